@@ -1,0 +1,37 @@
+//! The brief: all that one attempt is told, as data. The runner turns it into files and an environment.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// What an attempt is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Brief {
+    /// What the run is about: the workflow's name.
+    pub workflow: String,
+    /// The kind of agent that is asked; an adapter of this name may be configured.
+    pub agent: String,
+    /// The frozen prompt, verbatim.
+    pub prompt: String,
+    pub model: Option<String>,
+    #[serde(skip)]
+    pub timeout: Option<Duration>,
+    /// The number of this try among those that count.
+    pub counted: u32,
+    /// How many tries count in all.
+    pub of: NonZeroU32,
+    /// Why the try before this one failed.
+    pub last_error: Option<String>,
+    /// What earlier seats handed over, in the order they are needed.
+    pub upstream: Vec<Upstream>,
+}
+
+/// What an earlier seat handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Upstream {
+    pub seat: String,
+    /// Relative to the repository.
+    pub artifacts: Vec<String>,
+    pub logs: Vec<String>,
+}

@@ -1,0 +1,157 @@
+//! The journal: one entry per commit, with the input *and* the decision's result.
+//!
+//! Folding an entry never calls `decide`: a fix to a protocol's table does not rewrite history, and a parked run
+//! survives an upgrade.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::Report;
+use crate::rules::Protocol;
+use crate::run::{Action, Change, ChangeOf, Fact, Request, Run};
+use crate::{AttemptId, Stamp};
+
+/// The version this program writes. Older ones are lifted by [`Entry::decode`].
+pub const ENTRY_VERSION: u32 = 1;
+
+/// The record of one commit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Entry<P: Protocol> {
+    pub v: u32,
+    /// The run's own time: it never runs backwards.
+    pub at: Stamp,
+    pub by: Author,
+    pub input: Input<P>,
+    pub changes: Vec<ChangeOf<P>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action<P::Seat>>,
+    /// Timers this entry sets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<Timer>,
+}
+
+/// Who caused an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "who")]
+pub enum Author {
+    /// The engine, on what it saw.
+    Engine { host: String, boot_id: String, pid: u32 },
+    /// A person or program at the command line.
+    Person { name: String, host: String },
+}
+
+/// What came in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", bound = "")]
+pub enum Input<P: Protocol> {
+    /// The run was opened; the digest names the frozen definition.
+    Opened {
+        definition: String,
+    },
+    Fact {
+        #[serde(flatten)]
+        fact: Fact<P::Seat, P::Verdict>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Box<Evidence>>,
+    },
+    Request {
+        request: Request,
+    },
+}
+
+/// What lies behind the end of an attempt, for people and the document; deciding does not look at it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Evidence {
+    /// What went wrong, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The report, if it was valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// A durable timer: it fires once, at `due` or as soon as an engine is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timer {
+    /// The attempt after which it rests.
+    pub attempt: AttemptId,
+    pub due: Stamp,
+    /// How long it was set for: a due time absurdly far ahead means that the clock was changed.
+    pub length_ms: u64,
+}
+
+/// An entry that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BadEntry {
+    #[error("the entry is not what this program writes")]
+    Malformed(#[from] serde_json::Error),
+    #[error("the entry has version {0}; this program knows up to {ENTRY_VERSION}")]
+    TooNew(u32),
+}
+
+impl<P: Protocol> Entry<P> {
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).expect("BUG: an entry is plain data")
+    }
+
+    /// Reads an entry of this or an earlier version.
+    pub fn decode(text: &str) -> Result<Self, BadEntry> {
+        #[derive(Deserialize)]
+        struct Version {
+            v: u32,
+        }
+        match serde_json::from_str::<Version>(text)?.v {
+            ENTRY_VERSION => Ok(serde_json::from_str(text)?),
+            newer => Err(BadEntry::TooNew(newer)),
+        }
+    }
+}
+
+/// All that folding the journal gives to whoever decides: the run, its timers, its clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Folded<P: Protocol> {
+    pub run: Run<P>,
+    pub timers: BTreeMap<AttemptId, Timer>,
+    /// The time of the last entry.
+    pub at: Stamp,
+}
+
+impl<P: Protocol> Folded<P> {
+    /// A run before its first entry.
+    pub fn blank(definition: &P::Definition, at: Stamp) -> Self {
+        Self { run: Run::blank(definition), timers: BTreeMap::new(), at }
+    }
+
+    /// Takes in an entry somebody else decided.
+    pub fn fold(&mut self, entry: &Entry<P>) {
+        for change in &entry.changes {
+            self.run.apply(change);
+        }
+        self.keep_time(entry);
+    }
+
+    /// The part of folding that deciding has not done already.
+    pub fn keep_time(&mut self, entry: &Entry<P>) {
+        self.at = self.at.max(entry.at);
+        for change in &entry.changes {
+            match change {
+                Change::Rested { seat } | Change::Uncalled { seat } => {
+                    let seat = P::seat_name(seat);
+                    self.timers.retain(|attempt, _| attempt.seat != seat);
+                }
+                Change::Phase { .. }
+                | Change::Play { .. }
+                | Change::Called { .. }
+                | Change::Began { .. }
+                | Change::AskedToEnd { .. }
+                | Change::Over { .. } => {}
+            }
+        }
+        self.timers.extend(entry.timers.iter().map(|timer| (timer.attempt.clone(), timer.clone())));
+    }
+}

@@ -1,0 +1,20 @@
+//! The pure part of Callboard: the vocabulary, the [run](run) shared by all protocols, and the protocols.
+//!
+//! Nothing here has a clock, a file, a process or a logger. What the world did comes in as facts and requests; what
+//! is to be done goes out as changes and actions. `store` keeps them, `supervisor` carries processes, `runner` is
+//! the loop between.
+
+#![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
+
+pub mod brief;
+pub mod entry;
+pub mod ids;
+pub mod report;
+pub mod rules;
+pub mod run;
+pub mod steps;
+pub mod time;
+
+pub use ids::{AttemptId, BadAttemptId, BadName, Epoch, Revision, RunId, SeatName, TryNo, Turn};
+pub use rules::{Event, Move, Next, Outcome, Progress, Protocol, Reading, Stage, View};
+pub use time::Stamp;

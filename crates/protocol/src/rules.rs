@@ -1,0 +1,153 @@
+//! What a protocol is to the rest of the program: a table that decides, and a document that shows.
+//!
+//! A protocol knows only seats and verdicts. Who is seated, how often a seat was tried, which news is stale, what
+//! pausing and stopping mean: that is the [run](crate::run)'s, once for all protocols.
+
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
+use std::num::NonZeroU32;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::brief::Brief;
+use crate::entry::Entry;
+use crate::report::Report;
+use crate::{AttemptId, RunId, SeatName, Stamp};
+
+/// Tries per seat unless something says otherwise.
+pub const DEFAULT_TRIES: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
+
+/// What the run tells a protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<S, V> {
+    /// The run opens, or opens again: whom to ask?
+    Opened,
+    /// The seat's turn ended with a valid report.
+    Reported { seat: S, verdict: V },
+    /// The seat's tries are used up.
+    GaveUp { seat: S },
+}
+
+/// What a protocol answers: how its own state changes, and what is next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move<C, S> {
+    pub changes: Vec<C>,
+    pub next: Next<S>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next<S> {
+    /// Ask these seats, in this order; none means that others are still to report.
+    Call(Vec<S>),
+    /// The run is over as soon as nobody is alive.
+    Finish(Outcome),
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Delivered,
+    Undelivered,
+}
+
+/// What a valid report says in the seat's own vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading<V> {
+    Verdict(V),
+    /// The seat itself says that this try failed, and why.
+    Failed(String),
+}
+
+/// Where a run takes place: all that a document needs to know of the outside world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct Stage {
+    pub run: RunId,
+    /// Absolute path of the repository, without a trailing slash.
+    pub repo_dir: String,
+}
+
+/// One file that shows a part of the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// Absolute path.
+    pub path: String,
+    pub body: String,
+}
+
+/// Bounds on everything that goes into an entry.
+pub trait Datum: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static {}
+impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static> Datum for T {}
+
+/// One protocol.
+pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
+    /// The word for it on the command line and in the store.
+    const NAME: &'static str;
+
+    /// What a run is opened with, frozen.
+    type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
+    /// Small and for deciding only: no time, no text, no free number.
+    type State: Datum + Hash;
+    /// One transition of the state.
+    type Change: Datum;
+    type Seat: Datum + Ord + Hash + Display;
+    type Verdict: Datum;
+    /// The seed's own JSON, typed.
+    type Document: Debug + Clone + PartialEq + Serialize + Send;
+
+    // Deciding.
+    fn begin(definition: &Self::Definition) -> Self::State;
+    fn decide(
+        definition: &Self::Definition,
+        state: &Self::State,
+        event: Event<Self::Seat, Self::Verdict>,
+    ) -> Move<Self::Change, Self::Seat>;
+    fn apply(state: &mut Self::State, change: &Self::Change);
+    /// How many failed tries end a turn.
+    fn tries(definition: &Self::Definition, seat: &Self::Seat) -> NonZeroU32;
+    /// Seats that wait for a place are seated in this order.
+    fn rank(definition: &Self::Definition, seat: &Self::Seat) -> usize;
+
+    // Seats and the outside world.
+    fn seat_name(seat: &Self::Seat) -> SeatName;
+    fn read_report(
+        definition: &Self::Definition,
+        seat: &Self::Seat,
+        report: &Report,
+    ) -> Reading<Self::Verdict>;
+    /// All that an attempt is told.
+    fn brief(
+        definition: &Self::Definition,
+        document: &Self::Document,
+        seat: &Self::Seat,
+        attempt: &AttemptId,
+    ) -> Brief;
+
+    // Showing.
+    fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
+    /// Writes an entry into the document; answers the paths of the parts that changed.
+    fn record(
+        definition: &Self::Definition,
+        document: &mut Self::Document,
+        entry: &Entry<Self>,
+    ) -> Vec<String>;
+    /// The JSON text of one part.
+    fn part(document: &Self::Document, path: &str) -> String;
+    /// Puts a document together again; `None` if a part is missing or malformed.
+    fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
+    /// The file that shows the whole document.
+    fn view(document: &Self::Document) -> View;
+    /// The file that shows the report of a seat's latest attempt, in layouts that have one.
+    fn report_path(document: &Self::Document, seat: &Self::Seat) -> Option<String>;
+    /// Where agents may put what they make.
+    fn artifacts_dir(stage: &Stage) -> String;
+    /// How far the run is, in seats.
+    fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]
+pub struct Progress {
+    pub done: usize,
+    pub total: usize,
+}

@@ -1,0 +1,123 @@
+//! What a decision consists of: changes of the run, and actions for the outside world.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{Attempt, Phase, Run};
+use crate::rules::Protocol;
+use crate::{TryNo, Turn};
+
+/// One transition of a run. Entries are made of these, so a variant once written is read for ever.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum Change<S, C> {
+    Phase {
+        phase: Phase,
+    },
+    /// The protocol's own transition.
+    Play {
+        play: C,
+    },
+    /// A turn begins; the seat waits for a place.
+    Called {
+        seat: S,
+        turn: Turn,
+    },
+    /// The back-off has elapsed; the seat waits for a place.
+    Rested {
+        seat: S,
+    },
+    /// A try begins. `counted` is the number of this try among those that count.
+    Began {
+        attempt: Attempt<S>,
+        counted: u32,
+    },
+    AskedToEnd {
+        attempt: Attempt<S>,
+        reason: EndReason,
+    },
+    Over {
+        attempt: Attempt<S>,
+        exit: Exit,
+    },
+    /// A seat that had no attempt alive loses its turn.
+    Uncalled {
+        seat: S,
+    },
+}
+
+/// The changes of a protocol's run.
+pub type ChangeOf<P> = Change<<P as Protocol>::Seat, <P as Protocol>::Change>;
+
+/// How an attempt leaves its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// A valid report; the turn is over.
+    Reported,
+    /// It failed and is tried again after a back-off: the `failures`-th one of this turn.
+    Repeats { failures: u32, next: TryNo },
+    /// It was interrupted and is tried again at once.
+    Interrupted { interruptions: u32 },
+    /// It failed and was the last try; the turn is over.
+    GaveUp,
+    /// It was ended because the run halts; the turn goes on with another try.
+    Halted,
+    /// It was ended because the run closes; the turn is over without a result.
+    Dismissed,
+}
+
+/// Why an attempt is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// The run halts.
+    Halt,
+    /// The outcome of the run no longer depends on it.
+    Outcome,
+}
+
+/// What is to be done in the outside world, under an id that makes a second performance recognisable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Action<S> {
+    Start { attempt: Attempt<S> },
+    End { attempt: Attempt<S> },
+}
+
+impl<S: std::fmt::Display> Action<S> {
+    /// The idempotency key.
+    pub fn id(&self) -> String {
+        match self {
+            Self::Start { attempt } => format!("start {attempt}"),
+            Self::End { attempt } => format!("end {attempt}"),
+        }
+    }
+}
+
+/// The result of deciding: it goes into the entry, and the outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision<P: Protocol> {
+    pub changes: Vec<ChangeOf<P>>,
+    pub actions: Vec<Action<P::Seat>>,
+}
+
+impl<P: Protocol> Decision<P> {
+    pub fn nothing() -> Self {
+        Self { changes: Vec::new(), actions: Vec::new() }
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.changes.is_empty() && self.actions.is_empty()
+    }
+
+    /// Adds what was decided afterwards.
+    pub fn append(&mut self, mut later: Self) {
+        self.changes.append(&mut later.changes);
+        self.actions.append(&mut later.actions);
+    }
+
+    pub(super) fn make(&mut self, run: &mut Run<P>, change: ChangeOf<P>) {
+        run.apply(&change);
+        self.changes.push(change);
+    }
+}

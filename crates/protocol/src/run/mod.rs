@@ -1,0 +1,27 @@
+//! The run: who is seated, tries, stale news, pausing, stopping and finishing; once for all protocols.
+//!
+//! * [`absorb`] takes a *fact*. It has happened, so it cannot fail; stale news is [ignored](Absorbed::Ignored) with the reason.
+//! * [`consider`] takes a *request*. It may be [refused](Refusal).
+//! * [`seat_waiting`] gives free places to seats that wait for one.
+//!
+//! Each moves the run forward by exactly the [changes](Change) it returns, and by nothing else: folding the changes
+//! of an entry over the state before it gives the state after it. A run whose decision could not be committed is
+//! dropped and loaded anew.
+
+mod absorb;
+mod change;
+mod consider;
+mod seating;
+mod state;
+
+pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
+pub use change::{Action, Change, ChangeOf, Decision, EndReason, Exit};
+pub use consider::{Refusal, Request, consider, open};
+pub use seating::seat_waiting;
+pub use state::{Attempt, Chair, Halt, Phase, Posture, Run};
+
+/// Interrupted tries of one turn that are repeated; one more and the seat gives up.
+pub const INTERRUPTIONS: u32 = 5;
+
+#[cfg(test)]
+mod tests;

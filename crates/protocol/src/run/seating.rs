@@ -1,0 +1,39 @@
+//! Places: how many attempts may be alive at once, and who gets the next free one.
+
+use super::change::{Action, Change, Decision};
+use super::state::{Attempt, Phase, Posture, Run};
+use crate::rules::Protocol;
+
+/// Gives free places to seats that wait for one, in the protocol's order. `places` is how many there are in all.
+///
+/// It is apart from [`absorb`](super::absorb) because the number of places belongs to the engine of the moment, not
+/// to the run; whatever it decides goes into the same entry.
+pub fn seat_waiting<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
+    let mut decision = Decision::nothing();
+    match run.phase {
+        Phase::Open => {}
+        Phase::Paused | Phase::Halting(_) | Phase::Halted(_) | Phase::Closing(_) | Phase::Finished(_) => {
+            return decision;
+        }
+    }
+    let taken = run.chairs.values().filter(|chair| chair.posture.holds_place()).count();
+    let free = places.saturating_sub(taken);
+    if free == 0 {
+        return decision;
+    }
+    let mut waiting: Vec<_> = run
+        .chairs
+        .iter()
+        .filter(|(_, chair)| chair.posture == Posture::Called)
+        .map(|(seat, _)| seat.clone())
+        .collect();
+    waiting.sort_by_key(|seat| P::rank(definition, seat));
+    for seat in waiting.into_iter().take(free) {
+        let chair = &run.chairs[&seat];
+        let counted = chair.failures + 1;
+        let attempt = Attempt { seat, turn: chair.turn, try_no: chair.try_no.next() };
+        decision.make(run, Change::Began { attempt: attempt.clone(), counted });
+        decision.actions.push(Action::Start { attempt });
+    }
+    decision
+}

@@ -1,0 +1,292 @@
+//! The run layer, shown on `steps`.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::rules::Outcome;
+use crate::steps::{Definition, Frozen, Step, Steps, Verdict, Workflow};
+use crate::{SeatName, TryNo, Turn};
+
+type Seat = SeatName;
+
+fn seat(id: &str) -> Seat {
+    SeatName::new(id).unwrap()
+}
+
+fn workflow(steps: &[(&str, &[&str])]) -> Definition {
+    let steps = steps.iter().map(|(id, needs)| Step {
+        id: seat(id),
+        agent: "agent".to_owned(),
+        prompt: "prompt.md".to_owned(),
+        needs: needs.iter().map(|need| seat(need)).collect(),
+        next_on_success: Vec::new(),
+        metadata: Default::default(),
+        model: None,
+        timeout: None,
+        max_attempts: None,
+    });
+    Definition::from(Frozen {
+        workflow: Workflow {
+            name: "test".to_owned(),
+            description: String::new(),
+            metadata: Default::default(),
+            steps: steps.collect(),
+        },
+        source: String::new(),
+        prompts: BTreeMap::new(),
+        max_attempts: NonZeroU32::new(2).unwrap(),
+    })
+}
+
+/// A run with everything that goes along with it, for tests.
+struct Scene {
+    definition: Definition,
+    run: Run<Steps>,
+    places: usize,
+}
+
+impl Scene {
+    fn open(steps: &[(&str, &[&str])], places: usize) -> Self {
+        let definition = workflow(steps);
+        let mut run = Run::blank(&definition);
+        open(&definition, &mut run);
+        let mut scene = Self { definition, run, places };
+        scene.fill();
+        scene
+    }
+
+    fn fill(&mut self) -> Decision<Steps> {
+        seat_waiting(&self.definition, &mut self.run, self.places)
+    }
+
+    fn absorb(&mut self, fact: Fact<Seat, Verdict>) -> Absorbed<Steps> {
+        let absorbed = absorb(&self.definition, &mut self.run, fact);
+        self.fill();
+        absorbed
+    }
+
+    fn over(&mut self, attempt: &str, ending: Ending<Verdict>) -> Absorbed<Steps> {
+        self.absorb(Fact::Over { attempt: parse(attempt), ending })
+    }
+
+    fn done(&mut self, attempt: &str) -> Absorbed<Steps> {
+        self.over(attempt, Ending::Reported(Verdict::Done))
+    }
+
+    fn playing(&self) -> Vec<String> {
+        self.run.seated().map(|(attempt, _)| attempt.to_string()).collect()
+    }
+}
+
+fn parse(attempt: &str) -> Attempt<Seat> {
+    let id: crate::AttemptId = attempt.parse().unwrap();
+    Attempt { seat: id.seat, turn: id.turn, try_no: id.try_no }
+}
+
+#[test]
+fn a_step_begins_when_all_it_needs_is_done() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])], 8);
+    assert_eq!(scene.playing(), ["a#1.1"]);
+    scene.done("a#1.1");
+    assert_eq!(scene.playing(), ["b#1.1", "c#1.1"]);
+    scene.done("c#1.1");
+    assert_eq!(scene.playing(), ["b#1.1"]);
+    scene.done("b#1.1");
+    scene.done("d#1.1");
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Delivered));
+}
+
+#[test]
+fn places_are_a_cap_and_go_by_workflow_order() {
+    let mut scene = Scene::open(&[("z", &[]), ("y", &[]), ("x", &[])], 2);
+    assert_eq!(scene.playing(), ["y#1.1", "z#1.1"]);
+    scene.done("y#1.1");
+    assert_eq!(scene.playing(), ["x#1.1", "z#1.1"]);
+}
+
+#[test]
+fn a_failed_try_rests_and_is_repeated_until_the_tries_are_used_up() {
+    let mut scene = Scene::open(&[("a", &[])], 1);
+    scene.over("a#1.1", Ending::Failed);
+    assert!(scene.playing().is_empty());
+    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    assert_eq!(scene.playing(), ["a#1.2"]);
+    scene.over("a#1.2", Ending::Failed);
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+}
+
+#[test]
+fn an_interrupted_try_does_not_use_up_the_tries_but_is_not_repeated_for_ever() {
+    let mut scene = Scene::open(&[("a", &[])], 1);
+    for interruption in 1..=INTERRUPTIONS {
+        scene.over(&format!("a#1.{interruption}"), Ending::Interrupted);
+        assert_eq!(scene.playing(), [format!("a#1.{}", interruption + 1)]);
+    }
+    assert_eq!(scene.run.chairs[&seat("a")].failures, 0);
+    scene.over(&format!("a#1.{}", INTERRUPTIONS + 1), Ending::Interrupted);
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+}
+
+#[test]
+fn the_same_fact_twice_is_nothing() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
+    scene.done("a#1.1");
+    let before = scene.run.clone();
+    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::NoTurn));
+    assert_eq!(scene.run, before);
+}
+
+#[test]
+fn a_stragglers_report_is_not_applied_to_the_try_after_it() {
+    let mut scene = Scene::open(&[("a", &[])], 1);
+    scene.over("a#1.1", Ending::Failed);
+    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::AlreadyOver));
+    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::Superseded));
+    assert_eq!(scene.playing(), ["a#1.2"]);
+}
+
+#[test]
+fn a_final_failure_stops_siblings_and_finishes_when_they_are_gone() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &[]), ("c", &[])], 2);
+    scene.over("a#1.1", Ending::Failed);
+    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    scene.done("c#1.1");
+    assert_eq!(scene.playing(), ["a#1.2", "b#1.1"]);
+    let Absorbed::Decided(decision) = scene.over("a#1.2", Ending::Failed) else { panic!("stale") };
+    assert_eq!(decision.actions, [Action::End { attempt: parse("b#1.1") }]);
+    assert_eq!(scene.run.phase, Phase::Closing(Outcome::Undelivered));
+    scene.over("b#1.1", Ending::Stopped);
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert!(scene.run.chairs.is_empty());
+}
+
+#[test]
+fn a_report_that_made_it_before_the_stop_counts() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
+    consider(&mut scene.run, Request::Stop).unwrap();
+    scene.done("a#1.1");
+    assert_eq!(scene.run.phase, Phase::Halted(Halt::Stopped));
+    assert!(scene.playing().is_empty(), "a halted run starts nothing");
+    consider(&mut scene.run, Request::Resume).unwrap();
+    scene.fill();
+    assert_eq!(scene.playing(), ["b#1.1"]);
+}
+
+#[test]
+fn a_halted_run_keeps_its_turns_and_does_not_count_the_try() {
+    let mut scene = Scene::open(&[("a", &[])], 1);
+    scene.over("a#1.1", Ending::Failed);
+    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    consider(&mut scene.run, Request::Interrupt).unwrap();
+    assert_eq!(scene.run.phase, Phase::Halting(Halt::Interrupted));
+    // The agent may well exit with an error when it is told to end: that is not its failure.
+    scene.over("a#1.2", Ending::Failed);
+    assert_eq!(scene.run.phase, Phase::Halted(Halt::Interrupted));
+    consider(&mut scene.run, Request::Resume).unwrap();
+    scene.fill();
+    assert_eq!(scene.playing(), ["a#1.3"]);
+    let chair = &scene.run.chairs[&seat("a")];
+    assert_eq!((chair.turn, chair.try_no, chair.failures), (Turn(1), TryNo(3), 1));
+}
+
+#[test]
+fn a_paused_run_plays_on_but_starts_nothing() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
+    consider(&mut scene.run, Request::Pause).unwrap();
+    scene.done("a#1.1");
+    assert!(scene.playing().is_empty());
+    consider(&mut scene.run, Request::Resume).unwrap();
+    scene.fill();
+    assert_eq!(scene.playing(), ["b#1.1"]);
+}
+
+#[test]
+fn requests_to_a_finished_run_are_refused_with_the_reason() {
+    let mut scene = Scene::open(&[("a", &[])], 1);
+    scene.done("a#1.1");
+    for request in [Request::Pause, Request::Resume, Request::Stop, Request::Interrupt] {
+        assert_eq!(consider(&mut scene.run, request), Err(Refusal::Delivered));
+    }
+}
+
+/// Facts and requests at random: what a decision says is exactly what it did, nobody is seated twice, the cap holds,
+/// and left alone the run ends with nobody alive.
+#[test]
+fn random_walks_keep_the_promises_of_the_run() {
+    let shapes: [&[(&str, &[&str])]; 3] = [
+        &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b", "c"])],
+        &[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a"])],
+        &[("a", &[]), ("b", &["a"]), ("c", &["b"])],
+    ];
+    let mut random = Lcg(7);
+    for walk in 0..3000 {
+        let mut scene = Scene::open(shapes[walk % shapes.len()], 1 + walk % 3);
+        let mut requests = 0;
+        for step in 0.. {
+            assert!(step < 500, "walk {walk} does not end: {:?}", scene.run);
+            if matches!(scene.run.phase, Phase::Finished(_)) {
+                assert!(scene.run.chairs.is_empty(), "finished with somebody in a chair");
+                break;
+            }
+            let mut replayed = scene.run.clone();
+            let decision = random_move(&mut scene, &mut random, &mut requests);
+            for change in &decision.changes {
+                replayed.apply(change);
+            }
+            assert_eq!(replayed, scene.run, "a decision says what it does");
+            assert!(scene.run.seated().count() <= scene.places);
+        }
+    }
+}
+
+fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decision<Steps> {
+    let resting: Vec<_> =
+        scene.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting).collect();
+    let resting = resting.first().map(|(seat, chair)| Attempt {
+        seat: (*seat).clone(),
+        turn: chair.turn,
+        try_no: chair.try_no,
+    });
+    let alive: Vec<_> = scene.run.seated().map(|(attempt, _)| attempt).collect();
+    let halted = matches!(scene.run.phase, Phase::Halted(_) | Phase::Paused);
+    if (alive.is_empty() && resting.is_none()) || halted || (*requests < 4 && random.below(8) == 0) {
+        *requests += 1;
+        let all = [Request::Pause, Request::Stop, Request::Interrupt, Request::Resume];
+        let request = if *requests > 4 || halted { Request::Resume } else { all[random.below(4)] };
+        let mut decision = consider(&mut scene.run, request).unwrap_or(Decision::nothing());
+        decision.append(scene.fill());
+        return decision;
+    }
+    let fact = match resting {
+        Some(attempt) if alive.is_empty() || random.below(3) == 0 => Fact::Rested { attempt },
+        Some(_) | None => {
+            let attempt = alive[random.below(alive.len())].clone();
+            let ending = match random.below(8) {
+                0 | 1 => Ending::Failed,
+                2 => Ending::Interrupted,
+                3 => Ending::Stopped,
+                _ => Ending::Reported(Verdict::Done),
+            };
+            Fact::Over { attempt, ending }
+        }
+    };
+    match absorb(&scene.definition, &mut scene.run, fact) {
+        Absorbed::Decided(mut decision) => {
+            decision.append(scene.fill());
+            decision
+        }
+        Absorbed::Ignored(stale) => panic!("{stale}"),
+    }
+}
+
+/// A small generator of our own: the same walks on every machine.
+struct Lcg(u64);
+
+impl Lcg {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}

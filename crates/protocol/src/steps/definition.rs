@@ -1,0 +1,91 @@
+//! What a run is opened with: the workflow, the prompts' texts and the limits, frozen.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+use super::workflow::{Step, Workflow};
+use crate::SeatName;
+
+/// The frozen definition of a run, with an index over its graph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Frozen", into = "Frozen")]
+pub struct Definition {
+    frozen: Frozen,
+    position: BTreeMap<SeatName, usize>,
+    /// Per step, the steps that need it.
+    dependents: Vec<Vec<usize>>,
+}
+
+/// The part that is written down.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Frozen {
+    pub workflow: Workflow,
+    /// The workflow file, verbatim.
+    pub source: String,
+    /// Each step's prompt, verbatim.
+    pub prompts: BTreeMap<SeatName, String>,
+    /// Tries of a step that does not set its own.
+    pub max_attempts: NonZeroU32,
+}
+
+impl From<Definition> for Frozen {
+    fn from(definition: Definition) -> Self {
+        definition.frozen
+    }
+}
+
+impl From<Frozen> for Definition {
+    fn from(frozen: Frozen) -> Self {
+        let steps = &frozen.workflow.steps;
+        let position: BTreeMap<_, _> =
+            steps.iter().enumerate().map(|(index, step)| (step.id.clone(), index)).collect();
+        let mut dependents = vec![Vec::new(); steps.len()];
+        for (index, step) in steps.iter().enumerate() {
+            for need in &step.needs {
+                let needed = position.get(need).expect("BUG: the loader refuses unknown references");
+                if !dependents[*needed].contains(&index) {
+                    dependents[*needed].push(index);
+                }
+            }
+        }
+        Self { frozen, position, dependents }
+    }
+}
+
+impl Definition {
+    pub fn workflow(&self) -> &Workflow {
+        &self.frozen.workflow
+    }
+
+    pub fn source(&self) -> &str {
+        &self.frozen.source
+    }
+
+    pub fn step_ids(&self) -> impl Iterator<Item = &SeatName> {
+        self.workflow().steps.iter().map(|step| &step.id)
+    }
+
+    pub fn step(&self, id: &SeatName) -> &Step {
+        &self.workflow().steps[self.position(id)]
+    }
+
+    pub fn prompt(&self, id: &SeatName) -> &str {
+        self.frozen.prompts.get(id).map_or("", String::as_str)
+    }
+
+    /// The place of a step in the workflow file.
+    pub fn position(&self, id: &SeatName) -> usize {
+        *self.position.get(id).unwrap_or_else(|| panic!("BUG: `{id}` is not a step of this workflow"))
+    }
+
+    /// Steps that need this one, in workflow order.
+    pub fn dependents(&self, id: &SeatName) -> impl Iterator<Item = &Step> {
+        self.dependents[self.position(id)].iter().map(|index| &self.workflow().steps[*index])
+    }
+
+    pub fn tries(&self, id: &SeatName) -> NonZeroU32 {
+        self.step(id).max_attempts.unwrap_or(self.frozen.max_attempts)
+    }
+}

@@ -1,0 +1,145 @@
+//! The document of `steps`: `run_state.json`, typed. Fields we do not know are kept and written back.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{SeatName, Stamp};
+
+/// The whole file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    #[serde(flatten)]
+    pub head: Head,
+    /// In workflow order.
+    pub steps: IndexMap<String, StepDocument>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+/// The fields above the steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    pub run_id: String,
+    pub workflow_name: String,
+    pub repo_dir: String,
+    pub reports_dir: String,
+    pub manual_inputs_dir: String,
+    pub created_at: Stamp,
+    pub updated_at: Stamp,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepDocument {
+    pub status: Status,
+    pub attempts: u32,
+    pub iteration_count: u32,
+    pub report_path: Option<String>,
+    pub started_at: Option<Stamp>,
+    pub ended_at: Option<Stamp>,
+    pub last_error: Option<String>,
+    pub artifacts: Vec<String>,
+    /// Values are text, as the seed wants it, even where they are numbers.
+    pub metrics: Map<String, Value>,
+    pub logs: Vec<String>,
+    pub manual_input_path: Option<String>,
+    pub blocked_by_loop: Option<String>,
+    #[serde(flatten)]
+    pub unknown: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    Pending,
+    Running,
+    WaitingOnHuman,
+    Completed,
+    Failed,
+    Skipped,
+}
+
+impl Status {
+    /// The seed's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Running => "RUNNING",
+            Self::WaitingOnHuman => "WAITING_ON_HUMAN",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Skipped => "SKIPPED",
+        }
+    }
+}
+
+impl StepDocument {
+    pub(super) fn pending() -> Self {
+        Self {
+            status: Status::Pending,
+            attempts: 0,
+            iteration_count: 0,
+            report_path: None,
+            started_at: None,
+            ended_at: None,
+            last_error: None,
+            artifacts: Vec::new(),
+            metrics: Map::new(),
+            logs: Vec::new(),
+            manual_input_path: None,
+            blocked_by_loop: None,
+            unknown: Map::new(),
+        }
+    }
+}
+
+/// The path of the part that holds everything but the steps.
+pub(super) const HEAD: &str = "run";
+
+/// The path of a step's part.
+pub(super) fn step_part(id: &str) -> String {
+    format!("steps/{id}")
+}
+
+impl Document {
+    pub(super) fn part(&self, path: &str) -> String {
+        let text = match path.strip_prefix("steps/") {
+            Some(id) => serde_json::to_string(&self.steps[id]),
+            None => {
+                serde_json::to_string(&HeadPart { head: self.head.clone(), unknown: self.unknown.clone() })
+            }
+        };
+        text.expect("BUG: a document is plain data")
+    }
+
+    /// Puts the document together from its parts, the steps in the order given.
+    pub(super) fn assemble<'a>(
+        order: impl Iterator<Item = &'a SeatName>,
+        parts: &[(String, String)],
+    ) -> Option<Self> {
+        let parts: IndexMap<&str, &str> =
+            parts.iter().map(|(path, body)| (path.as_str(), body.as_str())).collect();
+        let HeadPart { head, unknown } = serde_json::from_str(parts.get(HEAD)?).ok()?;
+        let steps = order.map(|id| {
+            let body = parts.get(step_part(id.as_str()).as_str())?;
+            Some((id.to_string(), serde_json::from_str(body).ok()?))
+        });
+        Some(Self { head, steps: steps.collect::<Option<_>>()?, unknown })
+    }
+
+    /// The file's text: two-space JSON with a final newline.
+    pub fn render(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("BUG: a document is plain data");
+        text.push('\n');
+        text
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeadPart {
+    #[serde(flatten)]
+    head: Head,
+    #[serde(flatten)]
+    unknown: Map<String, Value>,
+}

@@ -1,0 +1,85 @@
+//! Workflow text → [`Workflow`], or everything that is wrong with it, each with line, column and the way out.
+//!
+//! Strict on purpose. A key that is silently ignored, a string taken for a list of letters or a cycle that waits for
+//! ever are found here, before an agent has been paid. Nothing is read or written: whether a prompt exists is for
+//! whoever opens the run to find out.
+//!
+//! Text becomes a `tree` with places, the tree a `draft` of known keys and right types, the draft a `graph`.
+
+mod draft;
+mod duration;
+mod field;
+mod graph;
+mod problem;
+mod scalar;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use duration::{BadDuration, parse_duration};
+pub use problem::{Problem, Rule};
+pub use suggest::closest;
+
+use crate::ids::SeatName;
+
+use super::workflow::{Step, Workflow};
+use draft::{Draft, StepDraft};
+use field::Placed;
+use graph::Edges;
+use problem::Problems;
+
+/// What a workflow is called that does not say.
+const UNNAMED: &str = "unnamed";
+
+/// A workflow that may be run, and what its author may want to know all the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    pub workflow: Workflow,
+    /// In the order of the file.
+    pub warnings: Vec<Problem>,
+}
+
+/// Reads a workflow file. On failure every problem that could be found is returned, in the order of the file.
+pub fn load(text: &str) -> Result<Loaded, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let mut warnings = Problems::default();
+    let draft = tree::parse(text, &mut problems).and_then(|root| draft::read(&root, &mut problems));
+    let workflow = draft.and_then(|draft| check(draft, &mut problems, &mut warnings));
+    match workflow {
+        Some(workflow) if problems.is_empty() => Ok(Loaded { workflow, warnings: warnings.sorted() }),
+        Some(_) | None => Err(problems.sorted()),
+    }
+}
+
+/// The checks that need all steps at once. `None` where a required part is missing, which has been reported.
+fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Option<Workflow> {
+    let ids = graph::check_ids(&draft.steps, problems);
+    let edges = graph::resolve(&draft.steps, problems, warnings);
+    graph::check_successors(&draft.steps, &edges, warnings);
+    graph::check_cycles(&draft.steps, &edges, problems);
+    let steps = draft.steps.into_iter().zip(&edges).enumerate();
+    Some(Workflow {
+        name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
+        description: draft.description.unwrap_or_default(),
+        metadata: draft.metadata,
+        steps: steps.map(|(place, (step, edges))| build(place, step, edges, &ids)).collect::<Option<_>>()?,
+    })
+}
+
+fn build(place: usize, step: StepDraft, edges: &Edges, ids: &[Option<SeatName>]) -> Option<Step> {
+    let named = |references: &[Placed<usize>]| {
+        references.iter().map(|reference| ids[reference.value].clone()).collect::<Option<Vec<_>>>()
+    };
+    Some(Step {
+        id: ids[place].clone()?,
+        agent: step.agent?,
+        prompt: step.prompt?,
+        needs: named(&edges.needs)?,
+        next_on_success: named(&edges.next_on_success)?,
+        metadata: step.metadata,
+        model: step.model,
+        timeout: step.timeout,
+        max_attempts: step.max_attempts,
+    })
+}

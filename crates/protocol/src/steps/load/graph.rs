@@ -1,0 +1,223 @@
+//! Draft → steps: ids are safe and unique, references are known, and nobody waits for himself.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::ids::{BadName, SeatName};
+
+use super::draft::StepDraft;
+use super::field::Placed;
+use super::problem::{Problems, Rule};
+use super::suggest::closest;
+use super::tree::Position;
+
+/// Looking for a near name costs a pass over all ids; beyond this many unknown ones a list of guesses helps nobody.
+const MOST_GUESSES: usize = 20;
+/// A cycle is named in full up to this many steps.
+const LONGEST_CYCLE_NAMED: usize = 10;
+
+/// The references of one step, as places in the list of steps, each with where it was written.
+#[derive(Debug, Default)]
+pub(super) struct Edges {
+    pub(super) needs: Vec<Placed<usize>>,
+    pub(super) next_on_success: Vec<Placed<usize>>,
+}
+
+/// Checks the ids and returns them; `None` for those that have been reported.
+pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Option<SeatName>> {
+    let mut first: BTreeMap<&str, Position> = BTreeMap::new();
+    let ids = steps.iter().map(|step| {
+        let Placed { value: id, position } = step.id.as_ref()?;
+        if let Some(first) = first.get(id.as_str()) {
+            let message = format!("two steps are called `{id}`; the first is on line {}", first.line);
+            problems.add_with_hint(*position, Rule::DuplicateId, message, "give one of them another id");
+            return None;
+        }
+        first.insert(id, *position);
+        let unsafe_id = |error: BadName| format!("`{id}` cannot be an id: {error}");
+        SeatName::new(id).map_err(|error| problems.add(*position, Rule::UnsafeId, unsafe_id(error))).ok()
+    });
+    ids.collect()
+}
+
+/// Resolves all references. Unknown ones and self-dependencies are problems, repeated ones warnings.
+pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &mut Problems) -> Vec<Edges> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, step) in steps.iter().enumerate() {
+        if let Some(id) = &step.id {
+            places.entry(&id.value).or_insert(place);
+        }
+    }
+    let mut resolver = Resolver { places, guesses: 0, problems, warnings };
+    let resolved = steps.iter().enumerate().map(|(place, step)| {
+        let mut needs = resolver.list("needs", &step.needs);
+        needs.retain(|need| {
+            if need.value == place {
+                let message = format!("step `{}` needs itself", name(steps, place));
+                resolver.problems.add(need.position, Rule::SelfDependency, message);
+            }
+            need.value != place
+        });
+        Edges { needs, next_on_success: resolver.list("next_on_success", &step.next_on_success) }
+    });
+    resolved.collect()
+}
+
+struct Resolver<'a> {
+    places: BTreeMap<&'a str, usize>,
+    guesses: usize,
+    problems: &'a mut Problems,
+    warnings: &'a mut Problems,
+}
+
+impl Resolver<'_> {
+    fn list(&mut self, key: &str, references: &[Placed<String>]) -> Vec<Placed<usize>> {
+        let mut seen = BTreeMap::new();
+        let mut found = vec![];
+        for Placed { value: id, position } in references {
+            let Some(place) = self.places.get(id.as_str()).copied() else {
+                self.unknown(key, id, *position);
+                continue;
+            };
+            if seen.insert(place, ()).is_some() {
+                let message = format!("`{key}` names `{id}` twice");
+                self.warnings.add(*position, Rule::RepeatedReference, message);
+            } else {
+                found.push(Placed { value: place, position: *position });
+            }
+        }
+        found
+    }
+
+    fn unknown(&mut self, key: &str, id: &str, position: Position) {
+        self.guesses += 1;
+        let meant =
+            (self.guesses <= MOST_GUESSES).then(|| closest(id, self.places.keys().copied())).flatten();
+        let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+        let message = format!("`{key}` names `{id}`, but no step is called so");
+        self.problems.push(position, Rule::UnknownStep, message, hint);
+    }
+}
+
+/// Warns where `next_on_success` promises an order that `needs` does not give.
+pub(super) fn check_successors(steps: &[StepDraft], edges: &[Edges], warnings: &mut Problems) {
+    for (place, edge) in edges.iter().enumerate() {
+        for next in &edge.next_on_success {
+            if edges[next.value].needs.iter().any(|need| need.value == place) {
+                continue;
+            }
+            let (this, next_name) = (name(steps, place), name(steps, next.value));
+            let message = format!("`{next_name}` is named as next after `{this}`, but does not need it");
+            let hint =
+                format!("only `needs` makes a step wait: add `{this}` to the `needs` of `{next_name}`");
+            warnings.add_with_hint(next.position, Rule::SuccessorDoesNotNeed, message, hint);
+        }
+    }
+}
+
+/// Reports one cycle, the shortest through its first step, for each group of steps that wait for one another.
+pub(super) fn check_cycles(steps: &[StepDraft], edges: &[Edges], problems: &mut Problems) {
+    let groups = groups(edges);
+    let mut reported = vec![false; edges.len()];
+    for place in 0..edges.len() {
+        if std::mem::replace(&mut reported[groups[place]], true) {
+            continue;
+        }
+        // Places are visited in order, so this is the first step of its group.
+        let Some(cycle) = shortest_cycle(place, edges, &groups) else { continue };
+        let first_need =
+            edges[place].needs.iter().find(|need| Some(&need.value) == cycle.get(1).or(cycle.first()));
+        let position = first_need.map_or(Position::START, |need| need.position);
+        let names = describe(steps, &cycle);
+        let message = format!("these steps wait for each other and none could ever start: {names}");
+        let hint = "read `→` as \"needs\"; remove one of these needs";
+        problems.add_with_hint(position, Rule::Cycle, message, hint);
+    }
+}
+
+/// `a → b → a`, shortened in the middle when it is long.
+fn describe(steps: &[StepDraft], cycle: &[usize]) -> String {
+    let mut names: Vec<&str> = cycle.iter().map(|place| name(steps, *place)).collect();
+    if names.len() > LONGEST_CYCLE_NAMED {
+        names.splice(LONGEST_CYCLE_NAMED - 1..names.len() - 1, ["…"]);
+    }
+    names.extend(cycle.first().map(|first| name(steps, *first)));
+    names.join(" → ")
+}
+
+/// The shortest way from `start` back to itself inside its group, without the repeated end; breadth first.
+fn shortest_cycle(start: usize, edges: &[Edges], groups: &[usize]) -> Option<Vec<usize>> {
+    let mut came_from = BTreeMap::new();
+    let mut queue = VecDeque::from([start]);
+    while let Some(place) = queue.pop_front() {
+        for need in edges[place].needs.iter().map(|need| need.value) {
+            if need == start {
+                let mut cycle = vec![place];
+                while let Some(before) = came_from.get(cycle.last()?) {
+                    cycle.push(*before);
+                }
+                cycle.reverse();
+                return Some(cycle);
+            }
+            if groups[need] == groups[start] && !came_from.contains_key(&need) {
+                came_from.insert(need, place);
+                queue.push_back(need);
+            }
+        }
+    }
+    None
+}
+
+/// Numbers the strongly connected components (Tarjan's algorithm, with its own stack: a chain of 10,000 steps must not
+/// overflow ours). Two steps have the same number exactly if each waits for the other, directly or not.
+fn groups(edges: &[Edges]) -> Vec<usize> {
+    const UNSEEN: usize = usize::MAX;
+    let count = edges.len();
+    let mut order = vec![UNSEEN; count];
+    let mut lowest = vec![0; count];
+    let mut group = vec![UNSEEN; count];
+    let mut waiting = vec![];
+    let (mut next_order, mut next_group) = (0, 0);
+    for root in 0..count {
+        if order[root] != UNSEEN {
+            continue;
+        }
+        // Each entry: a step, and how many of its needs have been looked at.
+        let mut path = vec![(root, 0)];
+        while let Some((place, looked)) = path.last_mut() {
+            let place = *place;
+            if *looked == 0 && order[place] == UNSEEN {
+                order[place] = next_order;
+                lowest[place] = next_order;
+                next_order += 1;
+                waiting.push(place);
+            }
+            if let Some(need) = edges[place].needs.get(*looked).map(|need| need.value) {
+                *looked += 1;
+                if order[need] == UNSEEN {
+                    path.push((need, 0));
+                } else if group[need] == UNSEEN {
+                    lowest[place] = lowest[place].min(order[need]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((parent, _)) = path.last() {
+                lowest[*parent] = lowest[*parent].min(lowest[place]);
+            }
+            if lowest[place] == order[place] {
+                while let Some(member) = waiting.pop() {
+                    group[member] = next_group;
+                    if member == place {
+                        break;
+                    }
+                }
+                next_group += 1;
+            }
+        }
+    }
+    group
+}
+
+fn name(steps: &[StepDraft], place: usize) -> &str {
+    steps[place].id.as_ref().map_or("?", |id| &id.value)
+}

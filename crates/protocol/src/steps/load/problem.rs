@@ -1,0 +1,131 @@
+//! What can be wrong with a workflow file, and where.
+
+use std::fmt;
+
+use super::tree::Position;
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident => $name:literal,)*) => {
+        /// The rule that a [`Problem`] breaks. Its name is stable, for programs that read our errors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Rule {
+            $($(#[$doc])* $rule,)*
+        }
+
+        impl Rule {
+            /// The rule's name in kebab case.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $name,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// The text is not YAML, or uses a part of YAML that we do not read.
+    BrokenYaml => "broken-yaml",
+    /// The file is too big, nested too deeply, or grows too big when its aliases are written out.
+    TooLarge => "too-large",
+    EmptyFile => "empty-file",
+    /// Something that must be a mapping is not: the file itself, or a step.
+    NotAMapping => "not-a-mapping",
+    UnknownKey => "unknown-key",
+    /// A key of the grammar that this version cannot honour. Ignoring it would run another workflow than the author's.
+    NotSupportedYet => "not-supported-yet",
+    DuplicateKey => "duplicate-key",
+    WrongType => "wrong-type",
+    MissingKey => "missing-key",
+    EmptyValue => "empty-value",
+    NoSteps => "no-steps",
+    DuplicateId => "duplicate-id",
+    UnsafeId => "unsafe-id",
+    UnknownStep => "unknown-step",
+    SelfDependency => "self-dependency",
+    Cycle => "cycle",
+    BadMaxAttempts => "bad-max-attempts",
+    BadTimeout => "bad-timeout",
+    /// Warning: `next_on_success` names a step that does not need this one.
+    SuccessorDoesNotNeed => "successor-does-not-need",
+    /// Warning: the same step is listed twice.
+    RepeatedReference => "repeated-reference",
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One thing that is wrong, where it is, and how to put it right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    pub rule: Rule,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// `line:column: message`, to be put behind the file's name.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Collects problems, so that one reading of the file reports them all.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    found: Vec<Problem>,
+}
+
+impl Problems {
+    pub(super) fn add(&mut self, at: Position, rule: Rule, message: impl Into<String>) {
+        self.push(at, rule, message.into(), None);
+    }
+
+    pub(super) fn add_with_hint(
+        &mut self,
+        at: Position,
+        rule: Rule,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.push(at, rule, message.into(), Some(hint.into()));
+    }
+
+    pub(super) fn push(&mut self, at: Position, rule: Rule, message: String, hint: Option<String>) {
+        let (message, hint) = (printable(&message), hint.as_deref().map(printable));
+        self.found.push(Problem { line: at.line, column: at.column, rule, message, hint });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// In the order of the file. A place reached through several aliases is reported once.
+    pub(super) fn sorted(mut self) -> Vec<Problem> {
+        self.found.sort_by(|a, b| {
+            (a.line, a.column, a.rule, &a.message).cmp(&(b.line, b.column, b.rule, &b.message))
+        });
+        self.found.dedup();
+        self.found
+    }
+}
+
+/// Escapes control characters: messages quote the file, and the file must not be able to write to the terminal.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_debug());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}

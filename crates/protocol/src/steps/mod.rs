@@ -1,0 +1,112 @@
+//! `steps`: a graph of steps, each played by an agent; a step begins when all it needs is done.
+//!
+//! A workflow file names the steps. Each step is a seat of the same name, with one turn so far; its report either
+//! says that the step is done, or costs a try. When a step's tries are used up, the run ends undelivered and running
+//! siblings are stopped; when all steps are done, it is delivered. The document is `run_state.json`.
+
+pub mod decide;
+pub mod definition;
+pub mod document;
+pub mod layout;
+pub mod load;
+mod record;
+mod seat;
+pub mod workflow;
+
+use std::num::NonZeroU32;
+
+pub use decide::{Change, State};
+pub use definition::{Definition, Frozen};
+pub use document::{Document, Status, StepDocument};
+pub use seat::Verdict;
+pub use workflow::{Step, Workflow};
+
+use crate::brief::Brief;
+use crate::entry::Entry;
+use crate::report::Report;
+use crate::rules::{Event, Move, Progress, Protocol, Reading, Stage, View};
+use crate::{AttemptId, SeatName, Stamp};
+
+/// The protocol of seed 004.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steps {}
+
+impl Protocol for Steps {
+    const NAME: &'static str = "steps";
+
+    type Definition = Definition;
+    type State = State;
+    type Change = Change;
+    type Seat = SeatName;
+    type Verdict = Verdict;
+    type Document = Document;
+
+    fn begin(_: &Definition) -> State {
+        State::default()
+    }
+
+    fn decide(
+        definition: &Definition,
+        state: &State,
+        event: Event<SeatName, Verdict>,
+    ) -> Move<Change, SeatName> {
+        decide::decide(definition, state, event)
+    }
+
+    fn apply(state: &mut State, change: &Change) {
+        state.apply(change);
+    }
+
+    fn tries(definition: &Definition, seat: &SeatName) -> NonZeroU32 {
+        definition.tries(seat)
+    }
+
+    fn rank(definition: &Definition, seat: &SeatName) -> usize {
+        definition.position(seat)
+    }
+
+    fn seat_name(seat: &SeatName) -> SeatName {
+        seat.clone()
+    }
+
+    fn read_report(_: &Definition, _: &SeatName, report: &Report) -> Reading<Verdict> {
+        seat::read_report(report)
+    }
+
+    fn brief(definition: &Definition, document: &Document, seat: &SeatName, attempt: &AttemptId) -> Brief {
+        seat::brief(definition, document, seat, attempt)
+    }
+
+    fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
+        record::open(definition, stage, at)
+    }
+
+    fn record(definition: &Definition, document: &mut Document, entry: &Entry<Self>) -> Vec<String> {
+        record::record(definition, document, entry)
+    }
+
+    fn part(document: &Document, path: &str) -> String {
+        document.part(path)
+    }
+
+    fn assemble(definition: &Definition, parts: &[(String, String)]) -> Option<Document> {
+        Document::assemble(definition.step_ids(), parts)
+    }
+
+    fn view(document: &Document) -> View {
+        layout::state_file(document)
+    }
+
+    fn report_path(document: &Document, seat: &SeatName) -> Option<String> {
+        let head = &document.head;
+        Some(layout::report_path(&head.reports_dir, &head.run_id, seat.as_str()))
+    }
+
+    fn artifacts_dir(stage: &Stage) -> String {
+        layout::artifacts_dir(&stage.repo_dir, &stage.run)
+    }
+
+    fn progress(definition: &Definition, state: &State) -> Progress {
+        Progress { done: state.done.len(), total: definition.workflow().steps.len() }
+    }
+}

@@ -1,0 +1,56 @@
+//! Who is asked: every step is a seat. What it is told, and what its report says.
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::Definition;
+use super::document::Document;
+use crate::brief::{Brief, Upstream};
+use crate::report::{self, Report};
+use crate::rules::Reading;
+use crate::{AttemptId, SeatName};
+
+/// What a step's report can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Done,
+}
+
+pub(super) fn read_report(report: &Report) -> Reading<Verdict> {
+    match report.status {
+        report::Status::Completed => Reading::Verdict(Verdict::Done),
+        report::Status::Failed => Reading::Failed(match report.logs.last() {
+            Some(last) => format!("Agent reported failure: {last}"),
+            None => "Agent reported failure".to_owned(),
+        }),
+    }
+}
+
+pub(super) fn brief(
+    definition: &Definition,
+    document: &Document,
+    seat: &SeatName,
+    _attempt: &AttemptId,
+) -> Brief {
+    let step = definition.step(seat);
+    let shown = document.steps.get(seat.as_str());
+    let upstream = step.needs.iter().filter_map(|need| {
+        let needed = document.steps.get(need.as_str())?;
+        Some(Upstream {
+            seat: need.to_string(),
+            artifacts: needed.artifacts.clone(),
+            logs: needed.logs.clone(),
+        })
+    });
+    Brief {
+        workflow: definition.workflow().name.clone(),
+        agent: step.agent.clone(),
+        prompt: definition.prompt(seat).to_owned(),
+        model: step.model.clone(),
+        timeout: step.timeout,
+        counted: shown.map_or(1, |shown| shown.attempts),
+        of: definition.tries(seat),
+        last_error: shown.and_then(|shown| shown.last_error.clone()),
+        upstream: upstream.collect(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Engine time: UTC with microseconds, printed exactly as the seeds print it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment of the engine's clock. Prints as `2025-01-15T14:30:00.123456Z`.
+///
+/// The clock itself is not here: whoever makes an entry hands the time in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Stamp(i64);
+
+impl Stamp {
+    /// Microseconds since the Unix epoch.
+    pub fn from_micros(micros: i64) -> Self {
+        Self(micros)
+    }
+
+    pub fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// Cuts a timestamp to the microsecond.
+    pub fn from_timestamp(timestamp: jiff::Timestamp) -> Self {
+        Self(timestamp.as_microsecond())
+    }
+
+    /// The time that passed since `earlier`; zero when `earlier` is later.
+    pub fn since(self, earlier: Self) -> std::time::Duration {
+        std::time::Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    #[must_use]
+    pub fn plus(self, length: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(length.as_micros()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0) {
+            Ok(timestamp) => write!(f, "{timestamp:.6}"),
+            Err(_) => write!(f, "{}µs", self.0),
+        }
+    }
+}
+
+impl FromStr for Stamp {
+    type Err = jiff::Error;
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        Ok(Self::from_timestamp(text.parse()?))
+    }
+}
+
+impl TryFrom<String> for Stamp {
+    type Error = jiff::Error;
+    fn try_from(text: String) -> Result<Self, jiff::Error> {
+        text.parse()
+    }
+}
+
+impl From<Stamp> for String {
+    fn from(stamp: Stamp) -> String {
+        stamp.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_prints_as_the_seed_writes_it() {
+        for text in ["2025-01-15T14:30:00.123456Z", "2025-01-15T14:30:05.000000Z"] {
+            assert_eq!(text.parse::<Stamp>().unwrap().to_string(), text);
+        }
+    }
+}
