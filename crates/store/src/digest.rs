@@ -1,0 +1,87 @@
+//! The name of a blob: the SHA-256 of its bytes.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 in lower-case hexadecimal.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(String);
+
+impl Digest {
+    #[must_use]
+    pub fn of(bytes: impl AsRef<[u8]>) -> Self {
+        let mut hex = String::with_capacity(64);
+        for byte in Sha256::digest(bytes.as_ref()) {
+            write!(hex, "{byte:02x}").expect("BUG: writing to a String cannot fail");
+        }
+        Self(hex)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text that is not 64 lower-case hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a SHA-256 in lower-case hexadecimal")]
+pub struct BadDigest(String);
+
+impl TryFrom<String> for Digest {
+    type Error = BadDigest;
+    fn try_from(text: String) -> Result<Self, BadDigest> {
+        let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() == 64 && text.bytes().all(hex) { Ok(Self(text)) } else { Err(BadDigest(text)) }
+    }
+}
+
+impl FromStr for Digest {
+    type Err = BadDigest;
+    fn from_str(text: &str) -> Result<Self, BadDigest> {
+        Self::try_from(text.to_owned())
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> String {
+        digest.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_the_sha256_in_lower_case() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Digest::of("abc").as_str(), abc);
+        assert_eq!(abc.parse(), Ok(Digest::of("abc")));
+        assert_eq!(serde_json::to_string(&Digest::of("abc")).unwrap(), format!("\"{abc}\""));
+    }
+
+    #[test]
+    fn a_text_that_is_no_digest_is_refused() {
+        for text in ["", "abc", &"A".repeat(64), &"g".repeat(64), &"a".repeat(65)] {
+            assert!(text.parse::<Digest>().is_err(), "{text:?} should be refused");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What can go wrong once a store is open: one enum per operation, and [`Unavailable`], which all of them share.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use protocol::{Epoch, Revision, RunId};
+
+use crate::{Digest, WriteId};
+
+/// The store itself cannot be used now. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    #[error("`{}` was removed or replaced while it was in use", path.display())]
+    Gone { path: PathBuf },
+    #[error("`{}` was brought to format {found} by a newer callboard; this one knows {known}", path.display())]
+    Upgraded { path: PathBuf, found: i64, known: i64 },
+    #[error("`{}` is damaged", path.display())]
+    Damaged { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+    #[error("could not {action} `{}`", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("the database `{}` does not answer", path.display())]
+    Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+}
+
+/// Why a commit was not acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Somebody else was first. A request re-reads and re-decides; a fact is tried again until it lands.
+    #[error("run `{run}` is at revision {found}, the change was made for revision {expected}")]
+    Conflict { run: RunId, expected: Revision, found: Revision },
+    /// The write may or may not have landed. [`Store::settle`](crate::Store::settle) tells.
+    #[error("whether write `{write_id}` landed is not known")]
+    Unknown { write_id: WriteId, source: Box<dyn Error + Send + Sync> },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error("the change has {size} bytes, the limit is {limit}")]
+    TooLarge { size: usize, limit: usize },
+    /// A later engine holds the run. The one that sees this stops; it does not decide again.
+    #[error("this engine (epoch {held}) was replaced by a later one (epoch {by})")]
+    Deposed { held: Epoch, by: Epoch },
+}
+
+/// Why a read gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error("blob `{digest}` does not have the content its name promises")]
+    DamagedBlob { digest: Digest },
+}
+
+/// Why something outside a commit was not written. Such writes may be repeated: a second one changes nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error("there is no run `{run}`")]
+    NoSuchRun { run: RunId },
+}
+
+/// Why this process did not become the run's engine.
+#[derive(Debug, thiserror::Error)]
+pub enum LeadError {
+    #[error("run `{run}` already has an engine: process {pid} on `{host}`")]
+    Held { run: RunId, pid: u32, host: String },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}

@@ -1,0 +1,33 @@
+//! The durable part: where runs are kept, and how a change becomes true.
+//!
+//! One change is one [`Commit`]: an entry of the run's journal, the parts of its document that changed, the outbox
+//! items it adds and acknowledges. It lands whole or not at all, by compare-and-set on the run's [`Position`]. Any
+//! process may commit; whoever holds the run's [`Lead`] is its engine.
+//!
+//! The store is ignorant of protocols: bodies are JSON text it never reads. What is *not* here: deciding
+//! (`protocol`), retrying a lost race (`runner`), writing view files (`runner`; only what was last written to them is
+//! remembered here).
+//!
+//! [`Store`] is the contract, proved by the suite in `tests/contract`; [`SqliteStore`] is the embedded backend and
+//! [`Location`] finds where it lives.
+
+mod commit;
+mod digest;
+mod error;
+mod git;
+mod location;
+#[path = "linux.rs"]
+mod os;
+mod sqlite;
+mod store;
+
+pub use commit::{
+    COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
+};
+pub use digest::{BadDigest, Digest};
+pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
+pub use git::Repository;
+pub use location::{LocateError, Location, repository};
+pub use os::host_name;
+pub use sqlite::{Lead, OpenError, SqliteStore, Watch};
+pub use store::{Loaded, RunRow, Store, StoredEntry};

@@ -1,0 +1,115 @@
+//! What depends on the operating system. Everything else in this crate is portable to any Unix.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use inotify::{Inotify, WatchMask};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Tells two files apart for as long as both exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// The user whose rights this process has.
+pub(crate) fn effective_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The name of the network file system that holds `path`, `None` on a local one.
+pub(crate) fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
+    let statfs = rustix::fs::statfs(path)?;
+    Ok(network_magic(statfs.f_type as u32))
+}
+
+/// Magic numbers of `statfs(2)`. FUSE is among them for sshfs and its like; what else it carries cannot be told.
+fn network_magic(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x0000_6969 => "NFS",
+        0x0000_517b | 0xfe53_4d42 => "SMB",
+        0xff53_4d42 => "CIFS",
+        0x0102_1997 => "9p",
+        0x6573_5546 => "FUSE",
+        0x5346_414f => "AFS",
+        0x00c3_6400 => "Ceph",
+        0x0bd0_0bd0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x0116_1970 => "GFS2",
+        0x7461_636f => "OCFS2",
+        0x786f_4256 => "VirtualBox shared folder",
+        _ => return None,
+    })
+}
+
+/// Rings whenever somebody who had a file open for writing closes it, and when the file is taken away.
+///
+/// The kernel closes the files of a killed process too, so no writer can leave without ringing.
+#[derive(Debug)]
+pub(crate) struct Bell(AsyncFd<Inotify>);
+
+impl Bell {
+    /// Every close after this call is heard.
+    pub(crate) fn hang(file: &Path) -> io::Result<Self> {
+        let inotify = Inotify::init()?;
+        let mask = WatchMask::CLOSE_WRITE | WatchMask::ATTRIB | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
+        inotify.watches().add(file, mask)?;
+        #[expect(
+            deprecated,
+            reason = "its successor is `unsafe`: the caller promises an owned descriptor, and Inotify owns its own"
+        )]
+        let readiness = AsyncFd::with_interest(inotify, Interest::READABLE)?;
+        Ok(Self(readiness))
+    }
+
+    /// Waits until it has rung since the last call. Many rings count as one. May be dropped at any time.
+    pub(crate) async fn rung(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        let mut guard = self.0.readable_mut().await?;
+        loop {
+            // What the events say does not matter, not even an overflow: each of them means "look again".
+            match guard.get_inner_mut().read_events(&mut buffer) {
+                Ok(_events) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        guard.clear_ready();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_directory_is_on_no_network() {
+        assert_eq!(network_file_system(Path::new("/proc")).unwrap(), None);
+    }
+
+    #[test]
+    fn network_file_systems_are_known_by_their_magic() {
+        for (magic, name) in
+            [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0x0102_1997, "9p"), (0x6573_5546, "FUSE")]
+        {
+            assert_eq!(network_magic(magic), Some(name));
+        }
+        const EXT4: u32 = 0xef53;
+        assert_eq!(network_magic(EXT4), None);
+    }
+}

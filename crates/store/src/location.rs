@@ -1,0 +1,146 @@
+//! Where the embedded store lives, and which places are refused.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::git::Repository;
+use crate::{git, os};
+
+/// A directory for the embedded store that may be used; it need not exist yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    root: PathBuf,
+}
+
+/// Why no place for the store could be settled on.
+#[derive(Debug, thiserror::Error)]
+pub enum LocateError {
+    #[error("the store `{}` belongs to user {owner}, this is user {us}", path.display())]
+    AnotherUsers { path: PathBuf, owner: u32, us: u32 },
+    /// SQLite's shared memory does not work there. `CALLBOARD_STORE` moves the store to a local disk.
+    #[error(
+        "the store `{}` would lie on a network file system ({kind}); set CALLBOARD_STORE to a local directory",
+        path.display()
+    )]
+    Network { path: PathBuf, kind: &'static str },
+    #[error("git tracks files in the store `{}`; set CALLBOARD_STORE to another directory", path.display())]
+    Tracked { path: PathBuf },
+    #[error("`{}` exists and is not a directory", path.display())]
+    NotADirectory { path: PathBuf },
+    #[error("`{}` does not lead to a git repository", path.display())]
+    BrokenGit { path: PathBuf, source: io::Error },
+    #[error("could not ask git whether it tracks the store `{}`", path.display())]
+    AskGit { path: PathBuf, source: io::Error },
+    #[error("could not look at `{}`", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// The git repository around a directory, if there is one.
+pub fn repository(start: &Path) -> Result<Option<Repository>, LocateError> {
+    git::find(&absolute(start)?).map_err(broken_git)
+}
+
+impl Location {
+    /// Settles where the store of whoever works in `start` is.
+    ///
+    /// An explicit place (`CALLBOARD_STORE`, relative to `start`) wins. In a git repository it is `callboard` in the
+    /// directory all worktrees share, where `git clean` cannot reach it; else the nearest `.callboard` above, else a
+    /// new one in `start`.
+    pub fn find(start: &Path, explicit: Option<PathBuf>) -> Result<Self, LocateError> {
+        let start = absolute(start)?;
+        let root = match explicit {
+            Some(path) => {
+                let root = absolute(&start.join(path))?;
+                refuse_tracked(&root)?;
+                root
+            }
+            None => match git::find(&start).map_err(broken_git)? {
+                Some(repository) => repository.common_dir.join("callboard"),
+                None => nearest_dot_callboard(&start),
+            },
+        };
+        refuse_stranger(&root)?;
+        refuse_network(&root)?;
+        Ok(Self { root })
+    }
+
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.root.join("callboard.db")
+    }
+
+    /// The file that writers queue on, and whose closing wakes the watchers.
+    #[must_use]
+    pub fn ticket(&self) -> PathBuf {
+        self.root.join("ticket")
+    }
+
+    /// One directory per attempt: what agents write, before it is committed.
+    #[must_use]
+    pub fn attempts_dir(&self) -> PathBuf {
+        self.root.join("attempts")
+    }
+
+    /// One lock file per run.
+    pub(crate) fn engines_dir(&self) -> PathBuf {
+        self.root.join("engines")
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, LocateError> {
+    std::path::absolute(path).map_err(|source| LocateError::Io { path: path.to_owned(), source })
+}
+
+fn broken_git(git::Broken { path, source }: git::Broken) -> LocateError {
+    LocateError::BrokenGit { path, source }
+}
+
+fn nearest_dot_callboard(start: &Path) -> PathBuf {
+    let existing = start.ancestors().map(|directory| directory.join(".callboard")).find(|path| path.is_dir());
+    existing.unwrap_or_else(|| start.join(".callboard"))
+}
+
+/// Only an explicit store can be tracked: git never tracks its own directory, nor what is outside every work tree.
+fn refuse_tracked(root: &Path) -> Result<(), LocateError> {
+    let Ok(root) = root.canonicalize() else { return Ok(()) };
+    let Some(repository) = git::find(&root).map_err(broken_git)? else { return Ok(()) };
+    let Some(work_tree) = repository.work_tree.filter(|_| !root.starts_with(&repository.common_dir)) else {
+        return Ok(());
+    };
+    match git::tracks(&work_tree, &root) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(LocateError::Tracked { path: root }),
+        Err(source) => Err(LocateError::AskGit { path: root, source }),
+    }
+}
+
+fn refuse_stranger(root: &Path) -> Result<(), LocateError> {
+    match fs::metadata(root) {
+        Ok(metadata) if !metadata.is_dir() => Err(LocateError::NotADirectory { path: root.to_owned() }),
+        Ok(metadata) if metadata.uid() != os::effective_user() => Err(LocateError::AnotherUsers {
+            path: root.to_owned(),
+            owner: metadata.uid(),
+            us: os::effective_user(),
+        }),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(LocateError::Io { path: root.to_owned(), source }),
+    }
+}
+
+/// Asks about the nearest directory that exists: what we create will be on the same file system.
+fn refuse_network(root: &Path) -> Result<(), LocateError> {
+    let existing = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    match os::network_file_system(existing) {
+        Ok(None) => Ok(()),
+        Ok(Some(kind)) => Err(LocateError::Network { path: root.to_owned(), kind }),
+        Err(source) => Err(LocateError::Io { path: existing.to_owned(), source }),
+    }
+}

@@ -1,0 +1,200 @@
+//! One look, or one change: the only two ways to the database.
+//!
+//! Both first make sure that the file is still the one we opened and has still the format we know.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::migrations::{self, FORMAT};
+use super::ticket::{Ticket, check_identity};
+use crate::Location;
+use crate::error::Unavailable;
+use crate::os::FileIdentity;
+
+/// How long SQLite waits for a lock. Ours never collide, thanks to the ticket; this is for other programs.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// More than the statements we have, so that each is compiled once.
+const STATEMENTS: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Database {
+    pub(super) location: Location,
+    pub(super) path: PathBuf,
+    pub(super) identity: FileIdentity,
+    pub(super) ticket: Ticket,
+    pub(super) reader: Mutex<Connection>,
+    /// Opened by the first write: most commands only look.
+    pub(super) writer: Mutex<Option<Connection>>,
+}
+
+/// Why a change was not acknowledged by the database.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Nothing was written.
+    Unavailable(Unavailable),
+    /// `COMMIT` failed in a way that leaves open whether its last bytes reached the disk.
+    Unsettled { path: PathBuf, source: rusqlite::Error },
+}
+
+impl From<Unavailable> for Trouble {
+    fn from(unavailable: Unavailable) -> Self {
+        Self::Unavailable(unavailable)
+    }
+}
+
+/// For writes that may simply be repeated.
+impl From<Trouble> for Unavailable {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Unavailable(unavailable) => unavailable,
+            Trouble::Unsettled { path, source } => unavailable(&path, source),
+        }
+    }
+}
+
+impl Database {
+    pub(super) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Looks at one consistent state of the database. Waits for no writer.
+    pub(super) fn read<T>(
+        &self,
+        look: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Unavailable> {
+        let mut reader = lock(&self.reader);
+        self.check()?;
+        let sql = |error| unavailable(&self.path, error);
+        let transaction = reader.transaction_with_behavior(TransactionBehavior::Deferred).map_err(sql)?;
+        self.check_format(&transaction)?;
+        look(&transaction).map_err(sql)
+    }
+
+    /// Makes one change while holding the ticket. What `change` refuses is rolled back.
+    pub(super) fn write<T, R>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, R>>,
+    ) -> Result<Result<T, R>, Trouble> {
+        let mut slot = lock(&self.writer);
+        let writer = match &mut *slot {
+            Some(writer) => writer,
+            empty => empty.insert(self.connect_writer()?),
+        };
+        let result = self.write_in_turn(writer, change);
+        if matches!(result, Err(Trouble::Unsettled { .. })) {
+            // What the connection believes about the file is not known any more either.
+            *slot = None;
+        }
+        result
+    }
+
+    fn write_in_turn<T, R>(
+        &self,
+        writer: &mut Connection,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, R>>,
+    ) -> Result<Result<T, R>, Trouble> {
+        // Declared before the transaction, so dropped after it: when the bell rings the change is there.
+        let _turn = self.ticket.take().map_err(|source| self.ticket_error(source))?;
+        self.check()?;
+        let sql = |error| unavailable(&self.path, error);
+        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+        self.check_format(&transaction)?;
+        let answer = match change(&transaction).map_err(sql)? {
+            Ok(answer) => answer,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        match transaction.execute_batch("COMMIT") {
+            Ok(()) => Ok(Ok(answer)),
+            // The transaction is still open, so nothing of it was made durable; dropping it rolls it back.
+            Err(error) if !transaction.is_autocommit() => Err(sql(error).into()),
+            Err(source) => Err(Trouble::Unsettled { path: self.path.clone(), source }),
+        }
+    }
+
+    fn connect_writer(&self) -> Result<Connection, Unavailable> {
+        self.check()?;
+        connect(&self.path).map_err(|error| unavailable(&self.path, error))
+    }
+
+    /// Nothing is written to, or believed of, a file that is not at its place any more.
+    pub(super) fn check(&self) -> Result<(), Unavailable> {
+        check_identity(&self.path, Some(self.identity))?;
+        self.ticket.check()
+    }
+
+    /// A newer program may have migrated the database since we opened it.
+    fn check_format(&self, connection: &Connection) -> Result<(), Unavailable> {
+        let format =
+            connection.prepare_cached("PRAGMA user_version").and_then(|mut s| s.query_one([], |r| r.get(0)));
+        match format.map_err(|error| unavailable(&self.path, error))? {
+            FORMAT => Ok(()),
+            found => Err(Unavailable::Upgraded { path: self.path.clone(), found, known: FORMAT }),
+        }
+    }
+
+    fn ticket_error(&self, source: io::Error) -> Unavailable {
+        let path = self.ticket.path().to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => Unavailable::Gone { path },
+            _ => Unavailable::Io { action: "lock", path, source },
+        }
+    }
+}
+
+/// Opens a connection to an existing database.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL;")?;
+    Ok(connection)
+}
+
+/// Opens a connection that cannot write, and says what the file claims to be.
+pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, i64)> {
+    let connection = connect(path)?;
+    connection.execute_batch("PRAGMA query_only = ON")?;
+    let (application, format) = migrations::read_format(&connection)?;
+    Ok((connection, application, format))
+}
+
+pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            Unavailable::Damaged { path, source: error.into() }
+        }
+        _ => Unavailable::Database { path, source: error.into() },
+    }
+}
+
+/// A panic in a look or a change has rolled its transaction back, so the connection is sound.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::open::open;
+
+    #[test]
+    fn the_writer_syncs_every_commit_and_the_reader_cannot_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = open(&Location::find(directory.path(), Some("store".into())).unwrap()).unwrap();
+        let writer = database.connect_writer().unwrap();
+        let text = |name| writer.pragma_query_value(None, name, |row| row.get::<_, String>(0)).unwrap();
+        let number = |name| writer.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+        const FULL: i64 = 2;
+        assert_eq!((text("journal_mode").as_str(), number("synchronous")), ("wal", FULL));
+        assert_eq!(number("foreign_keys"), 1);
+        let refused = database.read(|tx| tx.execute("DELETE FROM blobs", []));
+        assert!(refused.is_err());
+    }
+}

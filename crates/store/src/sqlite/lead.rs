@@ -1,0 +1,73 @@
+//! Who is the run's engine: a lock the kernel gives back, and a number that only grows.
+//!
+//! The lock keeps a second engine out; the epoch tells a first one that was thought dead, and is not, to stop.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use protocol::{Epoch, RunId};
+
+use super::connection::Database;
+use super::write::next_epoch;
+use crate::error::{LeadError, Unavailable};
+use crate::os;
+
+/// The right to act for a run, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct Lead {
+    run: RunId,
+    epoch: Epoch,
+    /// Rust opens files close-on-exec, so no child can keep the lock.
+    _lock: File,
+}
+
+impl Lead {
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+/// Takes the lock and the next epoch in one turn at the ticket: whoever is refused reads a finished signature.
+pub(super) fn lead(database: &Database, run: RunId) -> Result<Lead, LeadError> {
+    let path = database.location().engines_dir().join(format!("{run}.lock"));
+    database.write(|tx| match seize(&path) {
+        Ok(Seized::Free(lock)) => Ok(Ok(Lead { epoch: next_epoch(tx, &run)?, run, _lock: lock })),
+        Ok(Seized::Held { pid, host }) => Ok(Err(LeadError::Held { run, pid, host })),
+        Err(source) => Ok(Err(Unavailable::Io { action: "lock", path: path.clone(), source }.into())),
+    })?
+}
+
+enum Seized {
+    Free(File),
+    Held { pid: u32, host: String },
+}
+
+fn seize(path: &Path) -> io::Result<Seized> {
+    let mut file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0)?;
+            writeln!(file, "{} {}", std::process::id(), os::host_name())?;
+            Ok(Seized::Free(file))
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut signature = String::new();
+            file.read_to_string(&mut signature)?;
+            let holder = signature
+                .trim_end()
+                .split_once(' ')
+                .and_then(|(pid, host)| Some(Seized::Held { pid: pid.parse().ok()?, host: host.to_owned() }));
+            holder.ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}

@@ -1,0 +1,169 @@
+//! The embedded backend: one SQLite file in WAL mode, and beside it the ticket that writers queue on.
+//!
+//! * `open`, `migrations`: a file becomes a store · `connection`: one change or one look at it
+//! * `write`, `read`: the SQL · `lead`: who is the engine · `watch`: news from other processes
+//!
+//! SQLite's calls block, so they run on tokio's pool for that. One connection writes and another one reads: a look
+//! never waits for the ticket.
+
+mod connection;
+mod lead;
+mod migrations;
+mod open;
+mod read;
+mod ticket;
+mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use protocol::{Revision, RunId};
+
+use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
+use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
+use crate::store::{Loaded, RunRow, Store, StoredEntry};
+use crate::{Digest, Location};
+
+use connection::{Database, Trouble};
+pub use lead::Lead;
+pub use open::OpenError;
+pub use watch::Watch;
+
+/// An open embedded store.
+#[derive(Debug, Clone)]
+pub struct SqliteStore(Arc<Database>);
+
+impl SqliteStore {
+    /// Opens the store, and creates it first where there is none. Blocks for as long as the disk takes.
+    pub fn open(location: &Location) -> Result<Self, OpenError> {
+        open::open(location).map(|database| Self(Arc::new(database)))
+    }
+
+    /// Opens the store if there is one. Whoever only wants to look creates nothing.
+    pub fn open_existing(location: &Location) -> Result<Option<Self>, OpenError> {
+        Ok(open::open_existing(location)?.map(|database| Self(Arc::new(database))))
+    }
+
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        self.0.location()
+    }
+
+    /// Runs one look on the pool for blocking calls.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        self.blocking(move |database| database.read(look)).await
+    }
+
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
+        let database = Arc::clone(&self.0);
+        match tokio::task::spawn_blocking(move || work(&database)).await {
+            Ok(answer) => answer,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Blocking work is cancelled only by a runtime that is shutting down, and then nobody polls us.
+                Err(error) => panic!("BUG: polled on a runtime that has ended: {error}"),
+            },
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        let size = commit.size();
+        if size > COMMIT_LIMIT {
+            return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
+        }
+        let write_id = commit.write_id;
+        match self.blocking(move |database| database.write(|tx| write::commit(tx, &commit))).await {
+            Ok(outcome) => outcome,
+            Err(Trouble::Unavailable(unavailable)) => Err(unavailable.into()),
+            Err(Trouble::Unsettled { source, .. }) => {
+                Err(CommitError::Unknown { write_id, source: source.into() })
+            }
+        }
+    }
+
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::settle(tx, &run, write_id)).await?)
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::load(tx, &run)).await?)
+    }
+
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::entry(tx, &run, revision)).await?)
+    }
+
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::entries(tx, &run, after)).await?)
+    }
+
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::parts_at(tx, &run, revision)).await?)
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        Ok(self.look(read::runs).await?)
+    }
+
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
+        self.blocking(move |database| {
+            // Hashing needs no ticket.
+            let digests: Vec<Digest> = blobs.iter().map(Digest::of).collect();
+            let missing = database.read(|tx| read::missing_blobs(tx, &digests))?;
+            if !missing.is_empty() {
+                database
+                    .write(|tx| write::blobs(tx, missing.iter().map(|&i| (&digests[i], &blobs[i]))))??;
+            }
+            Ok(digests)
+        })
+        .await
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        let wanted = digest.clone();
+        self.blocking(move |database| {
+            let body = database.read(|tx| read::blob(tx, &wanted))?;
+            match body {
+                Some(body) if Digest::of(&body) != wanted => Err(ReadError::DamagedBlob { digest: wanted }),
+                body => Ok(body),
+            }
+        })
+        .await
+    }
+
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        let run = run.clone();
+        self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
+    }
+
+    async fn lead(&self, run: &RunId) -> Result<Lead, LeadError> {
+        let run = run.clone();
+        self.blocking(move |database| lead::lead(database, run)).await
+    }
+
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
+        Ok(Watch::subscribe(self.clone(), run.clone(), after)?)
+    }
+}
+
+impl From<Trouble> for WriteError {
+    fn from(trouble: Trouble) -> Self {
+        Self::Unavailable(trouble.into())
+    }
+}
+
+impl From<Trouble> for LeadError {
+    fn from(trouble: Trouble) -> Self {
+        Self::Unavailable(trouble.into())
+    }
+}

@@ -1,0 +1,153 @@
+//! How a file becomes a store: opened as it is, brought to our format, or created; never silently begun afresh.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rusqlite::Connection;
+
+use super::connection::{Database, connect, connect_reader, unavailable};
+use super::migrations::{APPLICATION_ID, FORMAT, migrate};
+use super::ticket::{Ticket, is_inscribed};
+use crate::Location;
+use crate::error::Unavailable;
+use crate::os::FileIdentity;
+
+/// Why a store could not be opened. The file is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("`{}` is empty, and it should be a database", path.display())]
+    Empty { path: PathBuf },
+    #[error("`{}` is gone, though its store is still there", path.display())]
+    Missing { path: PathBuf },
+    #[error("`{}` cannot be read as a database", path.display())]
+    Unreadable { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("`{}` is a database of another program", path.display())]
+    Foreign { path: PathBuf },
+    #[error("`{}` has format {found}, written by a newer callboard; this one knows {known}", path.display())]
+    Newer { path: PathBuf, found: i64, known: i64 },
+    #[error("could not {action} `{}`", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+pub(super) fn open(location: &Location) -> Result<Database, OpenError> {
+    if !is_present(location)? {
+        create(location)?;
+    }
+    attach(location)
+}
+
+pub(super) fn open_existing(location: &Location) -> Result<Option<Database>, OpenError> {
+    if is_present(location)? { attach(location).map(Some) } else { Ok(None) }
+}
+
+/// Tells whether there is a database, and refuses to call a lost one absent.
+fn is_present(location: &Location) -> Result<bool, OpenError> {
+    let path = location.database();
+    if has_content(&path)? {
+        return Ok(true);
+    }
+    let log = location.root().join("callboard.db-wal");
+    if !is_inscribed(&location.ticket()) && !log.exists() {
+        return Ok(false);
+    }
+    // These traces come after the database. A second look tells one that was lost from one that was just created.
+    if has_content(&path)? { Ok(true) } else { Err(OpenError::Missing { path }) }
+}
+
+fn has_content(path: &Path) -> Result<bool, OpenError> {
+    match fs::metadata(path) {
+        // SQLite would take an empty file for a new database.
+        Ok(metadata) if metadata.len() == 0 => Err(OpenError::Empty { path: path.to_owned() }),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(OpenError::Io { action: "look at", path: path.to_owned(), source }),
+    }
+}
+
+fn attach(location: &Location) -> Result<Database, OpenError> {
+    let path = location.database();
+    let failed = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| OpenError::Io { action, path, source }
+    };
+    let ticket = Ticket::prepare(location.ticket()).map_err(failed("open", &location.ticket()))?;
+    // By name, before and after: opening the file once more and closing it would drop SQLite's locks on it.
+    let identity = FileIdentity::of(&fs::metadata(&path).map_err(failed("look at", &path))?);
+    let (reader, application, format) = connect_reader(&path).map_err(|error| unreadable(&path, error))?;
+    if application != APPLICATION_ID {
+        return Err(OpenError::Foreign { path });
+    }
+    if format > FORMAT {
+        return Err(OpenError::Newer { path, found: format, known: FORMAT });
+    }
+    if format < FORMAT || !is_inscribed(ticket.path()) {
+        let mut turn = ticket.take().map_err(failed("lock", ticket.path()))?;
+        turn.inscribe().map_err(failed("write", ticket.path()))?;
+        let upgraded = connect(&path).and_then(|mut writer| migrate(&mut writer));
+        upgraded.map_err(|error| unavailable(&path, error))?;
+    }
+    let location = location.clone();
+    let database =
+        Database { location, path, identity, ticket, reader: Mutex::new(reader), writer: Mutex::new(None) };
+    database.check()?;
+    Ok(database)
+}
+
+/// Builds the database beside its place and moves it there whole: a half-made one is never seen, not even after a
+/// power cut.
+fn create(location: &Location) -> Result<(), OpenError> {
+    let failed = |action, path: PathBuf| move |source| OpenError::Io { action, path, source };
+    for directory in [location.root().to_owned(), location.engines_dir(), location.attempts_dir()] {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", directory))?;
+    }
+    let ticket = Ticket::prepare(location.ticket()).map_err(failed("create", location.ticket()))?;
+    let mut turn = ticket.take().map_err(failed("lock", location.ticket()))?;
+    if is_present(location)? {
+        return Ok(()); // somebody was faster
+    }
+    let draft = location.root().join("callboard.db.new");
+    build(&draft).map_err(|source| OpenError::Io { action: "create", path: draft.clone(), source })?;
+    fs::rename(&draft, location.database()).map_err(failed("create", location.database()))?;
+    let parent = location.root().parent().unwrap_or(location.root());
+    for directory in [location.root(), parent] {
+        File::open(directory).and_then(|d| d.sync_all()).map_err(failed("sync", directory.to_owned()))?;
+    }
+    turn.inscribe().map_err(failed("write", location.ticket()))
+}
+
+fn build(draft: &Path) -> io::Result<()> {
+    // What a killed creator left. It held the ticket, which is ours now.
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut name = draft.as_os_str().to_owned();
+        name.push(suffix);
+        match fs::remove_file(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    // SQLite gives the mode of this file to the files it puts beside it.
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    let fill = || -> rusqlite::Result<String> {
+        let mut connection = connect(draft)?;
+        migrate(&mut connection)?;
+        let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+        connection.close().map_err(|(_, error): (Connection, _)| error)?;
+        Ok(mode)
+    };
+    // SQLite does not fail where it cannot share memory; it stays in another mode.
+    match fill().map_err(io::Error::other)?.as_str() {
+        "wal" => {}
+        other => return Err(io::Error::other(format!("SQLite keeps to journal mode `{other}` there"))),
+    }
+    File::open(draft)?.sync_all()
+}
+
+fn unreadable(path: &Path, error: rusqlite::Error) -> OpenError {
+    OpenError::Unreadable { path: path.to_owned(), source: error.into() }
+}

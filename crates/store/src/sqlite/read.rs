@@ -1,0 +1,185 @@
+//! The statements that only look.
+
+use jiff::Timestamp;
+use protocol::{Epoch, Revision, RunId};
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+
+use crate::Digest;
+use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
+use crate::store::{Loaded, RunRow, StoredEntry};
+
+pub(super) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Loaded>> {
+    let head = tx
+        .prepare_cached("SELECT id, protocol, revision, token, summary FROM runs WHERE name = ?1")?
+        .query_one([run.as_str()], |row| {
+            let position = Position { revision: Revision(row.get(2)?), token: Token(row.get(3)?) };
+            Ok((row.get::<_, i64>(0)?, row.get(1)?, position, row.get(4)?))
+        })
+        .optional()?;
+    let Some((id, protocol, position, summary)) = head else { return Ok(None) };
+    let snapshot = newest_snapshot(tx, id)?;
+    let after = snapshot.as_ref().map_or(Revision(0), |snapshot| snapshot.revision);
+    Ok(Some(Loaded {
+        protocol,
+        position,
+        epoch: run_epoch(tx, run)?,
+        summary,
+        snapshot,
+        tail: entries(tx, run, after)?,
+        outbox: outbox(tx, id)?,
+        views: views(tx, id)?,
+    }))
+}
+
+fn newest_snapshot(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Option<StoredEntry>> {
+    tx.prepare_cached("SELECT revision, body FROM snapshots WHERE run = ?1 ORDER BY revision DESC LIMIT 1")?
+        .query_one([run], stored_entry)
+        .optional()
+}
+
+pub(super) fn entry(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    revision: Revision,
+) -> rusqlite::Result<Option<StoredEntry>> {
+    tx.prepare_cached(
+        "SELECT revision, body FROM entries
+         WHERE run = (SELECT id FROM runs WHERE name = ?1) AND revision = ?2",
+    )?
+    .query_one(params![run.as_str(), bound(revision)], stored_entry)
+    .optional()
+}
+
+pub(super) fn entries(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    after: Revision,
+) -> rusqlite::Result<Vec<StoredEntry>> {
+    tx.prepare_cached(
+        "SELECT revision, body FROM entries
+         WHERE run = (SELECT id FROM runs WHERE name = ?1) AND revision > ?2 ORDER BY revision",
+    )?
+    .query_map(params![run.as_str(), bound(after)], stored_entry)?
+    .collect()
+}
+
+fn outbox(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<OutboxItem>> {
+    tx.prepare_cached("SELECT id, body FROM outbox WHERE run = ?1 ORDER BY revision, place")?
+        .query_map([run], |row| Ok(OutboxItem { id: row.get(0)?, body: row.get(1)? }))?
+        .collect()
+}
+
+fn views(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<ViewMark>> {
+    tx.prepare_cached("SELECT path, revision, digest FROM views WHERE run = ?1 ORDER BY path")?
+        .query_map([run], |row| {
+            Ok(ViewMark { path: row.get(0)?, revision: Revision(row.get(1)?), digest: parsed(row, 2)? })
+        })?
+        .collect()
+}
+
+/// The newest engine's number, 0 when the run never had one.
+pub(super) fn run_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
+    let epoch = tx
+        .prepare_cached("SELECT epoch FROM engines WHERE run = ?1")?
+        .query_one([run.as_str()], |row| row.get(0).map(Epoch))
+        .optional()?;
+    Ok(epoch.unwrap_or_default())
+}
+
+pub(super) fn settle(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    write_id: WriteId,
+) -> rusqlite::Result<Option<Position>> {
+    tx.prepare_cached(
+        "SELECT revision, token FROM entries
+         WHERE run = (SELECT id FROM runs WHERE name = ?1) AND write_id = ?2 ORDER BY revision DESC LIMIT 1",
+    )?
+    .query_one(params![run.as_str(), write_id.as_bytes()], |row| {
+        Ok(Position { revision: Revision(row.get(0)?), token: Token(row.get(1)?) })
+    })
+    .optional()
+}
+
+/// Steps from path to path through the index, so that the versions of a part which nobody asked for cost nothing.
+pub(super) fn parts_at(tx: &Transaction<'_>, run: &RunId, revision: Revision) -> rusqlite::Result<Vec<Part>> {
+    tx.prepare_cached(
+        "WITH RECURSIVE
+           this (run) AS (SELECT id FROM runs WHERE name = ?1),
+           paths (path) AS (
+             SELECT min(path) FROM parts WHERE run = (SELECT run FROM this)
+             UNION ALL
+             SELECT (SELECT min(path) FROM parts WHERE run = (SELECT run FROM this) AND path > paths.path)
+             FROM paths WHERE path IS NOT NULL)
+         SELECT parts.path, parts.body FROM paths JOIN parts
+         ON parts.rowid = (SELECT rowid FROM parts AS version
+                           WHERE version.run = (SELECT run FROM this) AND version.path = paths.path
+                             AND version.revision <= ?2
+                           ORDER BY version.revision DESC LIMIT 1)
+         ORDER BY parts.path",
+    )?
+    .query_map(params![run.as_str(), bound(revision)], |row| {
+        Ok(Part { path: row.get(0)?, body: row.get(1)? })
+    })?
+    .collect()
+}
+
+pub(super) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
+    tx.prepare_cached("SELECT name, protocol, revision, created, summary FROM runs ORDER BY id")?
+        .query_map([], |row| {
+            let created =
+                Timestamp::from_microsecond(row.get(3)?).map_err(|error| unfit(3, Type::Integer, error))?;
+            Ok(RunRow {
+                run: parsed(row, 0)?,
+                protocol: row.get(1)?,
+                revision: Revision(row.get(2)?),
+                created,
+                summary: row.get(4)?,
+            })
+        })?
+        .collect()
+}
+
+/// Which of these blobs, by place, are still to be written.
+pub(super) fn missing_blobs(tx: &Transaction<'_>, digests: &[Digest]) -> rusqlite::Result<Vec<usize>> {
+    let mut known = tx.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?;
+    let mut missing = Vec::new();
+    for (place, digest) in digests.iter().enumerate() {
+        if !known.exists([digest.as_str()])? {
+            missing.push(place);
+        }
+    }
+    Ok(missing)
+}
+
+pub(super) fn blob(tx: &Transaction<'_>, digest: &Digest) -> rusqlite::Result<Option<Vec<u8>>> {
+    tx.prepare_cached("SELECT body FROM blobs WHERE digest = ?1")?
+        .query_one([digest.as_str()], |row| row.get(0))
+        .optional()
+}
+
+/// SQLite's numbers end earlier than ours; no revision lies between.
+fn bound(revision: Revision) -> i64 {
+    i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+fn stored_entry(row: &Row<'_>) -> rusqlite::Result<StoredEntry> {
+    Ok(StoredEntry { revision: Revision(row.get(0)?), body: row.get(1)? })
+}
+
+/// Parses a text that we wrote ourselves; anything else in its place is damage.
+fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
+where
+    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
+{
+    T::try_from(row.get(column)?).map_err(|error| unfit(column, Type::Text, error))
+}
+
+fn unfit(
+    column: usize,
+    kind: Type,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, Box::new(error))
+}

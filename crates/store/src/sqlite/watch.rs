@@ -1,0 +1,51 @@
+//! News from other processes, without polling.
+
+use protocol::{Revision, RunId};
+
+use super::SqliteStore;
+use crate::error::{ReadError, Unavailable};
+use crate::os::Bell;
+use crate::store::{Store as _, StoredEntry};
+
+/// Follows a run's journal. It may be thrown away at any time; another one from [`Watch::after`] goes on.
+#[derive(Debug)]
+pub struct Watch {
+    store: SqliteStore,
+    run: RunId,
+    after: Revision,
+    bell: Bell,
+}
+
+impl Watch {
+    pub(super) fn subscribe(store: SqliteStore, run: RunId, after: Revision) -> Result<Self, Unavailable> {
+        let path = store.0.ticket.path();
+        let bell = Bell::hang(path).map_err(|source| failed(&store, source))?;
+        // The bell hangs on whatever has that name; only now do we know that it is the ticket writers use.
+        store.0.check()?;
+        Ok(Self { store, run, after, bell })
+    }
+
+    /// The last revision this watch has given.
+    #[must_use]
+    pub fn after(&self) -> Revision {
+        self.after
+    }
+
+    /// Waits for the next entries: at least one, oldest first, none left out. The run need not exist yet.
+    ///
+    /// A call that is dropped half-way loses nothing: each one looks before it listens.
+    pub async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
+        loop {
+            let news = self.store.entries(&self.run, self.after).await?;
+            if let Some(last) = news.last() {
+                self.after = last.revision;
+                return Ok(news);
+            }
+            self.bell.rung().await.map_err(|source| failed(&self.store, source))?;
+        }
+    }
+}
+
+fn failed(store: &SqliteStore, source: std::io::Error) -> Unavailable {
+    Unavailable::Io { action: "watch", path: store.0.ticket.path().to_owned(), source }
+}

@@ -1,0 +1,105 @@
+//! The contract every backend keeps.
+
+use jiff::Timestamp;
+use protocol::{Epoch, Revision, RunId};
+
+use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
+use crate::error::{CommitError, LeadError, ReadError, WriteError};
+use crate::{Digest, Lead, Watch};
+
+/// A body of the journal, or a snapshot, and the revision it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEntry {
+    pub revision: Revision,
+    pub body: String,
+}
+
+/// All that is needed to go on with a run, as it was at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    pub protocol: String,
+    pub position: Position,
+    pub epoch: Epoch,
+    pub summary: String,
+    /// The newest snapshot.
+    pub snapshot: Option<StoredEntry>,
+    /// Every entry after the snapshot, or all of them.
+    pub tail: Vec<StoredEntry>,
+    /// What was not acknowledged, in the order it was committed.
+    pub outbox: Vec<OutboxItem>,
+    pub views: Vec<ViewMark>,
+}
+
+/// One line of `ls`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRow {
+    pub run: RunId,
+    pub protocol: String,
+    pub revision: Revision,
+    pub created: Timestamp,
+    pub summary: String,
+}
+
+/// A place where runs are kept. Clones share it.
+///
+/// What is acknowledged is on disk. Dropping the future of a write does not undo it: the write may still land.
+pub trait Store: Clone + Send + Sync + 'static {
+    /// Makes one change true, and answers with the position it created.
+    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Position, CommitError>> + Send;
+
+    /// Tells whether that write landed, and where; settles a [`CommitError::Unknown`].
+    fn settle(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> impl Future<Output = Result<Option<Position>, ReadError>> + Send;
+
+    /// Reads a run in one consistent look; `None` when there is no such run.
+    fn load(&self, run: &RunId) -> impl Future<Output = Result<Option<Loaded>, ReadError>> + Send;
+
+    /// One entry of the journal.
+    fn entry(
+        &self,
+        run: &RunId,
+        revision: Revision,
+    ) -> impl Future<Output = Result<Option<StoredEntry>, ReadError>> + Send;
+
+    /// The journal after a revision, oldest first.
+    fn entries(
+        &self,
+        run: &RunId,
+        after: Revision,
+    ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
+
+    /// The document as it was at a revision: of each path the newest part that is not newer, sorted by path.
+    fn parts_at(
+        &self,
+        run: &RunId,
+        revision: Revision,
+    ) -> impl Future<Output = Result<Vec<Part>, ReadError>> + Send;
+
+    /// All runs, oldest first.
+    fn runs(&self) -> impl Future<Output = Result<Vec<RunRow>, ReadError>> + Send;
+
+    /// Keeps these bytes under their digests. What is already there is not written again.
+    fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> impl Future<Output = Result<Vec<Digest>, WriteError>> + Send;
+
+    /// The bytes of that digest, checked against it.
+    fn blob(&self, digest: &Digest) -> impl Future<Output = Result<Option<Vec<u8>>, ReadError>> + Send;
+
+    /// Remembers what was written to view files outside a commit, when the run rests.
+    fn mark_views(
+        &self,
+        run: &RunId,
+        views: Vec<ViewMark>,
+    ) -> impl Future<Output = Result<(), WriteError>> + Send;
+
+    /// Makes this process the run's engine until the [`Lead`] is dropped or the process ends, however it ends.
+    ///
+    /// Never waits for another engine. The run need not exist yet, so that its creator can hold it from the first
+    /// commit on. Each lead has a higher epoch than the one before.
+    fn lead(&self, run: &RunId) -> impl Future<Output = Result<Lead, LeadError>> + Send;
+
+    /// Follows the journal from a revision on, across processes.
+    fn watch(&self, run: &RunId, after: Revision) -> impl Future<Output = Result<Watch, ReadError>> + Send;
+}

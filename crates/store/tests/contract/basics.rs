@@ -1,0 +1,302 @@
+//! Promises that one process can check.
+
+use std::time::Duration;
+
+use callboard_store::{
+    Commit, CommitError, Digest, LeadError, Position, Store, ViewMark, WriteError, WriteId,
+};
+use protocol::{Epoch, Revision};
+
+use super::{Backend, change, item, part, run};
+
+fn bodies(entries: &[callboard_store::StoredEntry]) -> Vec<(u64, &str)> {
+    entries.iter().map(|entry| (entry.revision.0, entry.body.as_str())).collect()
+}
+
+fn mark(path: &str, revision: u64) -> ViewMark {
+    ViewMark { path: path.to_owned(), revision: Revision(revision), digest: Digest::of(path) }
+}
+
+pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("whole"));
+    assert_eq!(store.load(&run).await.unwrap(), None);
+    let position = store
+        .commit(Commit {
+            parts: vec![part("/steps/a", "{\"ü\":1}")],
+            outbox: vec![item("start:a#1.1", "{}"), item("another", "[]")],
+            views: vec![mark("run_state.json", 1)],
+            summary: "{\"state\":\"open\"}".to_owned(),
+            ..change(&run, Position::absent(), "opened")
+        })
+        .await
+        .unwrap();
+    assert_eq!(position.revision, Revision(1));
+
+    // Another handle, as another process would have.
+    let store = backend.store();
+    let loaded = store.load(&run).await.unwrap().unwrap();
+    assert_eq!((loaded.protocol.as_str(), loaded.position, loaded.epoch), ("steps", position, Epoch(0)));
+    assert_eq!(loaded.summary, "{\"state\":\"open\"}");
+    assert_eq!(bodies(&loaded.tail), [(1, "opened")]);
+    assert_eq!(loaded.outbox, [item("start:a#1.1", "{}"), item("another", "[]")]);
+    assert_eq!(loaded.views, [mark("run_state.json", 1)]);
+    assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("/steps/a", "{\"ü\":1}")]);
+}
+
+pub(crate) async fn a_conflict_names_both_revisions<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("contested"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let second = store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(change(&run, second, "3")).await.unwrap();
+    let error = store.commit(change(&run, first, "late")).await.unwrap_err();
+    let CommitError::Conflict { run: named, expected, found } = &error else { panic!("{error}") };
+    assert_eq!((named, *expected, *found), (&run, Revision(1), Revision(3)));
+    assert_eq!(error.to_string(), "run `contested` is at revision 3, the change was made for revision 1");
+}
+
+pub(crate) async fn a_refused_commit_leaves_nothing_behind<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("untouched"));
+    let first = store
+        .commit(Commit {
+            parts: vec![part("document", "1")],
+            outbox: vec![item("pending", "{}")],
+            ..change(&run, Position::absent(), "1")
+        })
+        .await
+        .unwrap();
+    store.commit(change(&run, first, "2")).await.unwrap();
+    let before = store.load(&run).await.unwrap();
+    let runs = store.runs().await.unwrap();
+    let everything = Commit {
+        parts: vec![part("document", "lost"), part("other", "lost")],
+        outbox: vec![item("lost", "{}")],
+        acknowledged: vec!["pending".to_owned()],
+        views: vec![mark("lost", 2)],
+        snapshot: Some("lost".to_owned()),
+        summary: "lost".to_owned(),
+        ..change(&run, first, "lost")
+    };
+    assert!(matches!(store.commit(everything.clone()).await, Err(CommitError::Conflict { .. })));
+    let oversized = Commit { entry: "x".repeat(B::LIMIT), ..everything };
+    assert!(matches!(store.commit(oversized).await, Err(CommitError::TooLarge { .. })));
+    assert_eq!(store.load(&run).await.unwrap(), before);
+    assert_eq!(store.runs().await.unwrap(), runs);
+    assert_eq!(store.parts_at(&run, Revision(9)).await.unwrap(), [part("document", "1")]);
+}
+
+pub(crate) async fn a_run_is_created_once<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("once"));
+    store.commit(change(&run, Position::absent(), "first")).await.unwrap();
+    let error = store.commit(change(&run, Position::absent(), "second")).await.unwrap_err();
+    assert!(
+        matches!(error, CommitError::Conflict { expected: Revision(0), found: Revision(1), .. }),
+        "{error}"
+    );
+}
+
+pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
+    let store = backend.store();
+    let (left, right) = (run("left"), run("right"));
+    let mut positions = [Position::absent(); 2];
+    for n in 1..=3 {
+        for (run, position) in [&left, &right].into_iter().zip(&mut positions) {
+            let parts = vec![part("document", &format!("{run} {n}"))];
+            *position = store.commit(Commit { parts, ..change(run, *position, "{}") }).await.unwrap();
+        }
+    }
+    assert_eq!(positions.map(|position| position.revision), [Revision(3); 2]);
+    assert_ne!(positions[0].token, positions[1].token);
+    let listed = store.runs().await.unwrap();
+    assert_eq!(
+        listed.iter().map(|row| (&row.run, row.revision, row.protocol.as_str())).collect::<Vec<_>>(),
+        [(&left, Revision(3), "steps"), (&right, Revision(3), "steps")]
+    );
+    assert_eq!(store.parts_at(&right, Revision(2)).await.unwrap(), [part("document", "right 2")]);
+}
+
+pub(crate) async fn parts_at_gives_the_newest_part_that_is_not_newer<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("history"));
+    let changes = [
+        vec![part("a", "a1"), part("b", "b1")],
+        vec![part("b", "b2")],
+        vec![],
+        vec![part("a", "a4"), part("c", "c4")],
+    ];
+    let mut position = Position::absent();
+    for parts in changes {
+        position = store.commit(Commit { parts, ..change(&run, position, "{}") }).await.unwrap();
+    }
+    let expected = [
+        (0, vec![]),
+        (1, vec![part("a", "a1"), part("b", "b1")]),
+        (2, vec![part("a", "a1"), part("b", "b2")]),
+        (3, vec![part("a", "a1"), part("b", "b2")]),
+        (4, vec![part("a", "a4"), part("b", "b2"), part("c", "c4")]),
+        (u64::MAX, vec![part("a", "a4"), part("b", "b2"), part("c", "c4")]),
+    ];
+    for (revision, parts) in expected {
+        assert_eq!(store.parts_at(&run, Revision(revision)).await.unwrap(), parts, "at {revision}");
+    }
+}
+
+pub(crate) async fn a_load_begins_at_the_newest_snapshot<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("snapshots"));
+    let mut position = Position::absent();
+    for n in 1..=7 {
+        let snapshot = (n % 3 == 0).then(|| format!("after {n}"));
+        position = store.commit(Commit { snapshot, ..change(&run, position, &n.to_string()) }).await.unwrap();
+    }
+    let loaded = store.load(&run).await.unwrap().unwrap();
+    let snapshot = loaded.snapshot.unwrap();
+    assert_eq!((snapshot.revision, snapshot.body.as_str()), (Revision(6), "after 6"));
+    assert_eq!(bodies(&loaded.tail), [(7, "7")]);
+    assert_eq!(bodies(&store.entries(&run, Revision(5)).await.unwrap()), [(6, "6"), (7, "7")]);
+    assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 7);
+}
+
+pub(crate) async fn acknowledged_items_leave_the_outbox<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("outbox"));
+    let outbox = vec![item("z", "1"), item("a", "2"), item("m", "3")];
+    let first = store.commit(Commit { outbox, ..change(&run, Position::absent(), "") }).await.unwrap();
+    let second = Commit {
+        acknowledged: vec!["a".to_owned(), "never there".to_owned(), "m".to_owned()],
+        outbox: vec![item("b", "4"), item("m", "again")],
+        ..change(&run, first, "")
+    };
+    store.commit(second).await.unwrap();
+    let loaded = store.load(&run).await.unwrap().unwrap();
+    assert_eq!(loaded.outbox, [item("z", "1"), item("b", "4"), item("m", "again")]);
+}
+
+pub(crate) async fn a_write_id_settles<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("settled"));
+    let commit = change(&run, Position::absent(), "");
+    let landed = commit.write_id;
+    assert_eq!(store.settle(&run, landed).await.unwrap(), None);
+    let position = store.commit(commit).await.unwrap();
+    let refused = change(&run, Position::absent(), "");
+    let lost = refused.write_id;
+    store.commit(refused).await.unwrap_err();
+    store.commit(change(&run, position, "")).await.unwrap();
+    assert_eq!(store.settle(&run, landed).await.unwrap(), Some(position));
+    assert_eq!(store.settle(&run, lost).await.unwrap(), None);
+    assert_eq!(store.settle(&super::run("other"), landed).await.unwrap(), None);
+}
+
+pub(crate) async fn a_commit_at_the_limit_lands_and_one_byte_more_is_refused<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("large"));
+    let sized = |size: usize| {
+        let mut commit = Commit {
+            parts: vec![part("document", "{}")],
+            outbox: vec![item("id", "{}")],
+            acknowledged: vec!["id".to_owned()],
+            views: vec![mark("view", 1)],
+            snapshot: Some("{}".to_owned()),
+            ..change(&run, Position::absent(), "")
+        };
+        commit.entry = "x".repeat(size - commit.size());
+        commit
+    };
+    let error = store.commit(sized(B::LIMIT + 1)).await.unwrap_err();
+    let CommitError::TooLarge { size, limit } = error else { panic!("{error}") };
+    assert_eq!((size, limit), (B::LIMIT + 1, B::LIMIT));
+    assert_eq!(store.load(&run).await.unwrap(), None);
+    let commit = sized(B::LIMIT);
+    let entry = commit.entry.clone();
+    store.commit(commit).await.unwrap();
+    assert!(store.entries(&run, Revision(0)).await.unwrap()[0].body == entry);
+}
+
+pub(crate) async fn blobs_come_back_by_their_digest<B: Backend>(backend: B) {
+    let store = backend.store();
+    let blobs = vec![b"one".to_vec(), vec![], vec![0, 255, 10, 13], b"one".to_vec()];
+    let digests = store.put_blobs(blobs.clone()).await.unwrap();
+    assert_eq!(digests, blobs.iter().map(Digest::of).collect::<Vec<_>>());
+    assert_eq!(store.put_blobs(blobs.clone()).await.unwrap(), digests);
+    for (digest, blob) in digests.iter().zip(blobs) {
+        assert_eq!(backend.store().blob(digest).await.unwrap(), Some(blob));
+    }
+    assert_eq!(store.blob(&Digest::of("never put")).await.unwrap(), None);
+}
+
+pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("views"));
+    let early = store.mark_views(&run, vec![mark("a.json", 1)]).await;
+    assert!(matches!(early, Err(WriteError::NoSuchRun { .. })));
+    let views = vec![mark("a.json", 1), mark("b.json", 1)];
+    store.commit(Commit { views, ..change(&run, Position::absent(), "") }).await.unwrap();
+    let changed = ViewMark { digest: Digest::of("new content"), ..mark("b.json", 2) };
+    store.mark_views(&run, vec![changed.clone(), mark("c.json", 2)]).await.unwrap();
+    let loaded = store.load(&run).await.unwrap().unwrap();
+    assert_eq!(loaded.views, [mark("a.json", 1), changed, mark("c.json", 2)]);
+    assert_eq!(loaded.position.revision, Revision(1), "marks are no commit");
+}
+
+pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("deposed"));
+    let from = |lead: Epoch, position| Commit { epoch: Some(lead), ..change(&run, position, "") };
+    // The creator may hold the run before its first commit.
+    let first = store.lead(&run).await.unwrap().epoch();
+    let created = store.commit(from(first, Position::absent())).await.unwrap();
+    let second = store.lead(&run).await.unwrap().epoch();
+    assert!(second > first);
+    assert_eq!(store.load(&run).await.unwrap().unwrap().epoch, second);
+    // Whether its position is fresh or stale, the old engine must stop and not read again.
+    for position in [created, Position::absent()] {
+        let error = store.commit(from(first, position)).await.unwrap_err();
+        let CommitError::Deposed { held, by } = error else { panic!("{error}") };
+        assert_eq!((held, by), (first, second));
+    }
+    let next = store.commit(from(second, created)).await.unwrap();
+    store.commit(change(&run, next, "from a person's command")).await.unwrap();
+}
+
+pub(crate) async fn a_lead_ends_when_it_is_dropped<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("led"));
+    let lead = store.lead(&run).await.unwrap();
+    assert_eq!(lead.run(), &run);
+    let refused = backend.store().lead(&run).await.unwrap_err();
+    let LeadError::Held { pid, .. } = refused else { panic!("{refused}") };
+    assert_eq!(pid, std::process::id());
+    store.lead(&super::run("another")).await.unwrap();
+    let epoch = lead.epoch();
+    drop(lead);
+    assert_eq!(store.lead(&run).await.unwrap().epoch(), epoch.next(), "a refused engine takes no epoch");
+}
+
+pub(crate) async fn a_watch_resumes_where_another_ended<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("resumed"));
+    let mut watch = backend.store().watch(&run, Revision(0)).await.unwrap();
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    assert_eq!(bodies(&watch.next().await.unwrap()), [(1, "1")]);
+    let after = watch.after();
+    drop(watch);
+    let second = store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(change(&run, second, "3")).await.unwrap();
+    let mut watch = store.watch(&run, after).await.unwrap();
+    assert_eq!(bodies(&watch.next().await.unwrap()), [(2, "2"), (3, "3")]);
+}
+
+pub(crate) async fn a_dropped_wait_loses_nothing<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("dropped"));
+    let mut watch = store.watch(&run, Revision(0)).await.unwrap();
+    let mut position = Position::absent();
+    for n in 1..=20 {
+        // Each wait is given up at another moment: before it looks, while it looks, while it listens.
+        let given_up = tokio::time::timeout(Duration::from_micros(n * 20), watch.next()).await;
+        assert!(given_up.is_err(), "nothing was committed");
+        position = store.commit(change(&run, position, &n.to_string())).await.unwrap();
+        assert_eq!(bodies(&watch.next().await.unwrap()), [(n, n.to_string().as_str())]);
+    }
+    // What another run does wakes the watcher, and it sleeps again.
+    let other = super::run("other");
+    let mut waiting = std::pin::pin!(watch.next());
+    let nothing = tokio::select! { biased;
+        news = &mut waiting => Some(news),
+        done = store.commit(change(&other, Position::absent(), "")) => { done.unwrap(); None }
+    };
+    assert!(nothing.is_none());
+    store.commit(change(&run, position, "last")).await.unwrap();
+    assert_eq!(bodies(&waiting.await.unwrap()), [(21, "last")]);
+    assert_eq!(store.settle(&run, WriteId::new()).await.unwrap(), None);
+}

@@ -1,0 +1,137 @@
+//! The embedded backend: the contract, and what is true of a SQLite file alone.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod contract;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use callboard_store::{COMMIT_LIMIT, Commit, Location, Position, SqliteStore, Store as _};
+use contract::roles::{DEAF, Player};
+use contract::{Backend, change, part, run};
+use protocol::Revision;
+use rusqlite::Connection;
+
+/// A store in a directory of its own.
+struct Sqlite {
+    directory: tempfile::TempDir,
+}
+
+impl Sqlite {
+    fn location(&self) -> Location {
+        Location::find(self.directory.path(), Some("store".into())).unwrap()
+    }
+}
+
+impl Backend for Sqlite {
+    type Store = SqliteStore;
+    const LIMIT: usize = COMMIT_LIMIT;
+
+    fn fresh() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn address(&self) -> OsString {
+        self.directory.path().join("store").into()
+    }
+
+    fn attach(address: &OsStr) -> SqliteStore {
+        SqliteStore::open(&Location::find(Path::new("/"), Some(address.into())).unwrap()).unwrap()
+    }
+
+    fn verify(&self) {
+        let connection = Connection::open(self.location().database()).unwrap();
+        let answer: String =
+            connection.pragma_query_value(None, "integrity_check", |row| row.get(0)).unwrap();
+        assert_eq!(answer, "ok");
+        let orphans = connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
+        assert!(!orphans);
+    }
+}
+
+contract_suite!(Sqlite);
+
+/// The commit here goes past the ticket, so only the death of the process that has the ticket open can wake anybody.
+#[tokio::test]
+async fn a_killed_writer_rings_the_bell() {
+    let backend = Sqlite::fresh();
+    let (store, run) = (backend.store(), run("belled"));
+    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let mut watch = store.watch(&run, Revision(1)).await.unwrap();
+
+    let mut writer = Command::new("sh")
+        .args(["-c", "exec 9>>\"$0\"; echo ready; read forever"])
+        .arg(backend.location().ticket())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    BufReader::new(writer.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+
+    let waiting = tokio::spawn(async move { watch.next().await });
+    for _ in 0..20 {
+        store.load(&run).await.unwrap(); // queues behind the watcher's look, so that it listens by now
+    }
+    let silent = Connection::open(backend.location().database()).unwrap();
+    silent
+        .execute("INSERT INTO entries (run, revision, write_id, body) VALUES (1, 2, x'00', '2')", [])
+        .unwrap();
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    let news = tokio::time::timeout(DEAF, waiting).await.expect("the bell was missed").unwrap().unwrap();
+    assert_eq!(news[0].revision, Revision(2));
+}
+
+#[tokio::test]
+async fn a_reader_does_not_wait_for_the_ticket() {
+    let backend = Sqlite::fresh();
+    let (store, run) = (backend.store(), run("read"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+
+    let ticket = std::fs::File::options().append(true).open(backend.location().ticket()).unwrap();
+    ticket.lock().unwrap();
+    let mut writing = tokio::spawn({
+        let (store, run) = (store.clone(), run.clone());
+        async move { store.commit(change(&run, first, "2")).await }
+    });
+    for _ in 0..10 {
+        let position = tokio::select! { biased;
+            _ = &mut writing => panic!("a writer passed the ticket"),
+            loaded = store.load(&run) => loaded.unwrap().unwrap().position,
+        };
+        assert_eq!(position, first);
+    }
+    drop(ticket);
+    assert_eq!(writing.await.unwrap().unwrap().revision, Revision(2));
+}
+
+/// A limit on file size makes the write of the log fail, as a full disk would, when SQLite commits.
+#[tokio::test]
+async fn a_commit_that_fails_at_the_disk_is_unknown_and_settles() {
+    let backend = Sqlite::fresh();
+    let (store, run) = (backend.store(), run("full"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 500; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap());
+    let said = Player::start_with(limited, &backend, "commit", &run, 1_000_000).succeed();
+    assert_eq!(said, ["unknown, settled as None"]);
+    // Nothing of it is left, and the next writer is not hindered.
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
+    let said = Player::start(&backend, "commit", &run, 1_000_000).succeed();
+    assert_eq!(said, ["landed at 2"]);
+    backend.verify();
+}
+
+#[tokio::test]
+async fn a_part_named_twice_in_a_commit_has_its_last_body() {
+    let backend = Sqlite::fresh();
+    let (store, run) = (backend.store(), run("twice"));
+    let parts = vec![part("a", "first"), part("a", "last")];
+    store.commit(Commit { parts, ..change(&run, Position::absent(), "") }).await.unwrap();
+    assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("a", "last")]);
+}
