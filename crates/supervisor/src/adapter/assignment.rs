@@ -1,0 +1,59 @@
+//! What one attempt is told, before it takes the shape of arguments or variables.
+
+use protocol::{AttemptId, RunId};
+
+/// The particulars of one attempt. Paths are absolute, and text: they go into arguments and variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    pub run: RunId,
+    /// The seat is the step.
+    pub attempt: AttemptId,
+    pub agent: String,
+    pub workflow: String,
+    pub model: Option<String>,
+    /// Which try of the step this is, counted as the run's document counts.
+    pub step_attempt: u32,
+    pub prompt: String,
+    pub report: String,
+    pub repo: String,
+    pub artifacts_dir: String,
+    /// A person's answer, for steps that follow one.
+    pub manual_input: Option<String>,
+    /// Project root and store, for `callboard` called from inside the attempt.
+    pub root: String,
+    pub store: String,
+    pub dependencies: Vec<Dependency>,
+}
+
+/// What a step that this one needs has left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency {
+    pub step: String,
+    pub artifacts: Vec<String>,
+}
+
+impl Assignment {
+    pub(super) fn step(&self) -> &str {
+        self.attempt.seat.as_str()
+    }
+}
+
+#[cfg(test)]
+pub(super) fn example() -> Assignment {
+    Assignment {
+        run: RunId::new("f8c1").expect("a name"),
+        attempt: "code-review#2.1".parse().expect("an id"),
+        agent: "re \"viewer\"".to_owned(),
+        workflow: "release".to_owned(),
+        model: None,
+        step_attempt: 3,
+        prompt: "/tmp/a b/prompt.md".to_owned(),
+        report: "/tmp/a b/report.json".to_owned(),
+        repo: "/home/me/it's mine".to_owned(),
+        artifacts_dir: "/home/me/artifacts".to_owned(),
+        manual_input: None,
+        root: "/home/me/root".to_owned(),
+        store: "/home/me/store".to_owned(),
+        dependencies: Vec::new(),
+    }
+}

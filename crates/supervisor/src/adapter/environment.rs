@@ -1,0 +1,169 @@
+//! The environment an agent gets: what is passed on, then what the user set for it, then what we tell it. The later
+//! wins, so nobody can pretend to be another attempt by accident.
+
+use std::ffi::OsString;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use super::assignment::Assignment;
+
+/// How much of the caller's environment is passed on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// All of it.
+    Everything,
+    /// What a program needs to run at all, and the names given here.
+    AllowList(Vec<String>),
+}
+
+/// Enough to find programs, the user's files, the language, the terminal and the network; nothing that is a secret.
+const ALLOWED: [&str; 23] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "COLORTERM",
+    "TZ",
+    "TMPDIR",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NO_COLOR",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+];
+const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
+
+impl Pass {
+    fn lets(&self, name: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::AllowList(extra) => {
+                ALLOWED.contains(&name)
+                    || ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                    || extra.iter().any(|known| known == name)
+            }
+        }
+    }
+}
+
+/// The complete environment for an assignment. A variable of the caller that is not UTF-8 is not passed on.
+pub fn environment(
+    pass: &Pass,
+    caller: impl IntoIterator<Item = (OsString, OsString)>,
+    set: &[(String, String)],
+    assignment: &Assignment,
+) -> Vec<(String, String)> {
+    let utf8 =
+        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let passed = caller.into_iter().filter_map(utf8).filter(|(name, _)| pass.lets(name));
+    let all: IndexMap<String, String> =
+        passed.chain(set.iter().cloned()).chain(told(assignment)).chain(upstream(assignment)).collect();
+    all.into_iter().collect()
+}
+
+fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
+    let Assignment { run, attempt, agent, prompt, report, repo, .. } = assignment;
+    let told = [
+        ("RUN_ID", run.to_string()),
+        ("STEP_ID", assignment.step().to_owned()),
+        ("AGENT_ID", agent.clone()),
+        ("REPO_DIR", repo.clone()),
+        ("PROMPT_PATH", prompt.clone()),
+        ("REPORT_PATH", report.clone()),
+        ("MANUAL_RESULT_PATH", assignment.manual_input.clone().unwrap_or_default()),
+        ("STEP_ATTEMPT", assignment.step_attempt.to_string()),
+        ("ARTIFACTS_DIR", assignment.artifacts_dir.clone()),
+        ("WORKFLOW_NAME", assignment.workflow.clone()),
+        ("CALLBOARD_RUN", run.to_string()),
+        ("CALLBOARD_SEAT", attempt.seat.to_string()),
+        ("CALLBOARD_ATTEMPT", attempt.to_string()),
+        ("CALLBOARD_ROOT", assignment.root.clone()),
+        ("CALLBOARD_STORE", assignment.store.clone()),
+    ];
+    let model = assignment.model.clone().map(|model| ("STEP_MODEL", model));
+    told.into_iter().chain(model).map(|(name, value)| (name.to_owned(), value))
+}
+
+/// What the needed steps have made, by their names.
+fn upstream(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
+    assignment.dependencies.iter().flat_map(|dependency| {
+        let base = format!("DEP_{}_ARTIFACT", variable_name(&dependency.step));
+        let each = dependency.artifacts.iter().enumerate();
+        let mut variables: Vec<_> = each.map(|(i, path)| (format!("{base}_{i}"), path.clone())).collect();
+        variables.push((format!("{base}S"), dependency.artifacts.join(",")));
+        variables
+    })
+}
+
+fn variable_name(step: &str) -> String {
+    step.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::assignment::{Dependency, example};
+    use super::*;
+
+    fn built(pass: &Pass, set: &[(&str, &str)], assignment: &Assignment) -> BTreeMap<String, String> {
+        let caller =
+            ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "SECRET_KEY", "NAMED", "RUN_ID", "CALLBOARD_ATTEMPT"];
+        let caller = caller.map(|name| (OsString::from(name), OsString::from("caller")));
+        let set: Vec<_> = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        environment(pass, caller, &set, assignment).into_iter().collect()
+    }
+
+    #[test]
+    fn the_allow_list_keeps_secrets_back_unless_they_are_named() {
+        let env = built(&Pass::AllowList(vec!["NAMED".to_owned()]), &[], &example());
+        for name in ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "NAMED"] {
+            assert_eq!(env[name], "caller", "{name}");
+        }
+        assert!(!env.contains_key("SECRET_KEY"));
+        assert_eq!(built(&Pass::Everything, &[], &example())["SECRET_KEY"], "caller");
+    }
+
+    #[test]
+    fn what_we_tell_wins_over_what_is_set_and_that_over_what_is_passed() {
+        let set = [("NAMED", "set"), ("STEP_ID", "set"), ("OWN", "a b")];
+        let env = built(&Pass::Everything, &set, &example());
+        assert_eq!(
+            (env["NAMED"].as_str(), env["OWN"].as_str(), env["STEP_ID"].as_str()),
+            ("set", "a b", "code-review")
+        );
+        assert_eq!((env["RUN_ID"].as_str(), env["CALLBOARD_ATTEMPT"].as_str()), ("f8c1", "code-review#2.1"));
+        assert_eq!((env["MANUAL_RESULT_PATH"].as_str(), env["STEP_ATTEMPT"].as_str()), ("", "3"));
+        assert!(!env.contains_key("STEP_MODEL"));
+    }
+
+    #[test]
+    fn the_artifacts_of_needed_steps_are_told_by_name() {
+        let mut assignment = example();
+        assignment.model = Some("large".to_owned());
+        let artifacts = vec!["/a/PLAN.md".to_owned(), "/a/b.md".to_owned()];
+        assignment.dependencies = vec![
+            Dependency { step: "plan-it.now".to_owned(), artifacts },
+            Dependency { step: "idle".to_owned(), artifacts: Vec::new() },
+        ];
+        let env = built(&Pass::AllowList(Vec::new()), &[], &assignment);
+        assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACT_0"], "/a/PLAN.md");
+        assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACT_1"], "/a/b.md");
+        assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACTS"], "/a/PLAN.md,/a/b.md");
+        assert_eq!(env["DEP_IDLE_ARTIFACTS"], "");
+        assert_eq!(env["STEP_MODEL"], "large");
+    }
+}

@@ -1,0 +1,46 @@
+//! How one kind of agent is launched: the command line and the environment it gets.
+//!
+//! Adapters are data. They are frozen with the run, so they serialise, and whatever can be wrong in them is found when
+//! they are made, not when the third step is launched.
+
+mod assignment;
+mod command;
+mod environment;
+mod wrapper;
+
+use serde::{Deserialize, Serialize};
+
+pub use assignment::{Assignment, Dependency};
+pub use command::{CommandLine, TemplateError};
+pub use environment::{Pass, environment};
+pub use wrapper::Wrapper;
+
+/// A way to launch an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adapter {
+    /// A program that takes the six flags of the wrapper contract.
+    Wrapper(Wrapper),
+    /// Any command line, with placeholders.
+    Command(CommandLine),
+}
+
+impl Adapter {
+    /// Program and arguments for this assignment.
+    pub fn argv(&self, assignment: &Assignment) -> Vec<String> {
+        match self {
+            Self::Wrapper(wrapper) => wrapper.argv(assignment),
+            Self::Command(line) => line.argv(assignment),
+        }
+    }
+}
+
+/// What counts as the report of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportRule {
+    /// Only a valid report does, whatever the exit code.
+    Required,
+    /// Without a report the exit code is taken for one.
+    ExitCode,
+}

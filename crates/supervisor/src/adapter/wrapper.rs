@@ -1,0 +1,77 @@
+//! A program that takes the six flags of the wrapper contract.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::assignment::Assignment;
+
+/// A wrapper and the arguments it gets after ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrapper {
+    /// Absolute, or a bare name to be found in `PATH`.
+    pub program: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+impl Wrapper {
+    pub fn argv(&self, assignment: &Assignment) -> Vec<String> {
+        let flags = [
+            ("--run-id", assignment.run.as_str()),
+            ("--step-id", assignment.step()),
+            ("--agent", &assignment.agent),
+            ("--prompt", &assignment.prompt),
+            ("--repo", &assignment.repo),
+            ("--report", &assignment.report),
+        ];
+        let interpreter = needs_python(&self.program).then(|| "python3".to_owned());
+        let program = interpreter.into_iter().chain([self.program.clone()]);
+        let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_owned()]);
+        program.chain(flags).chain(self.args.iter().cloned()).collect()
+    }
+}
+
+/// A Python script without its run bit. Looked at anew for each attempt: the bit may be set meanwhile.
+fn needs_python(program: &str) -> bool {
+    let executable = |data: fs::Metadata| data.permissions().mode() & 0o111 != 0;
+    Path::new(program).extension().is_some_and(|extension| extension == "py")
+        && fs::metadata(program).is_ok_and(|data| data.is_file() && !executable(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assignment::example;
+    use super::*;
+
+    #[test]
+    fn a_wrapper_gets_the_six_flags_and_then_its_own_arguments() {
+        let wrapper = Wrapper {
+            program: "/opt/wrap.sh".to_owned(),
+            args: vec!["--model".to_owned(), "x y".to_owned()],
+        };
+        #[rustfmt::skip]
+        assert_eq!(
+            wrapper.argv(&example()),
+            ["/opt/wrap.sh", "--run-id", "f8c1", "--step-id", "code-review", "--agent", "re \"viewer\"",
+             "--prompt", "/tmp/a b/prompt.md", "--repo", "/home/me/it's mine", "--report", "/tmp/a b/report.json",
+             "--model", "x y"]
+        );
+    }
+
+    #[test]
+    fn a_python_script_without_its_run_bit_is_started_with_python() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("wrap.py");
+        fs::write(&path, "").unwrap();
+        let program = path.to_str().unwrap().to_owned();
+        let argv = || Wrapper { program: program.clone(), args: Vec::new() }.argv(&example());
+        assert_eq!(argv()[..2], ["python3".to_owned(), program.clone()]);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(argv()[0], program);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(argv()[0], program, "a missing script is the launch's to report");
+    }
+}

@@ -1,0 +1,257 @@
+//! What the engine holds per attempt, fresh or found: the means to hear what it does and to order its end.
+//!
+//! Subscribe before you look: the watch on the directory stands before anything is read, and the pidfd of the shim is
+//! taken before its exit record is believed missing. So there is no moment at which news can fall between, and no
+//! difference between an attempt of ours and one whose engine died.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::Signal;
+use tokio::io::unix::AsyncFd;
+use tokio::process::Child;
+
+use crate::claim::{self, ClaimError, Standing, Voided};
+use crate::dir::AttemptDir;
+use crate::exit::ExitRecord;
+use crate::launch::{self, Launch, ShimProgram, SpawnError};
+use crate::mark::{self, Mark};
+use crate::os::{self, DirWatch, Identity, Lookout, Process};
+
+/// News of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// A report was written, or written anew: it may be looked at. The attempt goes on.
+    Wrote,
+    /// The attempt is over, and no process of it is left.
+    Over(Over),
+}
+
+/// How an attempt is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Over {
+    /// The shim has seen it to its end.
+    Exit(ExitRecord),
+    /// The shim died without an exit record. Everything with the attempt's mark has been killed.
+    Vanished,
+    /// Nobody holds the claim. Nothing was ever started, but a slow shim may still come: launch again or
+    /// [void](crate::void) it.
+    Unclaimed,
+    /// An engine voided the claim. Nothing was ever started and nothing can be.
+    Voided,
+}
+
+/// Why an attempt could not be attended.
+#[derive(Debug, thiserror::Error)]
+pub enum AttendError {
+    #[error("could not watch `{path}`")]
+    Watch { path: String, source: io::Error },
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error("could not read `{path}`")]
+    Exit { path: String, source: io::Error },
+    #[error("could not wait for the shim of `{attempt}`")]
+    Wait { attempt: String, source: io::Error },
+    #[error("could not end what is left of `{attempt}`")]
+    Sweep { attempt: String, source: io::Error },
+    #[error("`{attempt}` runs in another container ({}), where we cannot reach it", .identity.pid_namespace)]
+    Elsewhere { attempt: String, identity: Identity },
+}
+
+/// How urgently an attempt is to end: the first Ctrl-C, or the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// TERM, grace, KILL.
+    Once,
+    /// KILL.
+    Twice,
+}
+
+/// What came of an order to end. In every case [`Attendance::next`] tells the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ordered {
+    /// The shim has been told.
+    Told,
+    /// No shim had begun; the claim is void now.
+    Voided,
+    /// It was over already.
+    Over,
+}
+
+/// Why an end could not be ordered.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error("could not signal the shim of `{attempt}`")]
+    Signal { attempt: String, source: io::Error },
+    #[error("the shim of `{attempt}` belongs to another user or container")]
+    NotOurs { attempt: String },
+}
+
+/// An engine's hold on one attempt. Dropping it lets the attempt go on unattended.
+#[derive(Debug)]
+pub struct Attendance {
+    dir: AttemptDir,
+    mark: Mark,
+    watch: DirWatch,
+    /// The shim we spawned ourselves. It need not be the one that holds the claim.
+    child: Option<Child>,
+    /// The shim that holds the claim, once we have no child to wait for.
+    shim: Option<AsyncFd<OwnedFd>>,
+    wrote: bool,
+}
+
+impl Attendance {
+    /// Starts the attempt and attends it.
+    pub fn launch(
+        lookout: &Lookout,
+        shim: &ShimProgram,
+        dir: AttemptDir,
+        launch: &Launch,
+    ) -> Result<Self, AttendError> {
+        let mut attendance = Self::adopt(lookout, dir, launch.mark())?;
+        attendance.child = Some(launch::spawn(shim, &attendance.dir, launch)?);
+        Ok(attendance)
+    }
+
+    /// Attends an attempt that may have been started before, by whomever.
+    pub fn adopt(lookout: &Lookout, dir: AttemptDir, mark: Mark) -> Result<Self, AttendError> {
+        let reports = [dir.report(), dir.submitted()];
+        let watched = dir.create().and_then(|()| lookout.watch(dir.path(), &reports));
+        let watch = watched.map_err(|source| AttendError::Watch { path: text(dir.path()), source })?;
+        let wrote = reports.iter().any(|report| report.exists());
+        Ok(Self { dir, mark, watch, child: None, shim: None, wrote })
+    }
+
+    pub fn dir(&self) -> &AttemptDir {
+        &self.dir
+    }
+
+    /// Waits for the next news. Cancel-safe; asked again after [`News::Over`], it says the same again.
+    pub async fn next(&mut self) -> Result<News, AttendError> {
+        loop {
+            if self.child.is_none() && self.shim.is_none() {
+                match self.look().await? {
+                    Look::Over(over) => return Ok(News::Over(over)),
+                    Look::Runs(process) => self.shim = Some(self.listen(process)?),
+                }
+            }
+            if std::mem::take(&mut self.wrote) {
+                return Ok(News::Wrote);
+            }
+            let waiting = |source| AttendError::Wait { attempt: self.mark.attempt.to_string(), source };
+            // `select!` drops the losers; each of the three keeps its news until it is asked again.
+            tokio::select! {
+                biased;
+                ended = ended(&mut self.child) => {
+                    ended.map_err(waiting)?;
+                    self.child = None;
+                }
+                ended = readable(self.shim.as_ref()) => {
+                    ended.map_err(waiting)?;
+                    self.shim = None;
+                }
+                written = self.watch.written() => {
+                    written.map_err(|source| AttendError::Watch { path: text(self.dir.path()), source })?;
+                    self.wrote = true;
+                }
+            }
+        }
+    }
+
+    /// Orders the attempt to end. Does not wait for it.
+    pub fn order_end(&self, how: Shutdown) -> Result<Ordered, OrderError> {
+        let mut standing = claim::standing(&self.dir)?;
+        if matches!(standing, Standing::Nobody) {
+            match claim::void(&self.dir)? {
+                Voided::Now | Voided::Already => return Ok(Ordered::Voided),
+                Voided::ClaimedBy(_) => standing = claim::standing(&self.dir)?,
+            }
+        }
+        match standing {
+            Standing::Alive(shim) => self.signal(&shim, how),
+            Standing::Dead => Ok(Ordered::Over),
+            Standing::Void | Standing::Nobody => Ok(Ordered::Voided),
+            Standing::Elsewhere(_) => Err(OrderError::NotOurs { attempt: self.mark.attempt.to_string() }),
+        }
+    }
+
+    fn signal(&self, shim: &Process, how: Shutdown) -> Result<Ordered, OrderError> {
+        let attempt = self.mark.attempt.to_string();
+        let signal = match how {
+            Shutdown::Once => Signal::TERM,
+            Shutdown::Twice => Signal::INT,
+        };
+        match shim.signal(signal) {
+            Ok(true) => Ok(Ordered::Told),
+            Ok(false) => Err(OrderError::NotOurs { attempt }),
+            Err(source) => Err(OrderError::Signal { attempt, source }),
+        }
+    }
+
+    /// Looks how the attempt stands, with no child of ours in it (any more).
+    async fn look(&self) -> Result<Look, AttendError> {
+        if let Some(record) = self.exit_record()? {
+            return Ok(Look::Over(Over::Exit(record)));
+        }
+        match claim::standing(&self.dir)? {
+            Standing::Nobody => Ok(Look::Over(Over::Unclaimed)),
+            Standing::Void => Ok(Look::Over(Over::Voided)),
+            Standing::Alive(process) => Ok(Look::Runs(process)),
+            Standing::Dead => self.bury().await.map(Look::Over),
+            Standing::Elsewhere(identity) => {
+                Err(AttendError::Elsewhere { attempt: self.mark.attempt.to_string(), identity })
+            }
+        }
+    }
+
+    /// The shim is dead. It may have written its record after we looked for it; else we end what it left.
+    async fn bury(&self) -> Result<Over, AttendError> {
+        if let Some(record) = self.exit_record()? {
+            return Ok(Over::Exit(record));
+        }
+        let mark = self.mark.clone();
+        let swept = tokio::task::spawn_blocking(move || mark::sweep(&mark)).await;
+        let swept = swept.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let failed = |source| AttendError::Sweep { attempt: self.mark.attempt.to_string(), source };
+        let swept = swept.map_err(failed)?;
+        tracing::warn!(attempt = %self.mark.attempt, swept, "the shim died; what it left has been ended");
+        Ok(Over::Vanished)
+    }
+
+    fn exit_record(&self) -> Result<Option<ExitRecord>, AttendError> {
+        ExitRecord::read(&self.dir)
+            .map_err(|source| AttendError::Exit { path: text(&self.dir.exit()), source })
+    }
+
+    fn listen(&self, process: Process) -> Result<AsyncFd<OwnedFd>, AttendError> {
+        let failed = |source| AttendError::Wait { attempt: self.mark.attempt.to_string(), source };
+        os::listen(process).map_err(failed)
+    }
+}
+
+enum Look {
+    Runs(Process),
+    Over(Over),
+}
+
+async fn ended(child: &mut Option<Child>) -> io::Result<()> {
+    match child {
+        Some(child) => child.wait().await.map(|_| ()),
+        None => std::future::pending().await,
+    }
+}
+
+async fn readable(shim: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    match shim {
+        Some(shim) => shim.readable().await.map(|_| ()),
+        None => std::future::pending().await,
+    }
+}
+
+fn text(path: &std::path::Path) -> String {
+    path.display().to_string()
+}

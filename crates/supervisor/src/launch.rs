@@ -1,0 +1,98 @@
+//! How an attempt is started: what the shim is to do goes into `launch.json`, then the shim is spawned. Both happen
+//! under an id that is committed already; doing it twice starts two shims, of which one loses the claim.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use protocol::{AttemptId, RunId};
+use serde::{Deserialize, Serialize};
+use tokio::process::{Child, Command};
+
+use crate::dir::AttemptDir;
+use crate::mark::Mark;
+use crate::whole;
+
+/// All that a shim needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    pub run: RunId,
+    pub attempt: AttemptId,
+    pub store: PathBuf,
+    /// Program and arguments. A program without a slash is searched in the `PATH` of `env`; a relative path counts
+    /// from `cwd`.
+    pub argv: Vec<String>,
+    pub cwd: PathBuf,
+    /// The agent's complete environment, to which only the [mark](Mark) is added.
+    pub env: Vec<(String, String)>,
+    /// How long the agent may run.
+    pub timeout: Option<Duration>,
+    /// How long it may write nothing to its logs. Seen at the latest after twice that time.
+    pub silence: Option<Duration>,
+    /// How long it has between TERM and KILL.
+    pub grace: Duration,
+}
+
+impl Launch {
+    pub fn mark(&self) -> Mark {
+        Mark { store: self.store.clone(), run: self.run.clone(), attempt: self.attempt.clone() }
+    }
+
+    pub(crate) fn read(dir: &AttemptDir) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(dir.launch())?)?)
+    }
+
+    fn write(&self, dir: &AttemptDir) -> io::Result<()> {
+        whole::replace(&dir.launch(), &serde_json::to_vec_pretty(self)?)
+    }
+}
+
+/// The program that becomes the shim; the attempt's directory is appended to its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShimProgram {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+}
+
+/// Why a shim could not be spawned.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    #[error("could not write `{path}`")]
+    Write { path: String, source: io::Error },
+    #[error("could not start the shim of `{attempt}` from `{program}`")]
+    Spawn { attempt: AttemptId, program: String, source: io::Error },
+}
+
+/// What the shim itself needs of the engine's environment to be loaded and to explain itself. The agent sees none
+/// of it.
+const FOR_THE_SHIM: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+
+/// Writes `launch.json` and spawns the shim.
+pub(crate) fn spawn(shim: &ShimProgram, dir: &AttemptDir, launch: &Launch) -> Result<Child, SpawnError> {
+    let failed = |path: PathBuf| move |source| SpawnError::Write { path: path.display().to_string(), source };
+    dir.create().map_err(failed(dir.path().to_owned()))?;
+    launch.write(dir).map_err(failed(dir.launch()))?;
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.shim_log());
+    let log = log.and_then(|log| Ok((log.try_clone()?, log)));
+    let (out, err) = log.map_err(failed(dir.shim_log()))?;
+    Command::new(&shim.program)
+        .args(&shim.args)
+        .arg(dir.path())
+        .env_clear()
+        .envs(FOR_THE_SHIM.iter().filter_map(|name| Some((name, env::var_os(name)?))))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .map_err(|source| SpawnError::Spawn {
+            attempt: launch.attempt.clone(),
+            program: shim.program.display().to_string(),
+            source,
+        })
+}

@@ -1,0 +1,137 @@
+//! The process table as `/proc` shows it: who is whose parent, who carries a mark.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::io;
+
+use rustix::process::Pid;
+
+/// One living process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) pid: Pid,
+    parent: Option<Pid>,
+    pub(crate) start_time: u64,
+}
+
+impl Row {
+    /// Who it is. The parent is no part of that: it changes when the old one ends.
+    pub(crate) fn key(&self) -> (i32, u64) {
+        (self.pid.as_raw_pid(), self.start_time)
+    }
+}
+
+/// All processes alive at one moment, ourselves excepted: nothing here is ever aimed at us.
+#[derive(Debug)]
+pub(crate) struct Table(Vec<Row>);
+
+impl Table {
+    pub(crate) fn read() -> io::Result<Self> {
+        let own = rustix::process::getpid();
+        let mut rows = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+                continue;
+            };
+            if pid != own {
+                rows.extend(read_row(pid)?);
+            }
+        }
+        Ok(Self(rows))
+    }
+
+    /// Those below us.
+    pub(crate) fn our_descendants(&self) -> Vec<Row> {
+        self.descendants(HashSet::from([rustix::process::getpid()]))
+    }
+
+    /// The given ones and those below them.
+    pub(crate) fn with_descendants(&self, mut rows: Vec<Row>) -> Vec<Row> {
+        let roots: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
+        rows.extend(self.descendants(roots));
+        rows
+    }
+
+    fn descendants(&self, mut above: HashSet<Pid>) -> Vec<Row> {
+        let mut found = Vec::new();
+        loop {
+            let below = |row: &&Row| {
+                !above.contains(&row.pid) && row.parent.is_some_and(|parent| above.contains(&parent))
+            };
+            let next: Vec<Row> = self.0.iter().filter(below).copied().collect();
+            if next.is_empty() {
+                return found;
+            }
+            above.extend(next.iter().map(|row| row.pid));
+            found.extend(next);
+        }
+    }
+
+    /// Those whose environment holds all the lines. What we may not read is another user's, hence no process of ours.
+    pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> Vec<Row> {
+        let carries = |row: &&Row| {
+            let environment = fs::read(format!("/proc/{}/environ", row.pid.as_raw_pid())).unwrap_or_default();
+            let held: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
+            lines.iter().all(|line| held.contains(line.as_slice()))
+        };
+        self.0.iter().filter(carries).copied().collect()
+    }
+}
+
+/// When the process with this number started; `None` if there is none.
+pub(crate) fn start_time(pid: Pid) -> io::Result<Option<u64>> {
+    Ok(read_stat(pid)?.and_then(|stat| field(&stat, 22)?.parse().ok()))
+}
+
+/// The row of a process, `None` once it has ended (zombies have ended).
+fn read_row(pid: Pid) -> io::Result<Option<Row>> {
+    let Some(stat) = read_stat(pid)? else { return Ok(None) };
+    let row = || {
+        let alive = !matches!(field(&stat, 3)?, "Z" | "X" | "x");
+        let parent = Pid::from_raw(field(&stat, 4)?.parse().ok()?);
+        let start_time = field(&stat, 22)?.parse().ok()?;
+        alive.then_some(Row { pid, parent, start_time })
+    };
+    Ok(row())
+}
+
+fn read_stat(pid: Pid) -> io::Result<Option<String>> {
+    match fs::read(format!("/proc/{}/stat", pid.as_raw_pid())) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A process may end between two looks: then its files are missing, or reading them says "no such process".
+fn gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// The field by its number in proc(5), from 3 on. The second is the program's name in brackets, which may itself
+/// hold blanks and brackets: so count from the last bracket.
+fn field(stat: &str, number: usize) -> Option<&str> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
+        let stat = "42 (a) b (c) S 7 1 1 0 -1 4194560 1 1 0 0 0 0 0 0 20 0 1 0 123456 1 1";
+        assert_eq!(field(stat, 3), Some("S"));
+        assert_eq!(field(stat, 4), Some("7"));
+        assert_eq!(field(stat, 22), Some("123456"));
+    }
+
+    #[test]
+    fn we_ourselves_are_never_in_the_table() {
+        let own = rustix::process::getpid();
+        assert!(Table::read().unwrap().0.iter().all(|row| row.pid != own));
+        assert!(start_time(own).unwrap().is_some());
+    }
+}

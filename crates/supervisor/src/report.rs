@@ -1,0 +1,154 @@
+//! Collects an attempt's report from wherever the agent left it.
+//!
+//! In falling order of trust: what `callboard report` accepted, the report file, the markers on standard output. The
+//! content itself is judged in [`protocol::report`]. When in doubt there is no valid report: it costs a try, and the
+//! files stay where they are as evidence.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use protocol::report::{self as content, Expected, Report, Unfit};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::dir::AttemptDir;
+use crate::whole;
+
+/// The largest report we read.
+pub const LARGEST: u64 = 8 * 1024 * 1024;
+/// How much of the end of the output is searched for the markers: the largest report, and some talk after it.
+const SEARCHED: u64 = LARGEST + 64 * 1024;
+
+/// Where a report was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Handed in with `callboard report`.
+    Submitted,
+    /// Written to `REPORT_PATH`.
+    File,
+    /// Printed between the markers.
+    Markers,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Submitted => "the submitted report",
+            Self::File => "the report file",
+            Self::Markers => "the report between the markers",
+        })
+    }
+}
+
+/// What was found of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Collected {
+    Valid(Box<Report>, Source),
+    /// There is something, but it cannot be accepted, for this reason.
+    Unfit(String),
+    Missing,
+}
+
+/// Why a submission was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    #[error("the report has {size} bytes, the limit is {LARGEST}")]
+    TooLarge { size: usize },
+    #[error("the report cannot be accepted: {0}")]
+    Unfit(#[from] Unfit),
+    #[error("could not write `{path}`")]
+    Write { path: String, source: io::Error },
+}
+
+/// Checks a report and keeps it for the engine. A later one replaces it.
+pub fn submit(dir: &AttemptDir, expected: &Expected, bytes: &[u8]) -> Result<(), SubmitError> {
+    if bytes.len() as u64 > LARGEST {
+        return Err(SubmitError::TooLarge { size: bytes.len() });
+    }
+    content::parse(bytes, expected)?;
+    let path = dir.submitted();
+    whole::replace(&path, bytes)
+        .map_err(|source| SubmitError::Write { path: path.display().to_string(), source })
+}
+
+/// Reads all sources. All valid ones must agree on the verdict.
+pub fn collect(dir: &AttemptDir, expected: &Expected) -> Collected {
+    let read = |found: Result<Option<Vec<u8>>, String>| match found {
+        Ok(None) => None,
+        Ok(Some(bytes)) => Some(content::parse(&bytes, expected).map_err(|unfit| unfit.to_string())),
+        Err(reason) => Some(Err(reason)),
+    };
+    let sources = [
+        (Source::Submitted, read(read_report(&dir.submitted()))),
+        (Source::File, read(read_report(&dir.report()))),
+        (Source::Markers, read(read_markers(&dir.stdout()))),
+    ];
+    judge(sources.into_iter().filter_map(|(source, found)| Some((source, found?))))
+}
+
+/// The most trusted source that says anything must be fit: a broken file is not mended by something that happened to
+/// stand in the output. What is unfit below it is passed over; an agent that prints its instructions prints our
+/// example, too.
+fn judge(found: impl Iterator<Item = (Source, Result<Report, String>)>) -> Collected {
+    let mut best: Option<(Report, Source)> = None;
+    for (source, report) in found {
+        match (report, &best) {
+            (Ok(report), None) => best = Some((report, source)),
+            (Err(reason), None) => return Collected::Unfit(format!("{source}: {reason}")),
+            (Ok(report), Some((first, from))) if verdict(&report) != verdict(first) => {
+                let (one, other) = (describe(first), describe(&report));
+                return Collected::Unfit(format!("contradictory: {from} says {one}, {source} says {other}"));
+            }
+            (Ok(_) | Err(_), Some(_)) => {}
+        }
+    }
+    best.map_or(Collected::Missing, |(report, source)| Collected::Valid(Box::new(report), source))
+}
+
+fn verdict(report: &Report) -> (content::Status, bool) {
+    (report.status, report.gate_failure)
+}
+
+fn describe(report: &Report) -> String {
+    let gate = if report.gate_failure { " with gate_failure" } else { "" };
+    format!("{}{gate}", report.status)
+}
+
+fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
+    let Some((file, size)) = open(path)? else { return Ok(None) };
+    let too_large = |size: u64| format!("it has {size} bytes or more, the limit is {LARGEST}");
+    if size > LARGEST {
+        return Err(too_large(size));
+    }
+    let mut bytes = Vec::new();
+    // It may still grow while we read.
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST { Err(too_large(LARGEST + 1)) } else { Ok(Some(bytes)) }
+}
+
+fn read_markers(stdout: &Path) -> Result<Option<Vec<u8>>, String> {
+    let Some((mut file, size)) = open(stdout)? else { return Ok(None) };
+    let tail = || {
+        file.seek(SeekFrom::Start(size.saturating_sub(SEARCHED)))?;
+        let mut bytes = Vec::new();
+        file.take(SEARCHED).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = tail().map_err(|error: io::Error| error.to_string())?;
+    Ok(content::between_markers(&String::from_utf8_lossy(&bytes)).map(|block| block.as_bytes().to_vec()))
+}
+
+/// Opens a regular file of the agent's, without following a link out of the directory and without waiting for a pipe.
+fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err("it is a symbolic link".to_owned()),
+        Err(error) => return Err(io::Error::from(error).to_string()),
+    };
+    let data = file.metadata().map_err(|error| error.to_string())?;
+    if data.is_file() { Ok(Some((file, data.len()))) } else { Err("it is not a regular file".to_owned()) }
+}

@@ -1,0 +1,152 @@
+//! How agents end, and that nothing of them is left.
+
+use std::time::Duration;
+
+use supervisor::{Because, How, Over, Shutdown, sweep};
+
+use crate::stage::{LONG, Stage, exit, over, wrote};
+
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Starts `$1` in a session of its own and goes on once it runs, with its number in the file `grandchild`.
+const GRANDCHILD: &str =
+    r#"mkfifo up go; $CLEAN setsid sh -c "$1" & read pid < up; echo $pid > grandchild; "#;
+
+fn with_grandchild(grandchild: &str, agent: &str) -> Stage {
+    Stage::command(&["sh", "-c", &format!("{GRANDCHILD}{agent}"), "sh", grandchild])
+}
+
+#[tokio::test]
+async fn an_agent_that_obeys_ends_by_term() {
+    let stage =
+        Stage::script("trap 'exit 3' TERM; echo > report.json; while :; do sleep 3600 & wait $!; done");
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    attendance.order_end(Shutdown::Once).unwrap();
+    let record = exit(&mut attendance).await;
+    assert_eq!((record.how, record.because), (How::Exited { code: 3 }, Because::Ordered));
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_term_is_killed_after_its_grace() {
+    let mut stage =
+        Stage::script("trap '' TERM; echo $$ > pid; echo > report.json; while :; do sleep 3600; done");
+    stage.launch.grace = SHORT;
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    let agent = stage.process("pid");
+    attendance.order_end(Shutdown::Once).unwrap();
+    let record = exit(&mut attendance).await;
+    assert_eq!((record.how, record.because), (How::Signalled { signal: 9 }, Because::Ordered));
+    assert!(agent.has_ended());
+}
+
+#[tokio::test]
+async fn a_second_order_ends_it_at_once() {
+    let stage = Stage::script("trap '' TERM; echo > report.json; while :; do sleep 3600; done");
+    assert_eq!(stage.launch.grace, LONG);
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    attendance.order_end(Shutdown::Once).unwrap();
+    attendance.order_end(Shutdown::Twice).unwrap();
+    let record = exit(&mut attendance).await;
+    assert_eq!((record.how, record.because), (How::Signalled { signal: 9 }, Because::Ordered));
+}
+
+#[tokio::test]
+async fn a_grandchild_in_a_new_session_does_not_outlive_the_agent() {
+    let stage = with_grandchild("echo $$ > up; exec sleep 3600", "echo > report.json; read x < go; exit 0");
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    let grandchild = stage.process("grandchild");
+    std::fs::write(stage.file("go"), "on\n").unwrap();
+    let record = exit(&mut attendance).await;
+    assert_eq!((record.how, record.because, record.swept), (How::Exited { code: 0 }, Because::Own, 1));
+    assert!(grandchild.has_ended());
+}
+
+#[tokio::test]
+async fn a_grandchild_that_ignores_term_and_shed_its_mark_is_killed() {
+    let stubborn = "trap '' TERM; echo $$ > up; while :; do sleep 3600; done";
+    let mut stage = with_grandchild(stubborn, "echo > report.json; exec sleep 3600");
+    stage.launch.env.push(("CLEAN".to_owned(), "env -i".to_owned()));
+    stage.launch.grace = SHORT;
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    let grandchild = stage.process("grandchild");
+    attendance.order_end(Shutdown::Once).unwrap();
+    let record = exit(&mut attendance).await;
+    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Ordered));
+    assert!(record.swept >= 1 && grandchild.has_ended());
+}
+
+#[tokio::test]
+async fn an_agent_that_runs_too_long_is_ended() {
+    let mut stage = Stage::script("exec sleep 3600");
+    stage.launch.timeout = Some(SHORT);
+    let record = stage.play().await;
+    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::TimedOut));
+    assert!(u128::from(record.duration_ms) >= SHORT.as_millis());
+}
+
+#[tokio::test]
+async fn an_agent_that_falls_silent_is_ended() {
+    let mut stage = Stage::script("echo hello; exec sleep 3600");
+    stage.launch.silence = Some(SHORT);
+    let record = stage.play().await;
+    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Silent));
+}
+
+#[tokio::test]
+async fn an_agent_that_keeps_talking_is_not_silent() {
+    let mut stage = Stage::script("while :; do echo working >&2; done");
+    stage.launch.silence = Some(Duration::from_millis(300));
+    stage.launch.timeout = Some(Duration::from_millis(1000));
+    assert_eq!(stage.play().await.because, Because::TimedOut);
+}
+
+#[tokio::test]
+async fn an_agent_dies_with_its_shim_and_the_sweep_finds_the_rest() {
+    let agent = "echo $$ > agent; echo > report.json; exec sleep 3600";
+    let stage = with_grandchild("echo $$ > up; exec sleep 3600", agent);
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    let (shim, agent, grandchild) = (stage.shim(), stage.process("agent"), stage.process("grandchild"));
+    shim.kill();
+    // The kernel's doing: nobody has swept yet.
+    agent.wait();
+    assert!(!grandchild.has_ended());
+    assert_eq!(over(&mut attendance).await, Over::Vanished);
+    assert!(grandchild.has_ended());
+    assert_eq!(sweep(&stage.launch.mark()).unwrap(), 0);
+    assert_eq!(over(&mut stage.adopt()).await, Over::Vanished, "whoever asks later hears the same");
+}
+
+#[tokio::test]
+async fn a_sweep_spares_the_attempts_of_others() {
+    let (ours, theirs) = (
+        Stage::script("echo > report.json; exec sleep 3600"),
+        Stage::script("echo $$ > pid; echo > report.json; exec sleep 3600"),
+    );
+    let (mut our, mut their) = (ours.launch(), theirs.launch());
+    wrote(&mut our).await;
+    wrote(&mut their).await;
+    // The same run and attempt, in another store.
+    assert_eq!((&ours.launch.run, &ours.launch.attempt), (&theirs.launch.run, &theirs.launch.attempt));
+    assert_eq!(sweep(&ours.launch.mark()).unwrap(), 1);
+    assert_eq!(exit(&mut our).await.how, How::Signalled { signal: 9 });
+    assert!(!theirs.process("pid").has_ended());
+    their.order_end(Shutdown::Twice).unwrap();
+    exit(&mut their).await;
+}
+
+#[tokio::test]
+async fn an_ended_shim_is_reaped() {
+    let stage = Stage::script("echo > report.json; exec sleep 3600");
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    let shim = stage.shim();
+    attendance.order_end(Shutdown::Once).unwrap();
+    exit(&mut attendance).await;
+    assert!(!std::path::Path::new(&format!("/proc/{}", shim.pid.as_raw_pid())).exists(), "a zombie is left");
+}

@@ -1,0 +1,149 @@
+//! Where reports come from, and which are refused. The agent's files are written by the tests themselves.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use protocol::report::{BLANKS, Status};
+use serde_json::{Value, json};
+use supervisor::report::{Collected, LARGEST, Source, SubmitError, collect, submit};
+
+use crate::stage::Stage;
+
+fn report(status: &str) -> Value {
+    json!({
+        "schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "review", "agent": "reviewer", "status": status,
+        "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:01:00Z",
+    })
+}
+
+fn with(field: &str, value: Value) -> String {
+    let mut report = report("COMPLETED");
+    report[field] = value;
+    report.to_string()
+}
+
+fn marked(report: &str) -> String {
+    format!("thinking\n<<<RUN_REPORT_JSON\n{report}\nRUN_REPORT_JSON>>>\nbye\n")
+}
+
+fn collected(files: &[(&str, &str)]) -> Collected {
+    let stage = Stage::script("");
+    for (name, text) in files {
+        fs::write(stage.file(name), text).unwrap();
+    }
+    collect(&stage.dir, &stage.expected())
+}
+
+fn reason(collected: Collected) -> String {
+    match collected {
+        Collected::Unfit(reason) => reason,
+        other => panic!("accepted: {other:?}"),
+    }
+}
+
+fn found(collected: Collected) -> (Status, Source) {
+    match collected {
+        Collected::Valid(report, source) => (report.status, source),
+        other => panic!("not valid: {other:?}"),
+    }
+}
+
+#[test]
+fn the_most_trusted_source_wins() {
+    let (done, ok) = (report("DONE").to_string(), marked(&report("ok").to_string()));
+    assert_eq!(collected(&[]), Collected::Missing);
+    assert_eq!(found(collected(&[("stdout.log", &ok)])), (Status::Completed, Source::Markers));
+    assert_eq!(found(collected(&[("stdout.log", &ok), ("report.json", &done)])).1, Source::File);
+    let all = [("stdout.log", ok.as_str()), ("report.json", &done), ("submitted.json", &done)];
+    assert_eq!(found(collected(&all)).1, Source::Submitted);
+}
+
+#[test]
+fn sources_that_differ_in_their_verdict_are_contradictory() {
+    let (done, failed) = (report("DONE").to_string(), report("FAILED").to_string());
+    let said = reason(collected(&[("report.json", &done), ("submitted.json", &failed)]));
+    assert_eq!(said, "contradictory: the submitted report says FAILED, the report file says COMPLETED");
+    let gate = with("gate_failure", json!(true));
+    let said = reason(collected(&[("report.json", &done), ("stdout.log", &marked(&gate))]));
+    assert!(said.ends_with("the report between the markers says COMPLETED with gate_failure"), "{said}");
+}
+
+#[test]
+fn an_unfit_report_is_not_mended_by_a_less_trusted_one() {
+    let done = report("DONE").to_string();
+    let said = reason(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
+    assert!(said.starts_with("the report file: it is not JSON"), "{said}");
+    reason(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
+    // The other way round the trusted one stands: agents print their instructions, and with them our example.
+    let example = with("logs", json!([BLANKS[3]]));
+    assert_eq!(
+        found(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
+        Source::File
+    );
+    assert_eq!(found(collected(&[("submitted.json", &done), ("report.json", "{")])).1, Source::Submitted);
+}
+
+#[test]
+fn every_kind_of_unfit_content_is_refused_with_its_reason() {
+    for (text, expected) in [
+        (String::new(), "it is not JSON: EOF while parsing a value at line 1, column 0"),
+        ("{ \"schema\": ".to_owned(), "it is not JSON: EOF while parsing a value at line 1, column 12"),
+        ("[]".to_owned(), "it is a list, not a JSON object"),
+        ("{}".to_owned(), "the field `schema` is missing"),
+        (with("ended_at", Value::Null), "the field `ended_at` is missing"),
+        (with("ended_at", json!("")), "the field `ended_at` is empty"),
+        (with("artifacts", json!("a.md")), "the field `artifacts` is text, expected a list"),
+        (with("run_id", json!("other")), "the field `run_id` is `other`, but this attempt's is `f8c1a491`"),
+        (with("schema", json!("v9")), "the schema is `v9`, only `run_report@v0` is known"),
+        (with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),
+        (
+            with("logs", json!([BLANKS[3]])),
+            "the field `logs` still holds `<one sentence about what you did>` from the instructions",
+        ),
+    ] {
+        assert_eq!(reason(collected(&[("report.json", &text)])), format!("the report file: {expected}"));
+    }
+}
+
+#[test]
+fn only_a_regular_file_of_bounded_size_is_a_report() {
+    let stage = Stage::script("");
+    let refused = || reason(collect(&stage.dir, &stage.expected()));
+    let path = stage.dir.report();
+
+    fs::write(stage.file("elsewhere.json"), report("DONE").to_string()).unwrap();
+    symlink(stage.file("elsewhere.json"), &path).unwrap();
+    assert_eq!(refused(), "the report file: it is a symbolic link");
+    fs::remove_file(&path).unwrap();
+
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert_eq!(refused(), "the report file: it is not a regular file");
+    fs::remove_file(&path).unwrap();
+
+    fs::create_dir(&path).unwrap();
+    assert_eq!(refused(), "the report file: it is not a regular file");
+    fs::remove_dir(&path).unwrap();
+
+    fs::File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+    assert!(refused().contains("the limit is 8388608"));
+}
+
+#[test]
+fn markers_are_found_at_the_end_of_a_long_output() {
+    let mut text = "x".repeat(9 * 1024 * 1024);
+    text.push_str(&marked(&report("FAIL").to_string()));
+    assert_eq!(found(collected(&[("stdout.log", &text)])), (Status::Failed, Source::Markers));
+}
+
+#[test]
+fn a_submission_is_checked_at_once_and_a_later_one_replaces_it() {
+    let stage = Stage::script("");
+    let expected = stage.expected();
+    let hand_in = |text: &str| submit(&stage.dir, &expected, text.as_bytes());
+    assert!(matches!(hand_in(&with("agent", json!("nobody"))), Err(SubmitError::Unfit(_))));
+    assert!(matches!(hand_in(&" ".repeat(LARGEST as usize + 1)), Err(SubmitError::TooLarge { .. })));
+    assert!(!stage.dir.submitted().exists());
+    hand_in(&report("FAILED").to_string()).unwrap();
+    hand_in(&report("DONE").to_string()).unwrap();
+    assert_eq!(found(collect(&stage.dir, &expected)), (Status::Completed, Source::Submitted));
+}

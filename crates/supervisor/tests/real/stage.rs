@@ -1,0 +1,175 @@
+//! What every test needs: an attempt with a script for its agent, and the shim to run it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::report::Expected;
+use protocol::{AttemptId, RunId};
+use rustix::process::{Pid, PidfdFlags};
+use supervisor::{AttemptDir, Attendance, ExitRecord, Launch, Lookout, News, Over, ShimProgram, shim};
+use tempfile::TempDir;
+
+/// Longer than any test: whoever waits for it hangs, and is seen to hang.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+pub(crate) struct Stage {
+    /// Removes everything when the test is done.
+    _root: TempDir,
+    pub(crate) dir: AttemptDir,
+    pub(crate) launch: Launch,
+}
+
+impl Stage {
+    /// An attempt whose agent is this script. It runs in the attempt's directory, so it finds `report.json` there,
+    /// and writing that file tells the test how far it has come.
+    pub(crate) fn script(script: &str) -> Self {
+        Self::command(&["sh", "-c", script])
+    }
+
+    pub(crate) fn command(argv: &[&str]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let run = RunId::new("f8c1a491").unwrap();
+        let attempt: AttemptId = "review#2.1".parse().unwrap();
+        let dir = AttemptDir::new(&root.path().join("attempts"), &run, &attempt);
+        dir.create().unwrap();
+        let launch = Launch {
+            run,
+            attempt,
+            store: root.path().join("a store"),
+            argv: argv.iter().map(|argument| (*argument).to_owned()).collect(),
+            cwd: dir.path().to_owned(),
+            env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
+            timeout: None,
+            silence: None,
+            grace: LONG,
+        };
+        Self { _root: root, dir, launch }
+    }
+
+    pub(crate) fn launch(&self) -> Attendance {
+        self.launch_under(&Lookout::new().unwrap())
+    }
+
+    pub(crate) fn launch_under(&self, lookout: &Lookout) -> Attendance {
+        Attendance::launch(lookout, &this_binary_as_shim(), self.dir.clone(), &self.launch).unwrap()
+    }
+
+    pub(crate) fn adopt(&self) -> Attendance {
+        Attendance::adopt(&Lookout::new().unwrap(), self.dir.clone(), self.launch.mark()).unwrap()
+    }
+
+    /// Runs the attempt to its end.
+    pub(crate) async fn play(&self) -> ExitRecord {
+        exit(&mut self.launch()).await
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    /// The process whose number a script wrote into this file.
+    pub(crate) fn process(&self, name: &str) -> Held {
+        Held::new(self.text(name).trim().parse().unwrap())
+    }
+
+    /// The shim that holds the claim.
+    pub(crate) fn shim(&self) -> Held {
+        let claim: serde_json::Value = serde_json::from_str(&self.text("claim")).unwrap();
+        Held::new(claim["pid"].as_i64().unwrap().try_into().unwrap())
+    }
+
+    pub(crate) fn expected(&self) -> Expected {
+        Expected {
+            run_id: self.launch.run.clone(),
+            step_id: self.launch.attempt.seat.clone(),
+            agent: "reviewer".to_owned(),
+        }
+    }
+}
+
+/// Agents outlive whoever started them, so a test that fails has to clear up.
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.file("claim").exists() && !self.file("exit.json").exists() {
+            let claim: serde_json::Value = serde_json::from_str(&self.text("claim")).unwrap_or_default();
+            let pid = claim["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+            if let Some(shim) = pid {
+                let _ = rustix::process::kill_process(shim, rustix::process::Signal::KILL);
+            }
+            let _ = supervisor::sweep(&self.launch.mark());
+        }
+    }
+}
+
+/// A process that was alive when the test took hold of it.
+pub(crate) struct Held {
+    pub(crate) pid: Pid,
+    fd: std::os::fd::OwnedFd,
+}
+
+impl Held {
+    fn new(pid: i32) -> Self {
+        let pid = Pid::from_raw(pid).unwrap();
+        let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        let held = Self { pid, fd };
+        assert!(!held.has_ended(), "process {} had ended too early", pid.as_raw_pid());
+        held
+    }
+
+    fn poll(&self, limit: Duration) -> bool {
+        let mut fds = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&limit.try_into().unwrap())).unwrap() > 0
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.poll(Duration::ZERO)
+    }
+
+    pub(crate) fn wait(&self) {
+        assert!(self.poll(LONG));
+    }
+
+    pub(crate) fn kill(&self) {
+        rustix::process::pidfd_send_signal(&self.fd, rustix::process::Signal::KILL).unwrap();
+    }
+}
+
+pub(crate) async fn wrote(attendance: &mut Attendance) {
+    assert_eq!(attendance.next().await.unwrap(), News::Wrote);
+}
+
+pub(crate) async fn over(attendance: &mut Attendance) -> Over {
+    loop {
+        if let News::Over(over) = attendance.next().await.unwrap() {
+            return over;
+        }
+    }
+}
+
+pub(crate) async fn exit(attendance: &mut Attendance) -> ExitRecord {
+    match over(attendance).await {
+        Over::Exit(record) => record,
+        other => panic!("expected an exit record, got {other:?}"),
+    }
+}
+
+/// The test binary itself, told to run nothing but [`the_shim`].
+fn this_binary_as_shim() -> ShimProgram {
+    let args = ["stage::the_shim", "--exact", "--test-threads=1", "--nocapture"];
+    ShimProgram { program: std::env::current_exe().unwrap(), args: args.map(Into::into).to_vec() }
+}
+
+/// Not a test: what [`this_binary_as_shim`] runs. Among the tests it finds no directory in its arguments and is done.
+#[test]
+fn the_shim() {
+    let last = PathBuf::from(std::env::args_os().next_back().unwrap());
+    if last.join("launch.json").exists() {
+        let code = shim::main(&last);
+        std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
+    }
+}
