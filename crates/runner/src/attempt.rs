@@ -1,0 +1,281 @@
+//! One attempt from the engine's side: prepare its directory, start or adopt it, attend it to its end.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::AttemptId;
+use protocol::brief::{Brief, Upstream};
+use protocol::report::Expected;
+use protocol::run::Attempt;
+use supervisor::adapter::{Assignment, Dependency, environment};
+use supervisor::report::{Collected, collect};
+use supervisor::{
+    AttemptDir, AttendError, Attendance, ClaimError, Launch, Lookout, Mark, News, OrderError, Over,
+    ShimProgram, Shutdown, Voided, void,
+};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::house::{House, Player};
+use crate::opening::Staging;
+use crate::prompt;
+
+/// All that one attempt needs, before anything touches the disk.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    pub(crate) attempt: AttemptId,
+    pub(crate) expected: Expected,
+    pub(crate) brief: Brief,
+    pub(crate) player: Player,
+    pub(crate) dir: AttemptDir,
+    staging: Staging,
+    artifacts_dir: String,
+    mark: Mark,
+    shim: ShimProgram,
+    lookout: Lookout,
+    lingering: Duration,
+}
+
+impl Cast {
+    pub(crate) fn new(
+        house: &House,
+        lookout: &Lookout,
+        staging: &Staging,
+        artifacts_dir: String,
+        attempt: AttemptId,
+        brief: Brief,
+        player: Player,
+    ) -> Self {
+        let run = staging.stage.run.clone();
+        Self {
+            expected: Expected {
+                run_id: run.clone(),
+                step_id: attempt.seat.clone(),
+                agent: brief.agent.clone(),
+            },
+            dir: AttemptDir::new(&house.attempts_dir(), &run, &attempt),
+            mark: Mark { store: house.store_root.clone(), run, attempt: attempt.clone() },
+            staging: staging.clone(),
+            artifacts_dir,
+            shim: house.shim.clone(),
+            lookout: lookout.clone(),
+            lingering: house.lingering,
+            attempt,
+            brief,
+            player,
+        }
+    }
+
+    /// Starts the attempt. A start that was already made loses nothing: one of the shims gets the claim.
+    fn launch(&self) -> Result<Attendance, NotStarted> {
+        let launch = self.prepare()?;
+        Ok(Attendance::launch(&self.lookout, &self.shim, self.dir.clone(), &launch)?)
+    }
+
+    /// Writes what the seat receives, and says how to start it.
+    fn prepare(&self) -> io::Result<Launch> {
+        self.dir.create()?;
+        let report_path = text(&self.dir.report());
+        std::fs::write(self.dir.prompt(), prompt::prompt(&self.expected, &self.brief, &report_path))?;
+        let context = prompt::context(&self.expected, &self.attempt.to_string(), &self.brief, &report_path);
+        std::fs::write(self.dir.context(), context)?;
+        std::fs::create_dir_all(&self.artifacts_dir)?;
+        let assignment = self.assignment(report_path);
+        let set: Vec<_> = self.player.env.iter().chain(&self.staging.env).cloned().collect();
+        Ok(Launch {
+            run: self.mark.run.clone(),
+            attempt: self.attempt.clone(),
+            store: self.mark.store.clone(),
+            argv: self.player.adapter.argv(&assignment),
+            cwd: self.staging.workdir.clone(),
+            env: environment(&self.player.pass, std::env::vars_os(), &set, &assignment),
+            timeout: self.brief.timeout.or(self.player.timeout),
+            silence: self.player.silence,
+            grace: self.player.grace,
+        })
+    }
+
+    fn assignment(&self, report: String) -> Assignment {
+        let repo = &self.staging.stage.repo_dir;
+        let dependency = |upstream: &Upstream| Dependency {
+            step: upstream.seat.clone(),
+            artifacts: upstream.artifacts.iter().map(|artifact| format!("{repo}/{artifact}")).collect(),
+        };
+        Assignment {
+            run: self.mark.run.clone(),
+            attempt: self.attempt.clone(),
+            agent: self.expected.agent.clone(),
+            workflow: self.brief.workflow.clone(),
+            model: self.brief.model.clone(),
+            step_attempt: self.brief.counted,
+            prompt: text(&self.dir.prompt()),
+            report,
+            repo: repo.clone(),
+            artifacts_dir: self.artifacts_dir.clone(),
+            manual_input: None,
+            root: repo.clone(),
+            store: text(&self.mark.store),
+            dependencies: self.brief.upstream.iter().map(dependency).collect(),
+        }
+    }
+}
+
+/// Why an attempt was not even started. It costs a try, like a program that cannot be started.
+#[derive(Debug, thiserror::Error)]
+enum NotStarted {
+    #[error("could not prepare the attempt: {0}")]
+    Prepare(#[from] io::Error),
+    #[error(transparent)]
+    Attend(#[from] AttendError),
+}
+
+/// An error and its causes in one sentence.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// How an attempt came to its end, as far as its process goes.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Over(Over),
+    /// It could not be prepared or no shim could be spawned, and the claim is void.
+    NotStarted(String),
+}
+
+/// What an attendant tells the engine.
+#[derive(Debug)]
+pub(crate) enum Happening<S> {
+    Over {
+        attempt: Attempt<S>,
+        cast: Box<Cast>,
+        ended: Ended,
+    },
+    /// It has reported and does not exit.
+    Lingers {
+        attempt: AttemptId,
+    },
+    /// It can no longer be attended.
+    Lost {
+        attempt: AttemptId,
+        source: Lost,
+    },
+}
+
+/// Why an attempt can no longer be attended.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    #[error(transparent)]
+    Attend(#[from] AttendError),
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+}
+
+/// The engine's line to an attendant.
+#[derive(Debug)]
+pub(crate) struct Orders(mpsc::UnboundedSender<Shutdown>);
+
+impl Orders {
+    pub(crate) fn end(&self, shutdown: Shutdown) {
+        // An attendant that is gone has nothing left to end.
+        let _ = self.0.send(shutdown);
+    }
+}
+
+/// Attends an attempt in the background: starts it, or adopts it if it was started before.
+pub(crate) fn attend<S: Send + 'static>(
+    cast: Cast,
+    attempt: Attempt<S>,
+    news: mpsc::UnboundedSender<Happening<S>>,
+) -> Orders {
+    let (orders, ordered) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let id = cast.attempt.clone();
+        let mut attendant = Attendant { cast, ordered, patience: None };
+        let lingers = || {
+            let _ = news.send(Happening::Lingers { attempt: id.clone() });
+        };
+        let happening = match attendant.see_to_the_end(lingers).await {
+            Ok(ended) => Happening::Over { attempt, cast: Box::new(attendant.cast), ended },
+            Err(source) => Happening::Lost { attempt: id.clone(), source },
+        };
+        // The engine has stopped listening: the fact lies on disk for the next one.
+        let _ = news.send(happening);
+    });
+    Orders(orders)
+}
+
+struct Attendant {
+    cast: Cast,
+    ordered: mpsc::UnboundedReceiver<Shutdown>,
+    /// When an attempt that has reported is ended.
+    patience: Option<Instant>,
+}
+
+impl Attendant {
+    async fn see_to_the_end(&mut self, lingers: impl Fn()) -> Result<Ended, Lost> {
+        let mut attendance =
+            Attendance::adopt(&self.cast.lookout, self.cast.dir.clone(), self.cast.mark.clone())?;
+        let mut launched = false;
+        loop {
+            tokio::select! {
+                biased;
+                Some(shutdown) = self.ordered.recv() => {
+                    attendance.order_end(shutdown)?;
+                }
+                news = attendance.next() => match news? {
+                    News::Wrote => self.look_at_report(),
+                    News::Over(Over::Unclaimed) if !launched => {
+                        launched = true;
+                        match self.cast.launch() {
+                            Ok(started) => attendance = started,
+                            Err(error) if self.is_void()? => return Ok(Ended::NotStarted(chain(&error))),
+                            // An earlier shim was only slow: it is at work after all.
+                            Err(_) => {}
+                        }
+                    }
+                    News::Over(Over::Unclaimed) => {
+                        if self.is_void()? {
+                            return Ok(Ended::Over(Over::Unclaimed));
+                        }
+                    }
+                    News::Over(over @ (Over::Exit(_) | Over::Vanished | Over::Voided)) => return Ok(Ended::Over(over)),
+                },
+                () = until(self.patience) => {
+                    self.patience = None;
+                    lingers();
+                    attendance.order_end(Shutdown::Once)?;
+                }
+            }
+        }
+    }
+
+    /// After a valid report the process has a grace.
+    fn look_at_report(&mut self) {
+        if let Collected::Valid(..) = collect(&self.cast.dir, &self.cast.expected) {
+            self.patience.get_or_insert_with(|| Instant::now() + self.cast.lingering);
+        }
+    }
+
+    /// Makes sure that no shim can begin the attempt any more, unless one has.
+    fn is_void(&self) -> Result<bool, ClaimError> {
+        match void(&self.cast.dir)? {
+            Voided::Now | Voided::Already => Ok(true),
+            Voided::ClaimedBy(_) => Ok(false),
+        }
+    }
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

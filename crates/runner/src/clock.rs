@@ -1,0 +1,30 @@
+//! The wall clock, as an input.
+
+use std::fmt;
+use std::sync::Arc;
+
+use protocol::Stamp;
+
+/// Where the engine's time comes from. A run's own time is the later of this and its last entry.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Stamp + Send + Sync>);
+
+impl Clock {
+    pub fn system() -> Self {
+        Self::from_fn(|| Stamp::from_timestamp(jiff::Timestamp::now()))
+    }
+
+    pub fn from_fn(now: impl Fn() -> Stamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    pub fn now(&self) -> Stamp {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}

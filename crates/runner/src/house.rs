@@ -1,0 +1,67 @@
+//! What the engine of the moment has: players, places, programs. Read afresh at each start, never frozen.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::entry::Author;
+use serde::{Deserialize, Serialize};
+use supervisor::ShimProgram;
+use supervisor::adapter::{Adapter, Pass, ReportRule};
+
+use crate::clock::Clock;
+use crate::opening::Staging;
+
+/// Who plays a seat, and by which rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Player {
+    pub adapter: Adapter,
+    pub report: ReportRule,
+    /// Which of our own variables the agent sees.
+    pub pass: Pass,
+    /// Variables of its own.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
+    /// Limits for seats that set none.
+    #[serde(default)]
+    pub timeout: Option<Duration>,
+    #[serde(default)]
+    pub silence: Option<Duration>,
+    pub grace: Duration,
+}
+
+/// Time between TERM and KILL unless the configuration says otherwise.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// What an engine works with.
+#[derive(Debug, Clone)]
+pub struct House {
+    /// Plays every seat, whatever the run was opened with.
+    pub everybody: Option<Player>,
+    /// From the configuration, by the name of the agent.
+    pub by_agent: BTreeMap<String, Player>,
+    /// How many attempts may be alive at once.
+    pub places: usize,
+    /// The first back-off.
+    pub backoff: Duration,
+    /// How long an attempt may live on after its report.
+    pub lingering: Duration,
+    pub shim: ShimProgram,
+    /// The directory of the store; attempts and quarantine lie in it, whatever the backend.
+    pub store_root: PathBuf,
+    pub clock: Clock,
+    pub boot_id: String,
+    /// Who we are in the journal.
+    pub author: Author,
+}
+
+impl House {
+    /// Who plays an agent: whoever this command names, else whoever the run was opened with, else the configuration.
+    pub fn player<'a>(&'a self, staging: &'a Staging, agent: &str) -> Option<&'a Player> {
+        self.everybody.as_ref().or(staging.player.as_ref()).or_else(|| self.by_agent.get(agent))
+    }
+
+    pub(crate) fn attempts_dir(&self) -> PathBuf {
+        self.store_root.join("attempts")
+    }
+}

@@ -1,0 +1,236 @@
+//! A run in memory, and the only way to change it: decide, then commit.
+
+use std::time::Duration;
+
+use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Folded, Input, Timer};
+use protocol::run::{Action, Change, Decision, Exit, Run};
+use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use store::{
+    Commit, CommitError, Digest, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY, Store, ViewMark,
+    WriteId,
+};
+
+use crate::clock::Clock;
+use crate::opening::Frozen;
+use crate::summary::Summary;
+
+/// A run as this process knows it. `folded.run` may be ahead of the store only between a decision and its commit.
+#[derive(Debug)]
+pub struct Journal<P: Protocol, S> {
+    pub(crate) store: S,
+    pub(crate) clock: Clock,
+    pub run: RunId,
+    pub frozen: Frozen<P>,
+    pub folded: Folded<P>,
+    pub document: P::Document,
+    pub position: Position,
+    /// Actions that were committed and not yet acknowledged.
+    pub outbox: Vec<OutboxItem>,
+    /// View files as they were last written.
+    pub views: Vec<ViewMark>,
+}
+
+/// What goes along with a commit besides the decision.
+#[derive(Debug, Default)]
+pub(crate) struct Luggage {
+    pub(crate) epoch: Option<Epoch>,
+    /// Actions that have been carried out.
+    pub(crate) acknowledged: Vec<String>,
+    pub(crate) views: Vec<ViewMark>,
+    /// The first back-off; later ones double.
+    pub(crate) backoff: Duration,
+}
+
+/// Why a run cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("run `{run}` is a `{found}` run")]
+    OtherProtocol { run: RunId, found: String },
+    #[error("entry {revision} of run `{run}` cannot be read")]
+    Entry { run: RunId, revision: Revision, source: BadEntry },
+    #[error("run `{run}` is damaged: {what}")]
+    Damaged { run: RunId, what: String },
+}
+
+impl<P: Protocol, S: Store> Journal<P, S> {
+    /// Loads a run; `None` when there is none of that name.
+    pub async fn load(store: &S, clock: &Clock, run: &RunId) -> Result<Option<Self>, LoadError> {
+        let Some(loaded) = store.load(run).await? else { return Ok(None) };
+        if loaded.protocol != P::NAME {
+            return Err(LoadError::OtherProtocol { run: run.clone(), found: loaded.protocol });
+        }
+        let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
+        let frozen = Self::load_frozen(store, run).await?;
+        let mut folded = match loaded.snapshot {
+            Some(snapshot) => {
+                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
+            }
+            None => Folded::blank(&frozen.definition, Stamp::from_micros(0)),
+        };
+        for entry in &loaded.tail {
+            folded.fold(&decode(run, entry)?);
+        }
+        let parts = store.parts_at(run, loaded.position.revision).await?;
+        let parts: Vec<_> = parts.into_iter().map(|part| (part.path, part.body)).collect();
+        let document = P::assemble(&frozen.definition, &parts)
+            .ok_or_else(|| damaged("a part of its document is missing"))?;
+        Ok(Some(Self {
+            store: store.clone(),
+            clock: clock.clone(),
+            run: run.clone(),
+            frozen,
+            folded,
+            document,
+            position: loaded.position,
+            outbox: loaded.outbox,
+            views: loaded.views,
+        }))
+    }
+
+    async fn load_frozen(store: &S, run: &RunId) -> Result<Frozen<P>, LoadError> {
+        let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
+        let first =
+            store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
+        let Input::Opened { definition } = decode::<P>(run, &first)?.input else {
+            return Err(damaged("its first entry does not open it"));
+        };
+        let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
+        let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
+        serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be read"))
+    }
+
+    /// One entry of the run.
+    pub async fn entry(&self, revision: Revision) -> Result<Option<Entry<P>>, LoadError> {
+        let stored = self.store.entry(&self.run, revision).await?;
+        stored.map(|stored| decode(&self.run, &stored)).transpose()
+    }
+
+    /// Forgets what was decided here and reads the run again.
+    pub(crate) async fn reload(&mut self) -> Result<(), LoadError> {
+        let Some(fresh) = Self::load(&self.store, &self.clock, &self.run).await? else {
+            return Err(LoadError::Damaged { run: self.run.clone(), what: "it is gone".to_owned() });
+        };
+        *self = fresh;
+        Ok(())
+    }
+
+    /// The run's time: it never runs backwards.
+    pub(crate) fn now(&self) -> Stamp {
+        self.clock.now().max(self.folded.at)
+    }
+
+    /// Commits a decision that `folded.run` already shows. On an error the run in memory must be [reloaded](Self::reload).
+    pub(crate) async fn commit(
+        &mut self,
+        by: Author,
+        input: Input<P>,
+        decision: Decision<P>,
+        luggage: Luggage,
+    ) -> Result<Entry<P>, CommitError> {
+        let at = self.now();
+        let entry = Entry {
+            v: ENTRY_VERSION,
+            at,
+            by,
+            input,
+            timers: timers::<P>(&decision, at, luggage.backoff),
+            changes: decision.changes,
+            actions: decision.actions,
+        };
+        self.folded.keep_time(&entry);
+        let changed = P::record(&self.frozen.definition, &mut self.document, &entry);
+        let revision = self.position.revision.next();
+        let snapshot = revision
+            .0
+            .is_multiple_of(SNAPSHOT_EVERY)
+            .then(|| serde_json::to_string(&self.folded).expect("BUG: the state of a run is plain data"));
+        let outbox: Vec<_> = entry.actions.iter().map(outbox_item).collect();
+        let commit = Commit {
+            run: self.run.clone(),
+            protocol: P::NAME.to_owned(),
+            expected: self.position,
+            epoch: luggage.epoch,
+            write_id: WriteId::new(),
+            entry: entry.encode(),
+            parts: changed
+                .iter()
+                .map(|path| Part { path: path.clone(), body: P::part(&self.document, path) })
+                .collect(),
+            outbox: outbox.clone(),
+            acknowledged: luggage.acknowledged.clone(),
+            views: luggage.views.clone(),
+            snapshot,
+            summary: self.summary().encode(),
+        };
+        self.position = self.write(commit).await?;
+        self.outbox.retain(|item| !luggage.acknowledged.contains(&item.id));
+        self.outbox.extend(outbox);
+        merge_marks(&mut self.views, luggage.views);
+        Ok(entry)
+    }
+
+    /// Writes once, and finds out about an unknown outcome.
+    async fn write(&self, commit: Commit) -> Result<Position, CommitError> {
+        match self.store.commit(commit).await {
+            Err(CommitError::Unknown { write_id, source }) => {
+                match self.store.settle(&self.run, write_id).await {
+                    Ok(Some(position)) => Ok(position),
+                    Ok(None) | Err(_) => Err(CommitError::Unknown { write_id, source }),
+                }
+            }
+            settled => settled,
+        }
+    }
+
+    pub fn summary(&self) -> Summary {
+        Summary::of(
+            &self.frozen.title,
+            &self.frozen.staging.stage.repo_dir,
+            &self.frozen.definition,
+            &self.folded,
+        )
+    }
+}
+
+pub(crate) fn merge_marks(marks: &mut Vec<ViewMark>, newer: Vec<ViewMark>) {
+    marks.retain(|mark| newer.iter().all(|new| new.path != mark.path));
+    marks.extend(newer);
+}
+
+fn decode<P: Protocol>(run: &RunId, entry: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
+    Entry::decode(&entry.body).map_err(|source| LoadError::Entry {
+        run: run.clone(),
+        revision: entry.revision,
+        source,
+    })
+}
+
+fn outbox_item<Seat: std::fmt::Display + serde::Serialize>(action: &Action<Seat>) -> OutboxItem {
+    let body = serde_json::to_string(action).expect("BUG: an action is plain data");
+    OutboxItem { id: action.id(), body }
+}
+
+/// Longest back-off between two tries.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// A timer for each attempt that is to be repeated: the delay doubles with each failure and is cut by up to half at
+/// random, so that seats that failed together do not come back together.
+fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Vec<Timer> {
+    let repeated = decision.changes.iter().filter_map(|change| match change {
+        Change::Over { attempt, exit: Exit::Repeats { failures, .. } } => Some((attempt, *failures)),
+        _ => None,
+    });
+    repeated
+        .map(|(attempt, failures)| {
+            let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
+            let length = doubled.min(LONGEST_BACKOFF).mul_f64(0.5 + fastrand::f64() / 2.0);
+            Timer {
+                attempt: Run::<P>::id(attempt),
+                due: at.plus(length),
+                length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+            }
+        })
+        .collect()
+}

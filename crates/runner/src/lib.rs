@@ -1,0 +1,32 @@
+//! The one loop: facts and requests in, one commit each, actions carried out, views written.
+//!
+//! * [`Journal`] is a run in memory and the only way to change it: decide, then commit.
+//! * [`Engine`] holds the run's lead and acts. Recovery is not a second code path: it loads the run, performs what
+//!   was not acknowledged, and goes on in the same loop.
+//! * [`request`] is for everybody else: it commits a request, and whoever is the engine acts on it.
+//!
+//! Printing is not here: what happens goes to an [`Observer`].
+
+mod attempt;
+mod clock;
+mod engine;
+mod house;
+mod journal;
+mod notice;
+mod opening;
+mod prompt;
+mod request;
+mod summary;
+mod verdict;
+mod views;
+
+pub use attempt::Lost;
+pub use clock::Clock;
+pub use engine::{Engine, EngineError, Rest};
+pub use house::{GRACE, House, Player};
+pub use journal::{Journal, LoadError};
+pub use notice::{Notice, Observer};
+pub use opening::{Frozen, OpenError, Staging, open};
+pub use request::{RequestError, request};
+pub use summary::Summary;
+pub use verdict::last_line;

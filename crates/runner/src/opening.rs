@@ -1,0 +1,77 @@
+//! Opening a run: freeze what it was given, commit the first entry.
+
+use std::path::PathBuf;
+
+use protocol::entry::{Author, Folded, Input};
+use protocol::run::{self, Decision};
+use protocol::{Protocol, RunId, Stage};
+use serde::{Deserialize, Serialize};
+use store::{CommitError, Position, Store, WriteError};
+
+use crate::clock::Clock;
+use crate::house::Player;
+use crate::journal::{Journal, Luggage};
+
+/// What a run is opened with and keeps for life: the definition, and how the command that opened it was told to act.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct Frozen<P: Protocol> {
+    pub title: String,
+    pub definition: P::Definition,
+    pub staging: Staging,
+}
+
+/// Where and by whom a run is played, as the command that opened it said.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Staging {
+    pub stage: Stage,
+    /// Where agents start.
+    pub workdir: PathBuf,
+    /// Who plays every seat; without one, the configuration names a player per agent.
+    pub player: Option<Player>,
+    /// Variables for every agent.
+    pub env: Vec<(String, String)>,
+}
+
+/// Why a run could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("a run named `{0}` exists already")]
+    Exists(RunId),
+    #[error("could not keep the definition")]
+    Freeze(#[from] WriteError),
+    #[error("could not write the first entry")]
+    Commit(#[from] CommitError),
+}
+
+/// Opens a run. It is durable when this returns; whoever leads it first starts its first seats.
+pub async fn open<P: Protocol, S: Store>(
+    store: &S,
+    clock: &Clock,
+    by: Author,
+    frozen: Frozen<P>,
+) -> Result<Journal<P, S>, OpenError> {
+    let run_id = frozen.staging.stage.run.clone();
+    let blob = serde_json::to_vec(&frozen).expect("BUG: a definition is plain data");
+    let digest = store.put_blobs(vec![blob]).await?.remove(0);
+    let at = clock.now();
+    let mut folded = Folded::blank(&frozen.definition, at);
+    let decision: Decision<P> = run::open(&frozen.definition, &mut folded.run);
+    let mut journal = Journal {
+        store: store.clone(),
+        clock: clock.clone(),
+        run: run_id.clone(),
+        document: P::open_document(&frozen.definition, &frozen.staging.stage, at),
+        frozen,
+        folded,
+        position: Position::absent(),
+        outbox: Vec::new(),
+        views: Vec::new(),
+    };
+    let input = Input::Opened { definition: digest.to_string() };
+    match journal.commit(by, input, decision, Luggage::default()).await {
+        Ok(_) => Ok(journal),
+        Err(CommitError::Conflict { .. }) => Err(OpenError::Exists(run_id)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,46 @@
+//! What `ls` shows of a run without loading it.
+
+use protocol::entry::Folded;
+use protocol::run::Phase;
+use protocol::{Progress, Protocol, Stamp};
+use serde::{Deserialize, Serialize};
+
+/// A few fields kept beside each run, replaced by every commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// What the run is about, for people: the workflow's name.
+    pub title: String,
+    pub repo_dir: String,
+    pub phase: Phase,
+    pub progress: Progress,
+    /// Attempts that may be alive.
+    pub seated: usize,
+    pub updated_at: Stamp,
+}
+
+impl Summary {
+    pub(crate) fn of<P: Protocol>(
+        title: &str,
+        repo_dir: &str,
+        definition: &P::Definition,
+        folded: &Folded<P>,
+    ) -> Self {
+        Self {
+            title: title.to_owned(),
+            repo_dir: repo_dir.to_owned(),
+            phase: folded.run.phase,
+            progress: P::progress(definition, &folded.run.play),
+            seated: folded.run.seated().count(),
+            updated_at: folded.at,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        serde_json::to_string(self).expect("BUG: a summary is plain data")
+    }
+
+    /// Reads what a commit left; `None` if it is of a format this program does not know.
+    pub fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
