@@ -1,0 +1,47 @@
+//! `callboard config`.
+
+use std::path::PathBuf;
+
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::Here;
+use crate::render::{self, BOLD, DIM, styled};
+
+/// Show every setting, its value and where it came from
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Strongest first: flags, CALLBOARD_* variables, callboard.toml at the project root, the user's \
+                        callboard/config.toml"
+)]
+pub(super) struct Arguments {
+    /// The repository [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let here = Here::find(arguments.repo.as_deref(), Flags::default())?;
+    let rows = here.config.rows();
+    if arguments.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| serde_json::json!({ "key": row.key, "value": row.value, "origin": row.origin.to_string() }))
+            .collect();
+        render::json_pretty(&rows);
+        return Ok(Exit::Delivered);
+    }
+    let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    for row in &rows {
+        let key = styled(BOLD, format_args!("{:<width$}", row.key));
+        render::data(format_args!(
+            "{key} = {}  {}",
+            row.value,
+            styled(DIM, format_args!("# {}", row.origin))
+        ));
+    }
+    Ok(Exit::Delivered)
+}

@@ -1,0 +1,98 @@
+//! The command line: one file per command.
+
+mod completions;
+mod config;
+mod log;
+mod ls;
+mod report;
+mod resume;
+mod run;
+mod show;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::{Exit, Failure};
+use crate::render;
+
+/// Runs teams of command-line coding agents through shared state that survives anything
+#[derive(Debug, Parser)]
+#[command(
+    name = "callboard",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 delivered, 1 ended undelivered, 2 usage or bad input, 3 refused, 5 store unreachable or \
+                  held, 70 our bug, 130 interrupted"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Resume(resume::Arguments),
+    Stop(stop::Arguments),
+    Ls(ls::Arguments),
+    Show(show::Arguments),
+    Log(log::Arguments),
+    Report(report::Arguments),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// Parses the command line and does what it says.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Delivered };
+            // Help that nobody reads any more is no failure.
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    start_logging();
+    match dispatch(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            render::failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Resume(arguments) => resume::run(arguments),
+        Command::Stop(arguments) => stop::run(arguments),
+        Command::Ls(arguments) => ls::run(arguments),
+        Command::Show(arguments) => show::run(arguments),
+        Command::Log(arguments) => log::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Config(arguments) => config::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+    }
+}
+
+/// Logs go to stderr when CALLBOARD_LOG asks for them; they are not messages.
+fn start_logging() {
+    let Ok(filter) = std::env::var("CALLBOARD_LOG") else { return };
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+/// Runs a command that waits for things.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Bug, "cannot start the runtime").because(Some(&error)))?;
+    runtime.block_on(work)
+}

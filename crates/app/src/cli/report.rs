@@ -1,0 +1,145 @@
+//! `callboard report`, for agents.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use protocol::report::{Expected, SCHEMA};
+use protocol::{AttemptId, RunId};
+use serde_json::{Map, Value, json};
+use supervisor::AttemptDir;
+use supervisor::report::{SubmitError, submit};
+
+use crate::failure::{Exit, Failure};
+use crate::render;
+
+/// Hand in the report of the attempt this is called from
+///
+/// Give the report as JSON with --file (or on standard input with `--file -`), or let the flags make one. It is
+/// checked at once; a later one replaces it as long as the attempt lives.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard report --status COMPLETED --log 'added the login page' --artifact src/login.rs
+  callboard report --file report.json
+  make-report | callboard report --file -")]
+pub(super) struct Arguments {
+    /// A complete report as JSON; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric"])]
+    file: Option<PathBuf>,
+
+    /// COMPLETED or FAILED
+    #[arg(long, required_unless_present = "file")]
+    status: Option<String>,
+
+    /// A sentence about what was done (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    log: Vec<String>,
+
+    /// A file that was made or changed, relative to the repository (repeatable)
+    #[arg(long, value_name = "PATH")]
+    artifact: Vec<String>,
+
+    /// A figure (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    metric: Vec<String>,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let attempt = Attempt::of_this_process()?;
+    let bytes = match &arguments.file {
+        Some(file) => read(file)?,
+        None => compose(&arguments, &attempt.expected)?,
+    };
+    submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
+        let exit = match error {
+            SubmitError::TooLarge { .. } | SubmitError::Unfit(_) => Exit::Usage,
+            SubmitError::Write { .. } => Exit::Store,
+        };
+        Failure::from_error(exit, &error)
+    })?;
+    render::talk(format_args!("the report of `{}` is accepted", attempt.id));
+    Ok(Exit::Delivered)
+}
+
+/// The attempt we are called from, as its environment tells.
+struct Attempt {
+    id: AttemptId,
+    dir: AttemptDir,
+    expected: Expected,
+}
+
+impl Attempt {
+    fn of_this_process() -> Result<Self, Failure> {
+        let variable = |name: &str| {
+            std::env::var(name).map_err(|_| {
+                Failure::new(
+                    Exit::Refused,
+                    format!("this is not called from inside an attempt: `{name}` is not set"),
+                )
+                .hint("`callboard report` is for agents that callboard has started")
+            })
+        };
+        let run: RunId = parsed("CALLBOARD_RUN", &variable("CALLBOARD_RUN")?)?;
+        let id: AttemptId = parsed("CALLBOARD_ATTEMPT", &variable("CALLBOARD_ATTEMPT")?)?;
+        let store = PathBuf::from(variable("CALLBOARD_STORE")?);
+        let agent = variable("AGENT_ID")?;
+        let dir = AttemptDir::new(&store.join("attempts"), &run, &id);
+        if !dir.claim().exists() {
+            return Err(Failure::new(
+                Exit::Refused,
+                format!("attempt `{id}` of run `{run}` is not under way"),
+            ));
+        }
+        if dir.exit().exists() {
+            return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is over")));
+        }
+        let expected = Expected { run_id: run, step_id: id.seat.clone(), agent };
+        Ok(Self { id, dir, expected })
+    }
+}
+
+fn parsed<T: std::str::FromStr<Err: std::error::Error + 'static>>(
+    name: &str,
+    text: &str,
+) -> Result<T, Failure> {
+    text.parse().map_err(|error: T::Err| {
+        Failure::new(Exit::Refused, format!("`{name}` does not name an attempt's part: `{text}`"))
+            .because(Some(&error))
+    })
+}
+
+fn read(file: &std::path::Path) -> Result<Vec<u8>, Failure> {
+    let bytes = if file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(file)
+    };
+    bytes.map_err(|error| {
+        Failure::usage(format!("cannot read the report `{}`", file.display())).because(Some(&error))
+    })
+}
+
+/// Makes a report from the flags.
+fn compose(arguments: &Arguments, expected: &Expected) -> Result<Vec<u8>, Failure> {
+    let mut metrics = Map::new();
+    for metric in &arguments.metric {
+        let (name, value) = metric.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("`--metric {metric}` has no value")).hint("write it as NAME=VALUE")
+        })?;
+        metrics.insert(name.to_owned(), Value::from(value));
+    }
+    let now = jiff::Timestamp::now().to_string();
+    let report = json!({
+        "schema": SCHEMA,
+        "run_id": expected.run_id,
+        "step_id": expected.step_id,
+        "agent": expected.agent,
+        "status": arguments.status,
+        "started_at": now,
+        "ended_at": now,
+        "artifacts": arguments.artifact,
+        "metrics": metrics,
+        "logs": arguments.log,
+    });
+    Ok(report.to_string().into_bytes())
+}

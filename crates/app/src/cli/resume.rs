@@ -1,0 +1,86 @@
+//! `callboard resume [RUN]`.
+
+use std::path::PathBuf;
+
+use protocol::RunId;
+use protocol::run::{Phase, Request};
+use store::{SqliteStore, Store as _};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+use crate::play::{self, Show};
+use crate::players::PlayerFlags;
+
+/// Go on with a run: adopt agents that are still at work, start what is due
+///
+/// What `run` was given holds; flags given here replace it for as long as this command runs. Without RUN it resumes
+/// the only unfinished run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard resume
+  callboard resume f8c1a491 --jobs 2")]
+pub(super) struct Arguments {
+    /// The run, or a beginning of its name
+    run: Option<String>,
+
+    /// The repository [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+
+    #[command(flatten)]
+    players: PlayerFlags,
+
+    #[command(flatten)]
+    show: Show,
+
+    /// Go on in the background and return at once
+    #[arg(long)]
+    detach: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
+    let here = Here::find(arguments.repo.as_deref(), flags)?;
+    let house = play::house(&here, arguments.players.player()?)?;
+    block_on(async {
+        let named = arguments.run.as_deref();
+        let Some(store) = here.existing_store()? else {
+            return Err(named.map_or_else(nothing_to_resume, |run| here.no_such_run(run)));
+        };
+        let run = match named {
+            Some(run) => here.resolve(&store, run).await?,
+            None => the_only_unfinished(&store).await?,
+        };
+        if arguments.detach {
+            return play::detach(&here, &store, &run, &arguments.show).await;
+        }
+        play::play(&here, &store, house, &run, Request::Resume, &arguments.show).await
+    })
+}
+
+fn nothing_to_resume() -> Failure {
+    Failure::usage("no run is unfinished")
+        .hint("`callboard run WORKFLOW` starts one; `callboard ls` lists all runs")
+}
+
+async fn the_only_unfinished(store: &SqliteStore) -> Result<RunId, Failure> {
+    let rows = store.runs().await?;
+    let unfinished: Vec<_> = rows
+        .iter()
+        .filter(|row| !here::summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Finished(_))))
+        .collect();
+    match unfinished.as_slice() {
+        [] => Err(nothing_to_resume()),
+        [one] => Ok(one.run.clone()),
+        [_, _, ..] => {
+            let failure = Failure::usage(format!("{} runs are unfinished; name one", unfinished.len()));
+            Ok(unfinished.iter().fold(failure, |failure, row| {
+                let title = here::summary(row).map(|summary| summary.title).unwrap_or_default();
+                failure.hint(format!("`callboard resume {}`  {title}", row.run))
+            }))
+            .and_then(Err)
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `callboard run WORKFLOW`.
+
+use std::path::PathBuf;
+
+use protocol::RunId;
+use protocol::Stage;
+use protocol::run::Request;
+use runner::{Frozen, OpenError, Staging};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+use crate::play::{self, Show};
+use crate::players::PlayerFlags;
+use crate::{render, stage};
+
+/// Run a workflow: start its steps as processes, in parallel where the graph allows
+///
+/// The run is durable from its first moment. Kill this command at any time: agents work on, and `callboard resume`
+/// adopts them; nothing that is finished runs again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard run wf.yaml --wrapper ./agent.sh
+  callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
+  callboard run wf.yaml --detach            # goes on in the background; `callboard show` tells how far it is
+  callboard run wf.yaml --json | jq .       # one event per line")]
+pub(super) struct Arguments {
+    /// The workflow file
+    #[arg(value_name = "WORKFLOW", required_unless_present = "workflow", conflicts_with = "workflow")]
+    file: Option<PathBuf>,
+
+    /// The workflow file, as a flag
+    #[arg(long, value_name = "WORKFLOW")]
+    workflow: Option<PathBuf>,
+
+    /// The repository to work in [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+
+    /// A name for the run [default: eight random hex digits]
+    #[arg(long, value_name = "NAME")]
+    run_id: Option<String>,
+
+    #[command(flatten)]
+    players: PlayerFlags,
+
+    /// Tries in all of each step that does not set its own [default: 2]
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<std::num::NonZeroU32>,
+
+    #[command(flatten)]
+    show: Show,
+
+    /// Start in the background and return at once
+    #[arg(long)]
+    detach: bool,
+
+    #[command(flatten)]
+    obsolete: Obsolete,
+}
+
+/// Flags of an older tool that mean nothing here; scripts that give them still work.
+#[derive(Debug, clap::Args)]
+struct Obsolete {
+    #[arg(long, hide = true)]
+    poll_interval: Option<String>,
+    #[arg(long, hide = true)]
+    pause_for_human_input: bool,
+    #[arg(long, hide = true)]
+    state_file: Option<String>,
+    #[arg(long, hide = true)]
+    logs_dir: Option<String>,
+    #[arg(long, hide = true)]
+    skip_cleanup: bool,
+}
+
+impl Obsolete {
+    fn tell(&self) {
+        let given = [
+            (self.poll_interval.is_some(), "--poll-interval", "nothing polls"),
+            (
+                self.pause_for_human_input,
+                "--pause-for-human-input",
+                "a step that asks for a person always waits",
+            ),
+            (self.state_file.is_some(), "--state-file", "the state is in the store, its view beside the run"),
+            (
+                self.logs_dir.is_some(),
+                "--logs-dir",
+                "logs lie beside each attempt; `callboard log` names them",
+            ),
+            (self.skip_cleanup, "--skip-cleanup", "nothing is cleaned up"),
+        ];
+        for (_, flag, why) in given.into_iter().filter(|(given, ..)| *given) {
+            render::note(format_args!("`{flag}` has no effect: {why}"));
+        }
+    }
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    arguments.obsolete.tell();
+    let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
+    let here = Here::find(arguments.repo.as_deref(), flags)?;
+    let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
+    let definition = stage::definition(&here.repo, &file, here.config.max_attempts.value)?;
+    let staging = Staging {
+        stage: Stage { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
+        workdir: arguments.players.workdir(&here.repo)?,
+        player: arguments.players.player()?,
+        env: arguments.players.env.clone(),
+    };
+    let house = play::house(&here, None)?;
+    for step in &definition.workflow().steps {
+        if house.player(&staging, &step.agent).is_none() {
+            return Err(play::nobody_plays(&step.agent, step.id.as_str()));
+        }
+    }
+    let run = staging.stage.run.clone();
+    let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
+    block_on(async {
+        let store = here.store()?;
+        stage::exclude_views(&here.repo)?;
+        let opened =
+            runner::open::<protocol::steps::Steps, _>(&store, &here.clock, here::person(), frozen).await;
+        opened.map_err(|error| cannot_open(&run, error))?;
+        if arguments.detach {
+            return play::detach(&here, &store, &run, &arguments.show).await;
+        }
+        play::play(&here, &store, house, &run, Request::Resume, &arguments.show).await
+    })
+}
+
+fn cannot_open(run: &RunId, error: OpenError) -> Failure {
+    match error {
+        OpenError::Exists(_) => Failure::new(Exit::Refused, error).hint(format!(
+            "`callboard resume {run}` goes on with it; choose another name with `--run-id` for a new one"
+        )),
+        OpenError::Freeze(error) => Failure::from(error),
+        OpenError::Commit(error) => Failure::from(error),
+    }
+}
+
+fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
+    match given {
+        Some(text) => RunId::new(text)
+            .map_err(|error| Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
+        None => {
+            let random = uuid::Uuid::new_v4().simple().to_string();
+            Ok(RunId::new(&random[..8]).expect("BUG: hex digits make a name"))
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `[adapters.NAME]`: how one kind of agent is started and believed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::steps::load::closest;
+use supervisor::adapter::ReportRule;
+use toml::Spanned;
+use toml::de::{DeString, DeTable};
+
+use super::file::{Reader, Value};
+
+const KEYS: [&str; 10] =
+    ["command", "shell", "wrapper", "args", "report", "env", "pass_env", "timeout", "silence", "grace"];
+
+const REPORT_RULES: [(&str, ReportRule); 2] =
+    [("required", ReportRule::Required), ("exit-code", ReportRule::ExitCode)];
+
+/// How one kind of agent is started, and what counts as its report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Adapter {
+    pub(crate) launch: Launch,
+    pub(crate) report: ReportRule,
+    /// Variables set for it. They may hold secrets: they are never shown.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Variables passed on from our own environment, besides the usual harmless ones.
+    pub(crate) pass_env: Vec<String>,
+    /// How long a try may take, unless the step says otherwise.
+    pub(crate) timeout: Option<Duration>,
+    /// How long it may be silent.
+    pub(crate) silence: Option<Duration>,
+    /// How long it has between being asked to stop and being killed.
+    pub(crate) grace: Option<Duration>,
+}
+
+/// What is executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Launch {
+    /// A program with its arguments, never empty.
+    Command(Vec<String>),
+    /// A line for `sh -c`.
+    Shell(String),
+    /// A program that takes the six flags of the wrapper contract behind these arguments.
+    Wrapper { program: PathBuf, args: Vec<String> },
+}
+
+/// The word for a rule in the file.
+pub(super) fn report_name(rule: ReportRule) -> &'static str {
+    match rule {
+        ReportRule::Required => "required",
+        ReportRule::ExitCode => "exit-code",
+    }
+}
+
+/// Reads one adapter; `None` means that what is wrong has been reported.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    name: &Spanned<DeString<'_>>,
+    value: &Value<'_>,
+) -> Option<Adapter> {
+    let table_name = format!("adapters.{}", name.get_ref());
+    let table = reader.table(&table_name, value)?;
+    reader.check_keys(&format!("{table_name}."), table, &KEYS);
+    let launch = launch(reader, &table_name, name, table);
+    let report = report(reader, table, launch.as_ref());
+    let mut length = |key| table.get(key).and_then(|value| reader.duration(key, value));
+    let (timeout, silence, grace) = (length("timeout"), length("silence"), length("grace"));
+    let env = table.get("env").map(|value| env(reader, value)).unwrap_or_default();
+    let pass_env = table.get("pass_env").map(|value| pass_env(reader, value)).unwrap_or_default();
+    Some(Adapter { launch: launch?, report: report?, env, pass_env, timeout, silence, grace })
+}
+
+fn launch(
+    reader: &mut Reader<'_>,
+    table_name: &str,
+    name: &Spanned<DeString<'_>>,
+    table: &DeTable<'_>,
+) -> Option<Launch> {
+    let ways = ["command", "shell", "wrapper"].map(|way| table.get(way).map(|value| (way, value)));
+    let mut ways = ways.into_iter().flatten();
+    let (Some((way, value)), other) = (ways.next(), ways.next()) else {
+        let message = format!("`{table_name}` does not say what to start");
+        let hint = "set `command = [\"program\", \"argument\"]`, `shell = \"line\"` or `wrapper = \"path\"`";
+        reader.fault_with_hint(name.span(), message, hint);
+        return None;
+    };
+    if let Some((other, second)) = other {
+        let message = format!("`{table_name}` has both `{way}` and `{other}`");
+        reader.fault_with_hint(second.span(), message, "keep one of them");
+        return None;
+    }
+    if let Some(args) = table.get("args").filter(|_| way != "wrapper") {
+        let hint = format!("put the arguments into `{way}`");
+        reader.fault_with_hint(args.span(), "`args` goes with `wrapper` only", hint);
+    }
+    match way {
+        "command" => command(reader, value).map(Launch::Command),
+        "shell" => reader.string("shell", value).map(Launch::Shell),
+        _ => {
+            let args = table.get("args").map_or(Some(vec![]), |value| reader.strings("args", value));
+            let program = reader.path("wrapper", value);
+            Some(Launch::Wrapper { program: program?, args: args? })
+        }
+    }
+}
+
+fn command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Vec<String>> {
+    if let Some(line) = value.get_ref().as_str() {
+        let message = "`command` is a string where a list of strings is expected";
+        let hint = format!("list program and arguments, or ask for a shell: `shell = {line:?}`");
+        reader.fault_with_hint(value.span(), message, hint);
+        return None;
+    }
+    let argv = reader.strings("command", value)?;
+    if argv.first().is_none_or(String::is_empty) {
+        reader.fault(value.span(), "`command` names no program");
+        return None;
+    }
+    Some(argv)
+}
+
+fn report(reader: &mut Reader<'_>, table: &DeTable<'_>, launch: Option<&Launch>) -> Option<ReportRule> {
+    let is_wrapper = matches!(launch, Some(Launch::Wrapper { .. }));
+    let Some(value) = table.get("report") else {
+        return Some(if is_wrapper { ReportRule::Required } else { ReportRule::ExitCode });
+    };
+    let word = reader.string("report", value)?;
+    let Some((_, rule)) = REPORT_RULES.iter().find(|(name, _)| *name == word) else {
+        let meant = closest(&word, REPORT_RULES.map(|(name, _)| name));
+        let hint = meant.map_or_else(
+            || "write \"required\" or \"exit-code\"".to_owned(),
+            |meant| format!("did you mean \"{meant}\"?"),
+        );
+        reader.fault_with_hint(value.span(), format!("`report` is \"{word}\", which is not a rule"), hint);
+        return None;
+    };
+    if is_wrapper && *rule == ReportRule::ExitCode {
+        let message = "a wrapper must report; its exit code says only whether the wrapper itself worked";
+        reader.fault_with_hint(
+            value.span(),
+            message,
+            "remove `report`, or use `command` in place of `wrapper`",
+        );
+        return None;
+    }
+    Some(*rule)
+}
+
+fn env(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for (name, value) in reader.table("env", value).into_iter().flatten() {
+        check_name(reader, "env", name.get_ref(), name.span());
+        match value.get_ref().as_str() {
+            Some(text) => {
+                variables.insert(name.get_ref().to_string(), text.to_owned());
+            }
+            // The value itself is not quoted: it may be a secret.
+            None => reader.fault(value.span(), format!("`env.{}` must be a string", name.get_ref())),
+        }
+    }
+    variables
+}
+
+fn pass_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
+    let names = reader.strings("pass_env", value).unwrap_or_default();
+    for (name, item) in names.iter().zip(value.get_ref().as_array().into_iter().flatten()) {
+        check_name(reader, "pass_env", name, item.span());
+    }
+    names
+}
+
+/// Refuses what no environment could hold, and the names by which we recognise our own attempts.
+fn check_name(reader: &mut Reader<'_>, key: &str, name: &str, at: std::ops::Range<usize>) {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_name {
+        reader.fault(at, format!("`{name}` in `{key}` is not the name of a variable"));
+    } else if name.starts_with("CALLBOARD_") {
+        reader.fault(
+            at,
+            format!("`{name}` in `{key}` cannot be set: the engine knows its attempts by `CALLBOARD_…`"),
+        );
+    }
+}

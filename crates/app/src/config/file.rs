@@ -1,0 +1,213 @@
+//! One TOML file → a [`Layer`].
+
+use std::io;
+use std::num::NonZeroU32;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol::steps::load::{closest, parse_duration};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::adapter;
+use super::error::{Fault, Place};
+use super::{Layer, Origin, Sourced};
+
+const KEYS: [&str; 5] = ["jobs", "max_attempts", "backoff", "store", "adapters"];
+
+/// A value as the parser gives it, with its place.
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+
+pub(super) fn read(path: &Path, origin: Origin, faults: &mut Vec<Fault>) -> Layer {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Layer::default();
+        }
+        Err(error) => {
+            let place = Place::WholeFile(path.to_owned());
+            faults.push(Fault { place, message: format!("cannot be read: {error}"), hint: None });
+            return Layer::default();
+        }
+    };
+    let (table, errors) = DeTable::parse_recoverable(&text);
+    let mut reader = Reader { path, text: &text, faults: vec![] };
+    for error in &errors {
+        let message = format!("this is not valid TOML: {}", error.message().trim_end());
+        reader.fault(error.span().unwrap_or(0..0), message);
+    }
+    // What could be recovered from a broken file is guesswork; to judge its keys would bury the real error.
+    let layer = if errors.is_empty() { reader.layer(table.get_ref(), &origin) } else { Layer::default() };
+    reader.faults.sort_by_key(|(start, _)| *start);
+    faults.extend(reader.faults.into_iter().map(|(_, fault)| fault));
+    layer
+}
+
+/// Reads values of one file, and notes what is wrong with them.
+pub(super) struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+    /// Each with where it begins, to be sorted by: the parser's tables are ordered by name.
+    faults: Vec<(usize, Fault)>,
+}
+
+impl Reader<'_> {
+    fn layer(&mut self, table: &DeTable<'_>, origin: &Origin) -> Layer {
+        self.check_keys("", table, &KEYS);
+        let mut layer = Layer::default();
+        let sourced = |value| Sourced::new(value, origin.clone());
+        if let Some(value) = table.get("jobs") {
+            layer.jobs = self.positive("jobs", value).map(sourced);
+        }
+        if let Some(value) = table.get("max_attempts") {
+            layer.max_attempts = self.positive("max_attempts", value).map(sourced);
+        }
+        if let Some(value) = table.get("backoff") {
+            layer.backoff =
+                self.duration("backoff", value).map(|length| Sourced::new(length, origin.clone()));
+        }
+        if let Some(value) = table.get("store") {
+            layer.store = self.path("store", value).map(|path| Sourced::new(path, origin.clone()));
+        }
+        if let Some(value) = table.get("adapters")
+            && let Some(adapters) = self.table("adapters", value)
+        {
+            for (name, value) in adapters {
+                if let Some(adapter) = adapter::read(self, name, value) {
+                    layer.adapters.insert(name.get_ref().to_string(), Sourced::new(adapter, origin.clone()));
+                }
+            }
+        }
+        layer
+    }
+
+    pub(super) fn fault(&mut self, at: Range<usize>, message: impl Into<String>) {
+        self.push(at, message.into(), None);
+    }
+
+    pub(super) fn fault_with_hint(
+        &mut self,
+        at: Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.push(at, message.into(), Some(hint.into()));
+    }
+
+    fn push(&mut self, at: Range<usize>, message: String, hint: Option<String>) {
+        let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
+        let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let place = Place::File {
+            path: self.path.to_owned(),
+            line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+            column: 1 + String::from_utf8_lossy(&before[line_start..]).chars().count(),
+        };
+        self.faults.push((at.start, Fault { place, message, hint }));
+    }
+
+    /// Reports every key of `table` that is not in `known`; `prefix` is the table's own name with its dot.
+    pub(super) fn check_keys(&mut self, prefix: &str, table: &DeTable<'_>, known: &[&str]) {
+        for (key, _) in table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
+            let word = key.get_ref();
+            let hint = match closest(word, known.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("known here: {}", known.join(", ")),
+            };
+            self.fault_with_hint(key.span(), format!("unknown key `{prefix}{word}`"), hint);
+        }
+    }
+
+    fn wrong_type(&mut self, key: &str, value: &Value<'_>, expected: &str) {
+        let kind = kind(value);
+        self.fault(value.span(), format!("`{key}` is {kind} where {expected} is expected"));
+    }
+
+    pub(super) fn table<'v, 'i>(&mut self, key: &str, value: &'v Value<'i>) -> Option<&'v DeTable<'i>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.wrong_type(key, value, "a table");
+        }
+        table
+    }
+
+    pub(super) fn string(&mut self, key: &str, value: &Value<'_>) -> Option<String> {
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.wrong_type(key, value, "a string");
+        }
+        if text.is_some_and(str::is_empty) {
+            self.fault(value.span(), format!("`{key}` is empty"));
+            return None;
+        }
+        text.map(str::to_owned)
+    }
+
+    /// A list of strings, which may each be empty: an argument may be.
+    pub(super) fn strings(&mut self, key: &str, value: &Value<'_>) -> Option<Vec<String>> {
+        let Some(items) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, "a list of strings");
+            return None;
+        };
+        let mut strings = vec![];
+        for item in items {
+            match item.get_ref().as_str() {
+                Some(text) => strings.push(text.to_owned()),
+                None => self.wrong_type(key, item, "a string"),
+            }
+        }
+        (strings.len() == items.len()).then_some(strings)
+    }
+
+    pub(super) fn duration(&mut self, key: &str, value: &Value<'_>) -> Option<Duration> {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+                self.wrong_type(key, value, "a length of time");
+                return None;
+            }
+        };
+        let duration = parse_duration(&text).map_err(|error| format!("bad `{key}`: {error}"));
+        duration.map_err(|message| self.fault(value.span(), message)).ok()
+    }
+
+    /// A path; a relative one is meant from the file's own folder, wherever the command is run.
+    pub(super) fn path(&mut self, key: &str, value: &Value<'_>) -> Option<PathBuf> {
+        let text = self.string(key, value)?;
+        if text.starts_with('~') {
+            let message = format!("`{key}` begins with `~`, which only a shell would understand");
+            self.fault_with_hint(value.span(), message, "write the whole path, or one relative to this file");
+            return None;
+        }
+        if text.contains("://") {
+            self.fault(value.span(), format!("`{key}` is `{text}`, but only a path is supported yet"));
+            return None;
+        }
+        Some(self.path.parent().unwrap_or(Path::new("")).join(text))
+    }
+
+    fn positive(&mut self, key: &str, value: &Value<'_>) -> Option<NonZeroU32> {
+        let Some(number) = value.get_ref().as_integer() else {
+            self.wrong_type(key, value, "a whole number");
+            return None;
+        };
+        let positive = u32::from_str_radix(number.as_str(), number.radix()).ok().and_then(NonZeroU32::new);
+        if positive.is_none() {
+            self.fault(value.span(), format!("`{key}` is {number}; it must be a whole number from 1"));
+        }
+        positive
+    }
+}
+
+fn kind(value: &Value<'_>) -> &'static str {
+    match value.get_ref() {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) | DeValue::Float(_) => "a number",
+        DeValue::Boolean(_) => "a truth value",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

@@ -1,0 +1,159 @@
+//! The configuration: which value holds, and where it came from.
+//!
+//! Strongest first: flags, `CALLBOARD_*` in the environment, `callboard.toml` at the project root, the user's own
+//! `callboard/config.toml`. A value of a stronger source replaces that of a weaker one; an adapter is replaced as a
+//! whole, since half of one and half of another would start something that neither file describes.
+//!
+//! Files are read strictly: an unknown key is an error with its place, and all errors are reported at once.
+
+mod adapter;
+mod environment;
+mod error;
+mod file;
+mod origin;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use etcetera::BaseStrategy as _;
+use protocol::rules::DEFAULT_TRIES;
+
+pub(crate) use adapter::{Adapter, Launch};
+pub(crate) use error::ConfigErrors;
+pub(crate) use origin::{Origin, Sourced};
+
+/// The name of the project's file.
+const PROJECT_FILE: &str = "callboard.toml";
+
+/// At most this long between the first try of a step and the second.
+const DEFAULT_BACKOFF: Duration = Duration::from_secs(2);
+
+/// The configuration in force.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    /// How many attempts may run at once.
+    pub(crate) jobs: Sourced<NonZeroU32>,
+    pub(crate) max_attempts: Sourced<NonZeroU32>,
+    /// The longest wait before the second try of a step; it doubles with each further one.
+    pub(crate) backoff: Sourced<Duration>,
+    /// Where the store lives; `None` leaves it to the store, which looks for the repository.
+    store: Option<Sourced<PathBuf>>,
+    /// How agents are started, by the name that a step's `agent` gives.
+    pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
+}
+
+/// Where values may come from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    pub(crate) flags: Flags,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Files that do not exist say nothing; files that cannot be read are errors.
+    pub(crate) project_file: Option<PathBuf>,
+    pub(crate) user_file: Option<PathBuf>,
+}
+
+/// What was given on the command line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags {
+    pub(crate) jobs: Option<NonZeroU32>,
+    pub(crate) max_attempts: Option<NonZeroU32>,
+    pub(crate) store: Option<PathBuf>,
+}
+
+impl Sources {
+    /// The usual places: this process's environment, the project's file and the user's.
+    fn usual(flags: Flags, project_root: &Path) -> Self {
+        let user_file = etcetera::choose_base_strategy()
+            .ok()
+            .map(|directories| directories.config_dir().join("callboard").join("config.toml"));
+        Self {
+            flags,
+            env: std::env::vars_os().collect(),
+            project_file: Some(project_root.join(PROJECT_FILE)),
+            user_file,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the usual places for the project at `root`.
+    pub(crate) fn find(root: &Path, flags: Flags) -> Result<Self, ConfigErrors> {
+        Self::load(Sources::usual(flags, root))
+    }
+
+    /// Where the store was told to live, if it was told.
+    pub(crate) fn store(&self) -> Option<&Path> {
+        self.store.as_ref().map(|store| store.value.as_path())
+    }
+
+    /// Reads all sources and takes the strongest value of each key.
+    pub(crate) fn load(sources: Sources) -> Result<Self, ConfigErrors> {
+        let mut faults = vec![];
+        let mut layer = flags(sources.flags);
+        layer.lay_over(environment::read(&sources.env, &mut faults));
+        if let Some(path) = sources.project_file {
+            layer.lay_over(file::read(&path, Origin::ProjectFile(path.clone()), &mut faults));
+        }
+        if let Some(path) = sources.user_file {
+            layer.lay_over(file::read(&path, Origin::UserFile(path.clone()), &mut faults));
+        }
+        if faults.is_empty() { Ok(layer.with_defaults()) } else { Err(ConfigErrors(faults)) }
+    }
+}
+
+fn flags(flags: Flags) -> Layer {
+    Layer {
+        jobs: flags.jobs.map(|jobs| Sourced::new(jobs, Origin::Flag("--jobs"))),
+        max_attempts: flags.max_attempts.map(|tries| Sourced::new(tries, Origin::Flag("--max-attempts"))),
+        store: flags.store.map(|store| Sourced::new(store, Origin::Flag("--store"))),
+        ..Layer::default()
+    }
+}
+
+/// What one source says, or several laid over one another.
+#[derive(Debug, Default)]
+struct Layer {
+    jobs: Option<Sourced<NonZeroU32>>,
+    max_attempts: Option<Sourced<NonZeroU32>>,
+    backoff: Option<Sourced<Duration>>,
+    store: Option<Sourced<PathBuf>>,
+    adapters: BTreeMap<String, Sourced<Adapter>>,
+}
+
+impl Layer {
+    /// Fills what this layer leaves open from a weaker one.
+    fn lay_over(&mut self, weaker: Self) {
+        self.jobs = self.jobs.take().or(weaker.jobs);
+        self.max_attempts = self.max_attempts.take().or(weaker.max_attempts);
+        self.backoff = self.backoff.take().or(weaker.backoff);
+        self.store = self.store.take().or(weaker.store);
+        for (name, adapter) in weaker.adapters {
+            self.adapters.entry(name).or_insert(adapter);
+        }
+    }
+
+    fn with_defaults(self) -> Config {
+        Config {
+            jobs: self.jobs.unwrap_or_else(|| default(cpus())),
+            max_attempts: self.max_attempts.unwrap_or_else(|| default(DEFAULT_TRIES)),
+            backoff: self.backoff.unwrap_or_else(|| default(DEFAULT_BACKOFF)),
+            store: self.store,
+            adapters: self.adapters,
+        }
+    }
+}
+
+fn default<T>(value: T) -> Sourced<T> {
+    Sourced::new(value, Origin::Default)
+}
+
+fn cpus() -> NonZeroU32 {
+    let cpus = std::thread::available_parallelism().ok();
+    cpus.and_then(|cpus| NonZeroU32::try_from(cpus).ok()).unwrap_or(NonZeroU32::MIN)
+}

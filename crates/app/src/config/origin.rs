@@ -1,0 +1,37 @@
+//! Where a value came from.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The source of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    UserFile(PathBuf),
+    ProjectFile(PathBuf),
+    Environment(&'static str),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.pad("default"),
+            Self::UserFile(path) | Self::ProjectFile(path) => f.pad(&path.to_string_lossy()),
+            Self::Environment(name) | Self::Flag(name) => f.pad(name),
+        }
+    }
+}
+
+/// A value that remembers where it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sourced<T> {
+    pub(crate) value: T,
+    pub(crate) origin: Origin,
+}
+
+impl<T> Sourced<T> {
+    pub(crate) fn new(value: T, origin: Origin) -> Self {
+        Self { value, origin }
+    }
+}

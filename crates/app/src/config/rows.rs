@@ -1,0 +1,89 @@
+//! The configuration as a table for people: key, value, where it came from.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Adapter, Config, Launch, Origin, Sourced};
+
+/// One line of `callboard config`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) key: String,
+    /// As it would be written in the file; secrets are masked.
+    pub(crate) value: String,
+    pub(crate) origin: Origin,
+}
+
+impl Config {
+    /// Every value in force and its source.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let mut rows = vec![
+            row("jobs", self.jobs.value.to_string(), &self.jobs.origin),
+            row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
+            row("backoff", seconds(self.backoff.value), &self.backoff.origin),
+            match &self.store {
+                Some(Sourced { value, origin }) => row("store", path(value), origin),
+                None => row("store", "beside the repository's git data".to_owned(), &Origin::Default),
+            },
+        ];
+        for (name, adapter) in &self.adapters {
+            for (key, value) in values(&adapter.value) {
+                rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));
+            }
+        }
+        rows
+    }
+}
+
+fn row(key: &str, value: String, origin: &Origin) -> Row {
+    Row { key: key.to_owned(), value, origin: origin.clone() }
+}
+
+fn values(adapter: &Adapter) -> Vec<(String, String)> {
+    let mut values = match &adapter.launch {
+        Launch::Command(argv) => vec![("command".to_owned(), list(argv))],
+        Launch::Shell(line) => vec![("shell".to_owned(), quoted(line))],
+        Launch::Wrapper { program, args } if args.is_empty() => vec![("wrapper".to_owned(), path(program))],
+        Launch::Wrapper { program, args } => {
+            vec![("wrapper".to_owned(), path(program)), ("args".to_owned(), list(args))]
+        }
+    };
+    values.push(("report".to_owned(), quoted(super::adapter::report_name(adapter.report))));
+    for (key, length) in
+        [("timeout", adapter.timeout), ("silence", adapter.silence), ("grace", adapter.grace)]
+    {
+        values.extend(length.map(|length| (key.to_owned(), seconds(length))));
+    }
+    values.extend(adapter.env.keys().map(|name| (format!("env.{name}"), "***".to_owned())));
+    if !adapter.pass_env.is_empty() {
+        values.push(("pass_env".to_owned(), list(&adapter.pass_env)));
+    }
+    values
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+fn list(items: &[String]) -> String {
+    toml::Value::from(items.to_vec()).to_string()
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+fn seconds(length: Duration) -> String {
+    quoted(&if length.subsec_nanos() == 0 {
+        format!("{}s", length.as_secs())
+    } else {
+        format!("{}ms", length.as_millis())
+    })
+}
+
+/// A name as a TOML key: quoted where it must be.
+fn bare(name: &str) -> String {
+    let is_bare =
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if is_bare { name.to_owned() } else { quoted(name) }
+}

@@ -1,0 +1,249 @@
+//! Real files in a temporary folder, real precedence, exact places and words.
+
+use std::fs;
+
+use supervisor::adapter::ReportRule;
+
+use super::error::Place;
+use super::*;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> Option<PathBuf> {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        Some(path)
+    }
+
+    /// Loads `text` as the project's file and returns the faults, the file's path left out.
+    fn faults(&self, text: &str) -> String {
+        let project_file = self.file(PROJECT_FILE, text);
+        let errors = Config::load(Sources { project_file, ..Sources::default() }).expect_err(text);
+        let shown: Vec<String> = errors
+            .0
+            .iter()
+            .map(|fault| {
+                let Place::File { line, column, .. } = &fault.place else { panic!("{fault:?}") };
+                let hint = fault.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                format!("{line}:{column} {}{hint}", fault.message)
+            })
+            .collect();
+        shown.join("\n")
+    }
+
+    fn config(&self, text: &str) -> Config {
+        let project_file = self.file(PROJECT_FILE, text);
+        Config::load(Sources { project_file, ..Sources::default() }).unwrap()
+    }
+}
+
+fn variable(name: &str, value: &str) -> (OsString, OsString) {
+    (name.into(), value.into())
+}
+
+fn number(value: u32) -> NonZeroU32 {
+    NonZeroU32::new(value).unwrap()
+}
+
+#[test]
+fn without_any_source_the_defaults_hold() {
+    let config = Config::load(Sources::default()).unwrap();
+    assert_eq!(config.jobs.origin, Origin::Default);
+    assert_eq!(config.max_attempts, Sourced::new(number(2), Origin::Default));
+    assert_eq!(config.store, None);
+    assert!(config.adapters.is_empty());
+}
+
+#[test]
+fn the_strongest_source_wins_and_is_remembered() {
+    let folder = Folder::new();
+    let all = "jobs = 1\nmax_attempts = 1\nstore = 'user'\n";
+    let user_file = folder.file("config.toml", all);
+    let user = Origin::UserFile(user_file.clone().unwrap());
+    let mut sources = Sources { user_file, ..Sources::default() };
+    assert_eq!(Config::load(sources.clone()).unwrap().jobs, Sourced::new(number(1), user.clone()));
+
+    sources.project_file = folder.file(PROJECT_FILE, "jobs = 2\nmax_attempts = 2\n");
+    let project = Origin::ProjectFile(sources.project_file.clone().unwrap());
+    assert_eq!(Config::load(sources.clone()).unwrap().jobs, Sourced::new(number(2), project.clone()));
+
+    sources.env = vec![variable("CALLBOARD_JOBS", "3"), variable("CALLBOARD_MAX_ATTEMPTS", "")];
+    let environment = Origin::Environment("CALLBOARD_JOBS");
+    assert_eq!(Config::load(sources.clone()).unwrap().jobs, Sourced::new(number(3), environment));
+
+    sources.flags.jobs = Some(number(4));
+    let config = Config::load(sources).unwrap();
+    assert_eq!(config.jobs, Sourced::new(number(4), Origin::Flag("--jobs")));
+    assert_eq!(config.max_attempts, Sourced::new(number(2), project));
+    assert_eq!(config.store, Some(Sourced::new(folder.0.path().join("user"), user)));
+}
+
+#[test]
+fn an_adapter_is_replaced_as_a_whole() {
+    let folder = Folder::new();
+    let user_file = folder.file(
+        "config.toml",
+        "[adapters.coder]\ncommand = ['old']\ntimeout = 5\n[adapters.mine]\nshell = 'x | y'\n",
+    );
+    let project_file = folder.file(PROJECT_FILE, "[adapters.coder]\nwrapper = 'tools/wrap.py'\n");
+    let config = Config::load(Sources { user_file, project_file, ..Sources::default() }).unwrap();
+    let coder = &config.adapters["coder"].value;
+    let program = folder.0.path().join("tools/wrap.py");
+    assert_eq!(coder.launch, Launch::Wrapper { program, args: vec![] });
+    assert_eq!((coder.report, coder.timeout), (ReportRule::Required, None));
+    let mine = &config.adapters["mine"].value;
+    assert_eq!(mine.launch, Launch::Shell("x | y".to_owned()));
+    assert_eq!(mine.report, ReportRule::ExitCode);
+}
+
+#[test]
+fn rows_show_every_value_and_its_source_but_no_secret() {
+    let folder = Folder::new();
+    let config = folder.config(
+        "store = '/var/lib/board'\n\
+         [adapters.codex]\n\
+         command = ['codex', 'exec', 'a \"b\"']\n\
+         report = 'required'\n\
+         env = { API_KEY = 'hunter2' }\n\
+         pass_env = ['SSH_AUTH_SOCK']\n\
+         timeout = '1h30m'\n\
+         grace = '500ms'\n\
+         [adapters.'my agent']\n\
+         wrapper = '/bin/wrap'\n\
+         args = ['-v']\n",
+    );
+    let rows = config.rows();
+    let shown: Vec<_> = rows.iter().skip(1).map(|row| format!("{} = {}", row.key, row.value)).collect();
+    assert_eq!(
+        shown,
+        [
+            r#"max_attempts = 2"#,
+            r#"backoff = "2s""#,
+            r#"store = "/var/lib/board""#,
+            r#"adapters.codex.command = ["codex", "exec", 'a "b"']"#,
+            r#"adapters.codex.report = "required""#,
+            r#"adapters.codex.timeout = "5400s""#,
+            r#"adapters.codex.grace = "500ms""#,
+            r#"adapters.codex.env.API_KEY = ***"#,
+            r#"adapters.codex.pass_env = ["SSH_AUTH_SOCK"]"#,
+            r#"adapters."my agent".wrapper = "/bin/wrap""#,
+            r#"adapters."my agent".args = ["-v"]"#,
+            r#"adapters."my agent".report = "required""#,
+        ]
+    );
+    let project = folder.0.path().join(PROJECT_FILE);
+    assert_eq!(rows[0].origin.to_string(), "default");
+    assert_eq!(rows[3].origin.to_string(), project.to_string_lossy());
+}
+
+#[test]
+fn unknown_keys_are_refused_with_a_guess() {
+    let folder = Folder::new();
+    assert_eq!(
+        folder.faults("job = 3\n\ncolour = 'ä'\n[adapters.x]\ncommand = ['x']\ntimout = 3\n"),
+        "1:1 unknown key `job` (did you mean `jobs`?)\n\
+         3:1 unknown key `colour` (known here: jobs, max_attempts, backoff, store, adapters)\n\
+         6:1 unknown key `adapters.x.timout` (did you mean `timeout`?)"
+    );
+}
+
+#[test]
+fn bad_values_are_refused_where_they_stand() {
+    let folder = Folder::new();
+    for (text, expected) in [
+        ("jobs = 0", "1:8 `jobs` is 0; it must be a whole number from 1"),
+        ("jobs = -1", "1:8 `jobs` is -1; it must be a whole number from 1"),
+        ("jobs = '2'", "1:8 `jobs` is a string where a whole number is expected"),
+        ("max_attempts = 1.5", "1:16 `max_attempts` is a number where a whole number is expected"),
+        ("store = 3", "1:9 `store` is a number where a string is expected"),
+        ("store = ''", "1:9 `store` is empty"),
+        (
+            "store = '~/x'",
+            "1:9 `store` begins with `~`, which only a shell would understand \
+             (write the whole path, or one relative to this file)",
+        ),
+        ("store = 'nats://h:4222'", "1:9 `store` is `nats://h:4222`, but only a path is supported yet"),
+        ("adapters = 3", "1:12 `adapters` is a number where a table is expected"),
+    ] {
+        assert_eq!(folder.faults(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn adapters_that_could_not_work_are_refused() {
+    let folder = Folder::new();
+    for (lines, expected) in [
+        (
+            "",
+            "1:11 `adapters.x` does not say what to start \
+             (set `command = [\"program\", \"argument\"]`, `shell = \"line\"` or `wrapper = \"path\"`)",
+        ),
+        (
+            "command = ['a']\nshell = 'b'",
+            "3:9 `adapters.x` has both `command` and `shell` (keep one of them)",
+        ),
+        (
+            "command = 'a b'",
+            "2:11 `command` is a string where a list of strings is expected \
+             (list program and arguments, or ask for a shell: `shell = \"a b\"`)",
+        ),
+        ("command = []", "2:11 `command` names no program"),
+        ("command = ['a', 1]", "2:17 `command` is a number where a string is expected"),
+        (
+            "command = ['a']\nargs = ['b']",
+            "3:8 `args` goes with `wrapper` only (put the arguments into `command`)",
+        ),
+        (
+            "wrapper = 'w'\nreport = 'exit-code'",
+            "3:10 a wrapper must report; its exit code says only whether the wrapper itself worked \
+             (remove `report`, or use `command` in place of `wrapper`)",
+        ),
+        (
+            "shell = 'a'\nreport = 'exit_code'",
+            "3:10 `report` is \"exit_code\", which is not a rule (did you mean \"exit-code\"?)",
+        ),
+        (
+            "shell = 'a'\nsilence = 'long'",
+            "3:11 bad `silence`: `long` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`",
+        ),
+        ("shell = 'a'\nenv = { K = 1 }", "3:13 `env.K` must be a string"),
+        ("shell = 'a'\nenv = { 'A=B' = 'x' }", "3:9 `A=B` in `env` is not the name of a variable"),
+        (
+            "shell = 'a'\npass_env = ['CALLBOARD_ATTEMPT']",
+            "3:13 `CALLBOARD_ATTEMPT` in `pass_env` cannot be set: the engine knows its attempts by `CALLBOARD_…`",
+        ),
+    ] {
+        assert_eq!(folder.faults(&format!("[adapters.x]\n{lines}\n")), expected, "{lines}");
+    }
+}
+
+#[test]
+fn broken_files_and_variables_are_reported_together() {
+    let folder = Folder::new();
+    let project_file = folder.file(PROJECT_FILE, "jobs = \n");
+    let user_file = folder.file("config.toml", "jobs = 0\n");
+    let env = vec![variable("CALLBOARD_JOBS", "many"), variable("CALLBOARD_ATTEMPT", "a#1.1")];
+    let errors = Config::load(Sources { project_file, user_file, env, ..Sources::default() }).unwrap_err();
+    let shown = errors.to_string().replace(folder.0.path().to_str().unwrap(), "");
+    assert_eq!(
+        shown,
+        "environment variable `CALLBOARD_JOBS`: `many` is not a whole number from 1\n\
+         /callboard.toml:1:8: this is not valid TOML: string values must be quoted, expected literal string\n\
+         /config.toml:1:8: `jobs` is 0; it must be a whole number from 1"
+    );
+}
+
+#[test]
+fn a_missing_file_says_nothing_and_an_unreadable_one_is_an_error() {
+    let folder = Folder::new();
+    let missing = Some(folder.0.path().join("none.toml"));
+    assert!(Config::load(Sources { project_file: missing, ..Sources::default() }).is_ok());
+    let directory = Some(folder.0.path().to_owned());
+    let errors = Config::load(Sources { project_file: directory, ..Sources::default() }).unwrap_err();
+    assert_eq!(errors.0[0].place, Place::WholeFile(folder.0.path().to_owned()));
+}

@@ -1,0 +1,121 @@
+//! Where we are: the repository, its configuration, its store.
+
+use std::path::{Path, PathBuf};
+
+use protocol::RunId;
+use protocol::entry::Author;
+use protocol::steps::Steps;
+use runner::{Clock, Journal, Summary};
+use store::{Location, RunRow, SqliteStore, Store as _};
+
+use crate::config::Config;
+use crate::failure::{Exit, Failure};
+
+/// The place a command works in.
+#[derive(Debug)]
+pub(crate) struct Here {
+    pub(crate) repo: PathBuf,
+    pub(crate) location: Location,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+}
+
+impl Here {
+    /// Finds the repository from `--repo` or the current directory.
+    pub(crate) fn find(repo: Option<&Path>, flags: crate::config::Flags) -> Result<Self, Failure> {
+        let start = match repo {
+            Some(path) => path.to_owned(),
+            None => std::env::current_dir()
+                .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?,
+        };
+        let start = start.canonicalize().map_err(|error| {
+            Failure::usage(format!("cannot use `{}` as the repository", start.display()))
+                .because(Some(&error))
+                .hint("give an existing directory with `--repo`")
+        })?;
+        let repo = match repo {
+            Some(_) => start.clone(),
+            None => {
+                store::repository(&start)?.and_then(|found| found.work_tree).unwrap_or_else(|| start.clone())
+            }
+        };
+        let config = Config::find(&repo, flags)?;
+        let location = Location::find(&repo, config.store().map(Path::to_owned))?;
+        Ok(Self { repo, location, config, clock: Clock::system() })
+    }
+
+    /// The repository's path as text: it goes into the document.
+    pub(crate) fn repo_dir(&self) -> Result<String, Failure> {
+        let text = self.repo.to_str().map(str::to_owned);
+        text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", self.repo.display())))
+    }
+
+    /// Opens the store, making it if there is none.
+    pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
+        Ok(SqliteStore::open(&self.location)?)
+    }
+
+    /// Opens the store, if there is one.
+    pub(crate) fn existing_store(&self) -> Result<Option<SqliteStore>, Failure> {
+        Ok(SqliteStore::open_existing(&self.location)?)
+    }
+
+    /// Opens the store for a command that names a run.
+    pub(crate) fn store_with(&self, run: &str) -> Result<SqliteStore, Failure> {
+        self.existing_store()?.ok_or_else(|| self.no_such_run(run))
+    }
+
+    pub(crate) fn no_such_run(&self, run: &str) -> Failure {
+        Failure::usage(format!("there is no run `{run}` in `{}`", self.location.root().display()))
+            .hint("`callboard ls` lists the runs of this repository")
+    }
+
+    /// Loads a run by its id, or by a beginning of it that only one run has.
+    pub(crate) async fn load(
+        &self,
+        store: &SqliteStore,
+        run: &str,
+    ) -> Result<Journal<Steps, SqliteStore>, Failure> {
+        let id = self.resolve(store, run).await?;
+        Journal::load(store, &self.clock, &id).await?.ok_or_else(|| self.no_such_run(run))
+    }
+
+    pub(crate) async fn resolve(&self, store: &SqliteStore, run: &str) -> Result<RunId, Failure> {
+        let id = RunId::new(run)
+            .map_err(|error| Failure::usage(format!("`{run}` cannot be a run")).because(Some(&error)))?;
+        let rows = store.runs().await?;
+        if rows.iter().any(|row| row.run == id) {
+            return Ok(id);
+        }
+        let matching: Vec<_> = rows.iter().filter(|row| row.run.as_str().starts_with(run)).collect();
+        match matching.as_slice() {
+            [] => Err(self.no_such_run(run)),
+            [one] => Ok(one.run.clone()),
+            [_, _, ..] => {
+                let names: Vec<_> = matching.iter().map(|row| format!("`{}`", row.run)).collect();
+                Err(Failure::usage(format!("`{run}` could be {}", names.join(" or ")))
+                    .hint("give more of the name"))
+            }
+        }
+    }
+}
+
+/// The summary beside a run, if this program can read it.
+pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
+    Summary::decode(&row.summary)
+}
+
+/// Who types this command, for the journal.
+pub(crate) fn person() -> Author {
+    let name =
+        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
+    Author::Person { name, host: store::host_name() }
+}
+
+/// This process as an engine, for the journal.
+pub(crate) fn engine() -> Result<Author, Failure> {
+    let boot_id = supervisor::boot_id().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell which boot of the machine this is").because(Some(&error))
+    })?;
+    Ok(Author::Engine { host: store::host_name(), boot_id, pid: std::process::id() })
+}

@@ -1,0 +1,20 @@
+//! The words people read for where a run stands.
+
+use anstyle::Style;
+use protocol::Outcome;
+use protocol::run::{Halt, Phase};
+
+use crate::render::{CYAN, GREEN, RED, YELLOW};
+
+pub(crate) fn word(phase: Phase) -> (Style, &'static str) {
+    match phase {
+        Phase::Open => (CYAN, "open"),
+        Phase::Paused => (YELLOW, "paused"),
+        Phase::Halting(_) => (YELLOW, "stopping"),
+        Phase::Halted(Halt::Interrupted) => (YELLOW, "interrupted"),
+        Phase::Halted(Halt::Stopped) => (YELLOW, "stopped"),
+        Phase::Closing(_) => (YELLOW, "closing"),
+        Phase::Finished(Outcome::Delivered) => (GREEN, "delivered"),
+        Phase::Finished(Outcome::Undelivered) => (RED, "undelivered"),
+    }
+}

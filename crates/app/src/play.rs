@@ -1,0 +1,178 @@
+//! Being the engine of a run, in front of a person or in the background.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::process::Stdio;
+use std::time::Duration;
+
+use protocol::entry::{Author, Entry, Input};
+use protocol::run::{Halt, Request};
+use protocol::steps::Steps;
+use protocol::{Outcome, Revision, RunId};
+use runner::{Engine, EngineError, House, Player, Rest};
+use store::{SqliteStore, Store as _};
+use supervisor::ShimProgram;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+use crate::progress::Progress;
+use crate::{players, render};
+
+/// The flags of commands that play a run.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Show {
+    /// How many agents may work at once [default: number of CPUs]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroU32>,
+
+    /// Print one JSON event per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How long an agent may live on after its report.
+const LINGERING: Duration = Duration::from_secs(30);
+
+/// What an engine of this place works with.
+pub(crate) fn house(here: &Here, everybody: Option<Player>) -> Result<House, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
+    })?;
+    let author = here::engine()?;
+    let boot_id = match &author {
+        Author::Engine { boot_id, .. } => boot_id.clone(),
+        Author::Person { .. } => String::new(),
+    };
+    let by_agent: Result<BTreeMap<_, _>, Failure> = here
+        .config
+        .adapters
+        .iter()
+        .map(|(name, adapter)| Ok((name.clone(), players::configured(name, &adapter.value)?)))
+        .collect();
+    Ok(House {
+        everybody,
+        by_agent: by_agent?,
+        places: usize::try_from(here.config.jobs.value.get()).unwrap_or(usize::MAX),
+        backoff: here.config.backoff.value,
+        lingering: LINGERING,
+        shim: ShimProgram { program, args: vec!["__shim".into()] },
+        store_root: here.location.root().to_owned(),
+        clock: here.clock.clone(),
+        boot_id,
+        author,
+    })
+}
+
+pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
+    EngineError::NoPlayer { agent: agent.to_owned(), seat: seat.to_owned() }.into()
+}
+
+/// Plays a run until it rests, and tells how it ended.
+pub(crate) async fn play(
+    here: &Here,
+    store: &SqliteStore,
+    house: House,
+    run: &RunId,
+    asked: Request,
+    show: &Show,
+) -> Result<Exit, Failure> {
+    let mut progress = Progress::new(here, run, show);
+    let engine = Engine::<Steps, _>::lead(store, house, run, &mut progress).await;
+    let engine = engine.map_err(|error| refused(run, error))?;
+    let rest = engine.play(asked, interrupts()?).await;
+    progress.clear();
+    let rest = rest.map_err(|error| refused(run, error))?;
+    let journal = here.load(store, run.as_str()).await?;
+    progress.conclude(&journal, rest);
+    Ok(match rest {
+        Rest::Finished(Outcome::Delivered) => Exit::Delivered,
+        Rest::Finished(Outcome::Undelivered) => Exit::Undelivered,
+        Rest::Halted(Halt::Interrupted | Halt::Stopped) | Rest::Abandoned => Exit::Interrupted,
+    })
+}
+
+fn refused(run: &RunId, error: EngineError) -> Failure {
+    match error {
+        EngineError::Refused(_) => Failure::from(error)
+            .while_doing(format_args!("cannot go on with run `{run}`"))
+            .hint(format!("`callboard log {run}` shows what it did; `callboard run` starts a new one")),
+        error => error.into(),
+    }
+}
+
+/// One message per Ctrl-C or SIGTERM.
+fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
+    let (tell, told) = mpsc::unbounded_channel();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+        let mut signals = signal(kind)
+            .map_err(|error| Failure::new(Exit::Bug, "cannot listen to signals").because(Some(&error)))?;
+        let tell = tell.clone();
+        tokio::spawn(async move { while signals.recv().await.is_some() && tell.send(()).is_ok() {} });
+    }
+    Ok(told)
+}
+
+/// Starts an engine in the background and returns when it has taken the run.
+pub(crate) async fn detach(
+    here: &Here,
+    store: &SqliteStore,
+    run: &RunId,
+    show: &Show,
+) -> Result<Exit, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
+    })?;
+    let mut command = Command::new(program);
+    command.arg("resume").arg(run.as_str()).arg("--repo").arg(&here.repo);
+    if let Some(jobs) = show.jobs {
+        command.arg("--jobs").arg(jobs.to_string());
+    }
+    let log = here.location.root().join("engines").join(format!("{run}.log"));
+    let output = std::fs::File::options().create(true).append(true).open(&log);
+    let output = output.and_then(|file| Ok((file.try_clone()?, file)));
+    let (out, err) = output.map_err(|error| {
+        Failure::new(Exit::Store, format!("cannot write `{}`", log.display())).because(Some(&error))
+    })?;
+    let mut watch = store.watch(run, Revision(0)).await?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .process_group(0)
+        .spawn()
+        .map_err(|error| Failure::new(Exit::Bug, "cannot start the engine").because(Some(&error)))?;
+    let pid = child.id().unwrap_or_default();
+    tokio::select! {
+        begun = first_entry_by(&mut watch, pid) => begun?,
+        _ = child.wait() => {
+            return Err(Failure::new(Exit::Store, format!("the engine of run `{run}` ended at once"))
+                .hint(format!("`{}` says why; `callboard show {run}` shows the run", log.display())));
+        }
+    }
+    if show.json {
+        render::json(&serde_json::json!({ "event": "detached", "run": run, "pid": pid }));
+    } else {
+        render::data(run);
+        render::note(format_args!(
+            "`callboard show {run}` tells how far it is, `callboard stop {run}` stops it"
+        ));
+    }
+    Ok(Exit::Delivered)
+}
+
+/// Waits until the engine with this pid has written to the journal.
+async fn first_entry_by(watch: &mut store::Watch, engine: u32) -> Result<(), Failure> {
+    loop {
+        for entry in watch.next().await? {
+            let entry: Entry<Steps> =
+                Entry::decode(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+            let by_engine = matches!(entry.by, Author::Engine { pid, .. } if pid == engine);
+            if by_engine && !matches!(entry.input, Input::Opened { .. }) {
+                return Ok(());
+            }
+        }
+    }
+}

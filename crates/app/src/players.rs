@@ -1,0 +1,134 @@
+//! Who plays: the command line's wrapper or template, or the configuration's adapters.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use runner::{GRACE, Player};
+use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
+
+use crate::config;
+use crate::failure::Failure;
+
+/// The flags that name a player for every seat.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Who plays")]
+pub(crate) struct PlayerFlags {
+    /// A program that takes the six flags --run-id --step-id --agent --prompt --repo --report
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "command_template")]
+    pub(crate) wrapper: Option<PathBuf>,
+
+    /// One more argument for the wrapper (repeatable)
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, requires = "wrapper")]
+    pub(crate) wrapper_arg: Vec<String>,
+
+    /// A command line with placeholders such as {prompt} and {report}
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        long_help = "A command line with placeholders. It is split like a shell line first and filled in afterwards, so \
+                     values with spaces or quotes stay whole; no shell is started.\n\nPlaceholders: {run_id} {step_id} \
+                     {agent} {prompt} {repo} {report} {attempt} {manual_input}"
+    )]
+    pub(crate) command_template: Option<String>,
+
+    /// A variable for every agent (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+
+    /// Where agents start [default: the repository]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+impl PlayerFlags {
+    /// The player that the flags name, if they do. A report is required of it, and it sees our whole environment.
+    pub(crate) fn player(&self) -> Result<Option<Player>, Failure> {
+        let adapter = match (&self.wrapper, &self.command_template) {
+            (Some(wrapper), _) => {
+                Adapter::Wrapper(Wrapper { program: program(wrapper)?, args: self.wrapper_arg.clone() })
+            }
+            (None, Some(template)) => Adapter::Command(CommandLine::parse(template).map_err(|error| {
+                Failure::usage(format!("cannot use the command template `{template}`")).because(Some(&error))
+            })?),
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Player {
+            adapter,
+            report: ReportRule::Required,
+            pass: Pass::Everything,
+            env: Vec::new(),
+            timeout: None,
+            silence: None,
+            grace: GRACE,
+        }))
+    }
+
+    /// Where agents start.
+    pub(crate) fn workdir(&self, repo: &Path) -> Result<PathBuf, Failure> {
+        let Some(workdir) = &self.workdir else { return Ok(repo.to_owned()) };
+        workdir.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
+            Failure::usage(format!("cannot start agents in `{}`: it is not a directory", workdir.display()))
+        })
+    }
+}
+
+/// A wrapper in the current directory, by an absolute path, or a bare name to be found in PATH.
+fn program(wrapper: &Path) -> Result<String, Failure> {
+    let bare = wrapper.components().count() == 1;
+    let path = if bare && !wrapper.exists() {
+        wrapper.to_owned()
+    } else {
+        std::path::absolute(wrapper)
+            .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?
+    };
+    utf8(&path)
+}
+
+fn utf8(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", path.display())))
+}
+
+/// The player that an adapter of the configuration describes. It sees an allow-list of our environment.
+pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Player, Failure> {
+    let command = |argv: Vec<String>| {
+        CommandLine::from_argv(argv).map(Adapter::Command).map_err(|error| {
+            Failure::usage(format!("cannot use the command of adapter `{name}`")).because(Some(&error))
+        })
+    };
+    let adapter = match &configured.launch {
+        config::Launch::Command(argv) => command(argv.clone())?,
+        // A shell line has its own braces; it finds everything in variables.
+        config::Launch::Shell(line) => {
+            let line = line.replace('{', "{{").replace('}', "}}");
+            command(vec!["sh".to_owned(), "-c".to_owned(), line])?
+        }
+        config::Launch::Wrapper { program, args } => {
+            Adapter::Wrapper(Wrapper { program: utf8(program)?, args: args.clone() })
+        }
+    };
+    Ok(Player {
+        adapter,
+        report: configured.report,
+        pass: Pass::AllowList(configured.pass_env.clone()),
+        env: configured.env.clone().into_iter().collect(),
+        timeout: configured.timeout,
+        silence: configured.silence,
+        grace: configured.grace.unwrap_or(GRACE),
+    })
+}
+
+/// What to type so that somebody plays this agent.
+pub(crate) fn how_to_set(agent: &str) -> String {
+    format!(
+        "give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:\n\n    \
+         [adapters.{agent}]\n    command = [\"your-agent\", \"{{prompt}}\"]"
+    )
+}

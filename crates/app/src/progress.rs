@@ -1,0 +1,150 @@
+//! What a person or program sees of a run while it is played.
+
+mod drawn;
+mod events;
+pub(crate) mod lines;
+
+use std::time::Instant;
+
+use protocol::RunId;
+use protocol::steps::{Status, Steps};
+use runner::{Journal, Notice, Observer, Rest};
+use store::SqliteStore;
+
+use crate::here::Here;
+use crate::play::Show;
+use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
+
+/// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    run: RunId,
+    repo: String,
+    begun: Instant,
+    face: Face,
+}
+
+#[derive(Debug)]
+enum Face {
+    Drawn(drawn::Drawn),
+    Plain,
+    Json,
+}
+
+impl Progress {
+    pub(crate) fn new(here: &Here, run: &RunId, show: &Show) -> Self {
+        let face = if show.json {
+            Face::Json
+        } else if render::can_draw() {
+            Face::Drawn(drawn::Drawn::new())
+        } else {
+            Face::Plain
+        };
+        Self { run: run.clone(), repo: here.repo.display().to_string(), begun: Instant::now(), face }
+    }
+
+    /// Tells people something; programs read events instead.
+    fn say(&self, line: &str) {
+        match &self.face {
+            Face::Drawn(drawn) => drawn.say(line),
+            Face::Plain => render::talk(line),
+            Face::Json => {}
+        }
+    }
+
+    /// Takes what is drawn off the terminal.
+    pub(crate) fn clear(&mut self) {
+        match &mut self.face {
+            Face::Drawn(drawn) => drawn.clear(),
+            Face::Plain | Face::Json => {}
+        }
+    }
+
+    /// The summary at the end.
+    pub(crate) fn conclude(&mut self, journal: &Journal<Steps, SqliteStore>, rest: Rest) {
+        let summary = journal.summary();
+        if matches!(self.face, Face::Json) {
+            render::json(&events::rest(&self.run, &summary, rest));
+            return;
+        }
+        let (style, word) = lines::rest(rest);
+        render::talk("");
+        render::data(format_args!(
+            "{} run `{}`: {} of {} steps done, {}",
+            styled(style, word),
+            self.run,
+            summary.progress.done,
+            summary.progress.total,
+            render::duration(self.begun.elapsed()),
+        ));
+        for (id, step) in journal.document.steps.iter().filter(|(_, step)| step.status != Status::Completed) {
+            let error = step.last_error.as_deref().map(|error| format!("  {error}")).unwrap_or_default();
+            render::data(format_args!("  {} {id}{error}", status(step.status)));
+        }
+        if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
+            render::note(format_args!("`callboard resume {}` goes on with it", self.run));
+        }
+    }
+}
+
+/// A step's status in its colour.
+pub(crate) fn status(status: Status) -> String {
+    let style = match status {
+        Status::Pending | Status::Skipped => DIM,
+        Status::Running => CYAN,
+        Status::WaitingOnHuman => YELLOW,
+        Status::Completed => GREEN,
+        Status::Failed => RED,
+    };
+    styled(style, format_args!("{:<9}", status.as_str()))
+}
+
+impl Observer<Steps> for Progress {
+    fn notice(&mut self, notice: Notice<'_, Steps>) {
+        match notice {
+            Notice::Committed { revision, entry } => match &mut self.face {
+                Face::Json => {
+                    for event in events::of(&self.run, revision, entry) {
+                        render::json(&event);
+                    }
+                }
+                Face::Drawn(_) | Face::Plain => {
+                    for line in lines::of(entry) {
+                        self.say(&line);
+                    }
+                    if let Face::Drawn(drawn) = &mut self.face {
+                        drawn.follow(entry);
+                    }
+                }
+            },
+            Notice::Leads { adopted } => {
+                self.say(&format!("run {} in {}", styled(BOLD, &self.run), self.repo));
+                for attempt in adopted {
+                    self.say(&format!("{} {attempt} was found at work and adopted", styled(CYAN, "↻")));
+                }
+                if let Face::Drawn(drawn) = &mut self.face {
+                    adopted.iter().for_each(|attempt| drawn.begin(attempt));
+                }
+            }
+            Notice::Output { attempt, stdout } => {
+                if let Face::Drawn(drawn) = &mut self.face {
+                    drawn.output(attempt, stdout);
+                }
+            }
+            Notice::Lingers { attempt, grace } => self.say(&format!(
+                "{} {attempt} has reported and did not exit for {}; it is being ended",
+                styled(YELLOW, "!"),
+                render::duration(grace)
+            )),
+            Notice::SetAside { view, kept } => self.say(&format!(
+                "{} {} was changed by somebody else; it is kept as {} and written anew",
+                styled(YELLOW, "!"),
+                view.display(),
+                kept.display()
+            )),
+            Notice::ViewFailed { view, error } => {
+                self.say(&format!("{} cannot write {}: {error}", styled(YELLOW, "!"), view.display()));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What happened, one JSON object each, for programs.
+
+use protocol::entry::{Entry, Input};
+use protocol::run::{Change, Exit, Run};
+use protocol::steps::Steps;
+use protocol::{Revision, RunId};
+use runner::{Rest, Summary};
+use serde_json::{Value, json};
+
+/// The events an entry is worth.
+pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<Value> {
+    let evidence = match &entry.input {
+        Input::Fact { evidence, .. } => evidence.as_deref(),
+        Input::Opened { .. } | Input::Request { .. } => None,
+    };
+    let event = |name: &str, mut rest: Value| {
+        let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });
+        if let (Some(event), Some(rest)) = (event.as_object_mut(), rest.as_object_mut()) {
+            event.append(rest);
+        }
+        event
+    };
+    let events = entry.changes.iter().filter_map(|change| match change {
+        Change::Began { attempt, counted } => {
+            let attempt = Run::<Steps>::id(attempt);
+            Some(event("began", json!({ "seat": attempt.seat, "attempt": attempt, "counted": counted })))
+        }
+        Change::Over { attempt, exit } => {
+            let attempt = Run::<Steps>::id(attempt);
+            let how = match exit {
+                Exit::Reported => "done",
+                Exit::Repeats { .. } => "failed",
+                Exit::GaveUp => "gave_up",
+                Exit::Interrupted { .. } => "interrupted",
+                Exit::Halted | Exit::Dismissed => "stopped",
+            };
+            let error = evidence.and_then(|evidence| evidence.error.as_deref());
+            let duration_ms = evidence.and_then(|evidence| evidence.duration_ms);
+            Some(event(
+                "over",
+                json!({
+                    "seat": attempt.seat, "attempt": attempt, "how": how, "error": error, "duration_ms": duration_ms,
+                }),
+            ))
+        }
+        Change::Phase { phase } => Some(event("phase", json!({ "phase": phase }))),
+        Change::Play { .. }
+        | Change::Called { .. }
+        | Change::Rested { .. }
+        | Change::AskedToEnd { .. }
+        | Change::Uncalled { .. } => None,
+    });
+    events.collect()
+}
+
+/// The last event of a command.
+pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest) -> Value {
+    let (_, word) = super::lines::rest(rest);
+    json!({ "event": "rest", "run": run, "outcome": word, "progress": summary.progress, "at": summary.updated_at })
+}

@@ -1,0 +1,66 @@
+//! What happened, one line each, for people.
+
+use anstyle::Style;
+use protocol::Outcome;
+use protocol::entry::{Entry, Input};
+use protocol::run::{Change, Exit, Halt, Phase};
+use protocol::steps::Steps;
+use runner::Rest;
+
+use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
+
+/// The lines an entry is worth.
+pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
+    let evidence = match &entry.input {
+        Input::Fact { evidence, .. } => evidence.as_deref(),
+        Input::Opened { .. } | Input::Request { .. } => None,
+    };
+    let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
+    let took = evidence
+        .and_then(|evidence| evidence.duration_ms)
+        .map(|ms| styled(DIM, render::duration(std::time::Duration::from_millis(ms))))
+        .unwrap_or_default();
+    let mut lines = Vec::new();
+    for change in &entry.changes {
+        match change {
+            Change::Began { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
+            Change::Over { attempt, exit } => lines.push(match exit {
+                Exit::Reported => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
+                Exit::Repeats { .. } => {
+                    let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
+                    let wait = render::duration(std::time::Duration::from_millis(wait));
+                    format!("{} {attempt} failed, again in {wait}: {error}", styled(YELLOW, "✗"))
+                }
+                Exit::GaveUp => format!("{} {attempt} failed: {error}", styled(RED, "✗")),
+                Exit::Interrupted { .. } => {
+                    format!("{} {attempt} was interrupted: {error}", styled(YELLOW, "↻"))
+                }
+                Exit::Halted | Exit::Dismissed => format!("{} {attempt} was stopped", styled(DIM, "■")),
+            }),
+            Change::Phase { phase: Phase::Halting(halt) } => lines.push(match halt {
+                Halt::Interrupted => {
+                    "interrupted: ending the agents; press Ctrl-C again to kill them".to_owned()
+                }
+                Halt::Stopped => "stopped: ending the agents".to_owned(),
+            }),
+            Change::Phase { .. }
+            | Change::Play { .. }
+            | Change::Called { .. }
+            | Change::Rested { .. }
+            | Change::AskedToEnd { .. }
+            | Change::Uncalled { .. } => {}
+        }
+    }
+    lines
+}
+
+/// How a run rests, in a word.
+pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
+    match rest {
+        Rest::Finished(Outcome::Delivered) => (GREEN, "delivered"),
+        Rest::Finished(Outcome::Undelivered) => (RED, "undelivered"),
+        Rest::Halted(Halt::Interrupted) => (YELLOW, "interrupted"),
+        Rest::Halted(Halt::Stopped) => (YELLOW, "stopped"),
+        Rest::Abandoned => (YELLOW, "abandoned"),
+    }
+}

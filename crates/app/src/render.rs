@@ -1,0 +1,114 @@
+//! The one printer. stdout is data, stderr is talk; a reader who has left is no error.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anstyle::{AnsiColor, Style};
+use protocol::steps::load::Problem;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+pub(crate) const RED: Style = AnsiColor::Red.on_default();
+pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
+pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
+
+/// A text in a style; the stream drops the style where there is no colour.
+pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Prints a line of data.
+pub(crate) fn data(line: impl std::fmt::Display) {
+    ignore_closed(writeln!(anstream::stdout(), "{line}"));
+}
+
+/// Prints text that has its own line ends.
+pub(crate) fn raw(text: &str) {
+    ignore_closed(anstream::stdout().write_all(text.as_bytes()));
+}
+
+/// Prints one JSON value per line.
+pub(crate) fn json(value: &impl Serialize) {
+    let line = serde_json::to_string(value).expect("BUG: what we print is plain data");
+    let mut out = io::stdout().lock();
+    ignore_closed(writeln!(out, "{line}").and_then(|()| out.flush()));
+}
+
+/// Prints one JSON value for people and programs alike.
+pub(crate) fn json_pretty(value: &impl Serialize) {
+    let text = serde_json::to_string_pretty(value).expect("BUG: what we print is plain data");
+    ignore_closed(writeln!(io::stdout().lock(), "{text}"));
+}
+
+/// Tells people something.
+pub(crate) fn talk(line: impl std::fmt::Display) {
+    ignore_closed(writeln!(anstream::stderr(), "{line}"));
+}
+
+pub(crate) fn note(text: impl std::fmt::Display) {
+    talk(format_args!("{} {text}", styled(CYAN, "note:")));
+}
+
+pub(crate) fn warning(text: impl std::fmt::Display) {
+    talk(format_args!("{} {text}", styled(YELLOW, "warning:")));
+}
+
+/// What failed, what caused it, what to do.
+pub(crate) fn failure(failure: &Failure) {
+    talk(format_args!("{} {}", styled(RED, "error:"), failure.what));
+    for cause in &failure.causes {
+        talk(format_args!("  {} {cause}", styled(DIM, "caused by:")));
+    }
+    if !failure.hints.is_empty() {
+        talk("");
+    }
+    for hint in &failure.hints {
+        talk(format_args!("{} {hint}", styled(GREEN, "hint:")));
+    }
+}
+
+/// Whether progress can be drawn.
+pub(crate) fn can_draw() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// A closed pipe is a reader who has seen enough.
+fn ignore_closed(result: io::Result<()>) {
+    match result {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        // Nobody can be told: this was the way to tell.
+        Err(_) => std::process::exit(i32::from(crate::failure::Exit::Bug.code())),
+    }
+}
+
+/// A length of time as people say it.
+pub(crate) fn duration(length: std::time::Duration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        0..10 => format!("{:.1} s", length.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A problem of a file with its place, the line itself and what to do.
+pub(crate) fn problem(file: &std::path::Path, source: &str, problem: &Problem) -> String {
+    let Problem { line, column, message, hint, rule } = problem;
+    let excerpt = source.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let gutter = " ".repeat(line.to_string().len());
+    let caret = " ".repeat(column.saturating_sub(1));
+    let mut text = format!(
+        "{message} [{}]\n{gutter}--> {}:{line}:{column}\n{gutter} |\n{line} | {excerpt}\n{gutter} | {caret}^",
+        rule.name(),
+        file.display()
+    );
+    if let Some(hint) = hint {
+        text.push_str(&format!("\n{gutter} = hint: {hint}"));
+    }
+    text
+}
