@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callboard_store::{LocateError, Location, SqliteStore};
+use store::{LocateError, Location, SqliteStore};
 
 /// A temporary directory by its real name, so that paths can be compared.
 struct Scratch {

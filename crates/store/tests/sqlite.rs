@@ -9,11 +9,11 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use callboard_store::{COMMIT_LIMIT, Commit, Location, Position, SqliteStore, Store as _};
 use contract::roles::{DEAF, Player};
 use contract::{Backend, change, part, run};
 use protocol::Revision;
 use rusqlite::Connection;
+use store::{COMMIT_LIMIT, Commit, Location, Position, SqliteStore, Store as _};
 
 /// A store in a directory of its own.
 struct Sqlite {

@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use callboard_store::{
+use protocol::{Revision, RunId};
+use rusqlite::Connection;
+use store::{
     Commit, CommitError, Digest, Location, OpenError, Position, ReadError, SqliteStore, Store as _,
     Unavailable, WriteId,
 };
-use protocol::{Revision, RunId};
-use rusqlite::Connection;
 use tempfile::TempDir;
 
 struct Place {

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use callboard_store::{
-    Commit, CommitError, Digest, LeadError, Position, Store, ViewMark, WriteError, WriteId,
-};
 use protocol::{Epoch, Revision};
+use store::{Commit, CommitError, Digest, LeadError, Position, Store, ViewMark, WriteError, WriteId};
 
 use super::{Backend, change, item, part, run};
 
-fn bodies(entries: &[callboard_store::StoredEntry]) -> Vec<(u64, &str)> {
+fn bodies(entries: &[store::StoredEntry]) -> Vec<(u64, &str)> {
     entries.iter().map(|entry| (entry.revision.0, entry.body.as_str())).collect()
 }
 

@@ -9,8 +9,8 @@ pub(crate) mod roles;
 
 use std::ffi::{OsStr, OsString};
 
-use callboard_store::{Commit, OutboxItem, Part, Position, Store, WriteId};
 use protocol::RunId;
+use store::{Commit, OutboxItem, Part, Position, Store, WriteId};
 
 /// A place for a store that one test has for itself, and that its child processes can find.
 pub(crate) trait Backend: Send + Sync + 'static {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use callboard_store::{Commit, LeadError, Position, Store, WriteId};
 use protocol::{Epoch, Revision};
+use store::{Commit, LeadError, Position, Store, WriteId};
 
 use super::roles::Player;
 use super::{Backend, change, item, part, run};

@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use callboard_store::{Commit, CommitError, Position, Store};
 use protocol::{Revision, RunId};
+use store::{Commit, CommitError, Position, Store};
 
 use super::{Backend, change, item, part};
 

@@ -1,7 +1,7 @@
 //! Real agents under real shims. The scripts' interpreter is `sh`; nothing here is played by a fake of our own code.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
 
-extern crate callboard_supervisor as supervisor;
+extern crate supervisor as supervisor;
 
 mod ending;
 mod lives;
