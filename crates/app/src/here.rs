@@ -8,7 +8,7 @@ use protocol::steps::Steps;
 use runner::{Clock, Journal, Summary};
 use store::{Location, RunRow, SqliteStore, Store as _};
 
-use crate::config::Config;
+use crate::config::{Config, Flags};
 use crate::failure::{Exit, Failure};
 
 /// The place a command works in.
@@ -20,9 +20,23 @@ pub(crate) struct Here {
     pub(crate) clock: Clock,
 }
 
+/// The flags that say where a command works.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Where")]
+pub(crate) struct Place {
+    /// The repository [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: Option<PathBuf>,
+
+    /// The store's directory [default: `callboard` in the repository's git directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+}
+
 impl Here {
     /// Finds the repository from `--repo` or the current directory.
-    pub(crate) fn find(repo: Option<&Path>, flags: crate::config::Flags) -> Result<Self, Failure> {
+    pub(crate) fn find(place: &Place, flags: Flags) -> Result<Self, Failure> {
+        let repo = place.repo.as_deref();
         let start = match repo {
             Some(path) => path.to_owned(),
             None => std::env::current_dir()
@@ -39,7 +53,10 @@ impl Here {
                 store::repository(&start)?.and_then(|found| found.work_tree).unwrap_or_else(|| start.clone())
             }
         };
-        let config = Config::find(&repo, flags)?;
+        let store = place.store.as_deref().map(std::path::absolute).transpose();
+        let store = store
+            .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?;
+        let config = Config::find(&repo, Flags { store, ..flags })?;
         let location = Location::find(&repo, config.store().map(Path::to_owned))?;
         Ok(Self { repo, location, config, clock: Clock::system() })
     }

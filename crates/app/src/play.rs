@@ -1,6 +1,7 @@
 //! Being the engine of a run, in front of a person or in the background.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Halt, Request};
 use protocol::steps::Steps;
 use protocol::{Outcome, Revision, RunId};
-use runner::{Engine, EngineError, House, Player, Rest};
+use runner::{Again, Engine, EngineError, House, Rest};
 use store::{SqliteStore, Store as _};
 use supervisor::ShimProgram;
 use tokio::process::Command;
@@ -37,7 +38,7 @@ pub(crate) struct Show {
 const LINGERING: Duration = Duration::from_secs(30);
 
 /// What an engine of this place works with.
-pub(crate) fn house(here: &Here, everybody: Option<Player>) -> Result<House, Failure> {
+pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
@@ -53,7 +54,7 @@ pub(crate) fn house(here: &Here, everybody: Option<Player>) -> Result<House, Fai
         .map(|(name, adapter)| Ok((name.clone(), players::configured(name, &adapter.value)?)))
         .collect();
     Ok(House {
-        everybody,
+        again,
         by_agent: by_agent?,
         places: usize::try_from(here.config.jobs.value.get()).unwrap_or(usize::MAX),
         backoff: here.config.backoff.value,
@@ -121,12 +122,14 @@ pub(crate) async fn detach(
     store: &SqliteStore,
     run: &RunId,
     show: &Show,
+    players: Vec<OsString>,
 ) -> Result<Exit, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
     let mut command = Command::new(program);
     command.arg("resume").arg(run.as_str()).arg("--repo").arg(&here.repo);
+    command.arg("--store").arg(here.location.root()).args(players);
     if let Some(jobs) = show.jobs {
         command.arg("--jobs").arg(jobs.to_string());
     }

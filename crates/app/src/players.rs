@@ -1,9 +1,10 @@
 //! Who plays: the command line's wrapper or template, or the configuration's adapters.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use runner::{GRACE, Player};
+use runner::{Again, GRACE, Player};
 use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 
 use crate::config;
@@ -68,6 +69,27 @@ impl PlayerFlags {
             silence: None,
             grace: GRACE,
         }))
+    }
+
+    /// What these flags say anew about a run that was opened with others.
+    pub(crate) fn again(&self) -> Result<Again, Failure> {
+        let workdir = self.workdir.as_ref().map(|workdir| self.workdir(workdir)).transpose()?;
+        Ok(Again { player: self.player()?, env: self.env.clone(), workdir })
+    }
+
+    /// The same flags for another process.
+    pub(crate) fn as_arguments(&self) -> Vec<OsString> {
+        let pair = |flag: &str, value: &OsStr| [OsString::from(flag), value.to_owned()];
+        let mut arguments = Vec::new();
+        arguments.extend(self.wrapper.iter().flat_map(|wrapper| pair("--wrapper", wrapper.as_os_str())));
+        arguments
+            .extend(self.wrapper_arg.iter().flat_map(|argument| pair("--wrapper-arg", argument.as_ref())));
+        let template = self.command_template.iter();
+        arguments.extend(template.flat_map(|template| pair("--command-template", template.as_ref())));
+        let variables = self.env.iter().map(|(name, value)| format!("{name}={value}"));
+        arguments.extend(variables.flat_map(|variable| pair("--env", variable.as_ref())));
+        arguments.extend(self.workdir.iter().flat_map(|workdir| pair("--workdir", workdir.as_os_str())));
+        arguments
     }
 
     /// Where agents start.

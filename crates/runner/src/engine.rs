@@ -212,10 +212,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         }
         let Journal { frozen, document, .. } = &self.journal;
         let brief = P::brief(&frozen.definition, document, &attempt.seat, &id);
-        let player = self.house.player(&frozen.staging, &brief.agent).ok_or_else(|| {
-            EngineError::NoPlayer { agent: brief.agent.clone(), seat: attempt.seat.to_string() }
+        let staging = self.house.staging(&frozen.staging);
+        let player = self.house.player(&staging, &brief.agent).ok_or_else(|| EngineError::NoPlayer {
+            agent: brief.agent.clone(),
+            seat: attempt.seat.to_string(),
         })?;
-        let artifacts_dir = P::artifacts_dir(&frozen.staging.stage);
+        let artifacts_dir = P::artifacts_dir(&staging.stage);
         let cast = Cast::new(
             &self.house,
             &self.lookout,

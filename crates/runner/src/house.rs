@@ -36,8 +36,7 @@ pub const GRACE: Duration = Duration::from_secs(10);
 /// What an engine works with.
 #[derive(Debug, Clone)]
 pub struct House {
-    /// Plays every seat, whatever the run was opened with.
-    pub everybody: Option<Player>,
+    pub again: Again,
     /// From the configuration, by the name of the agent.
     pub by_agent: BTreeMap<String, Player>,
     /// How many attempts may be alive at once.
@@ -55,10 +54,28 @@ pub struct House {
     pub author: Author,
 }
 
+/// What the present command says anew about things that were frozen with the run. It holds while the command does.
+#[derive(Debug, Clone, Default)]
+pub struct Again {
+    pub player: Option<Player>,
+    /// Added to the frozen variables, which they replace by name.
+    pub env: Vec<(String, String)>,
+    pub workdir: Option<PathBuf>,
+}
+
 impl House {
-    /// Who plays an agent: whoever this command names, else whoever the run was opened with, else the configuration.
+    /// What holds now: as the run was opened, with what was said again.
+    pub fn staging(&self, frozen: &Staging) -> Staging {
+        let mut staging = frozen.clone();
+        staging.env.extend(self.again.env.iter().cloned());
+        staging.workdir = self.again.workdir.clone().unwrap_or(staging.workdir);
+        staging.player = self.again.player.clone().or(staging.player);
+        staging
+    }
+
+    /// Who plays an agent: whoever the command line named, else the configuration.
     pub fn player<'a>(&'a self, staging: &'a Staging, agent: &str) -> Option<&'a Player> {
-        self.everybody.as_ref().or(staging.player.as_ref()).or_else(|| self.by_agent.get(agent))
+        staging.player.as_ref().or_else(|| self.by_agent.get(agent))
     }
 
     pub(crate) fn attempts_dir(&self) -> PathBuf {

@@ -23,7 +23,7 @@ mod views;
 pub use attempt::Lost;
 pub use clock::Clock;
 pub use engine::{Engine, EngineError, Rest};
-pub use house::{GRACE, House, Player};
+pub use house::{Again, GRACE, House, Player};
 pub use journal::{Journal, LoadError};
 pub use notice::{Notice, Observer};
 pub use opening::{Frozen, OpenError, Staging, open};

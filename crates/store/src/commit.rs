@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::Digest;
 
 /// Largest total of bodies in one commit. What is larger goes into blobs, and the commit names their digests.
-pub const COMMIT_LIMIT: usize = 8 * 1024 * 1024;
+pub const COMMIT_LIMIT: usize = 32 * 1024 * 1024;
 
 /// How many entries may pass before the writer adds a snapshot of its state, so that loading stays short.
 pub const SNAPSHOT_EVERY: u64 = 256;

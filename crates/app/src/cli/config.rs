@@ -1,10 +1,8 @@
 //! `callboard config`.
 
-use std::path::PathBuf;
-
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
+use crate::here::{Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
 
 /// Show every setting, its value and where it came from
@@ -14,18 +12,17 @@ use crate::render::{self, BOLD, DIM, styled};
                         callboard/config.toml"
 )]
 pub(super) struct Arguments {
-    /// The repository [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
-
     /// Print a JSON array
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    place: Place,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(arguments.repo.as_deref(), Flags::default())?;
-    let rows = here.config.rows();
+    let here = Here::find(&arguments.place, Flags::default())?;
+    let rows = here.config.rows(here.location.root());
     if arguments.json {
         let rows: Vec<_> = rows
             .iter()

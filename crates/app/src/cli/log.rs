@@ -1,7 +1,5 @@
 //! `callboard log RUN`.
 
-use std::path::PathBuf;
-
 use protocol::Revision;
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Request, Run};
@@ -12,7 +10,7 @@ use supervisor::AttemptDir;
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
+use crate::here::{Here, Place};
 use crate::progress::lines;
 use crate::render::{self, BOLD, DIM, styled};
 
@@ -25,17 +23,16 @@ pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: String,
 
-    /// The repository [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
-
     /// Print one JSON object per entry, as it is stored
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    place: Place,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(arguments.repo.as_deref(), Flags::default())?;
+    let here = Here::find(&arguments.place, Flags::default())?;
     let (run, entries) = block_on(async {
         let store = here.store_with(&arguments.run)?;
         let run = here.resolve(&store, &arguments.run).await?;

@@ -1,7 +1,5 @@
 //! `callboard ls`.
 
-use std::path::PathBuf;
-
 use protocol::Stamp;
 use runner::Summary;
 use serde::Serialize;
@@ -10,20 +8,19 @@ use store::{RunRow, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
+use crate::here::{self, Here, Place};
 use crate::phase;
 use crate::render::{self, BOLD, DIM, styled};
 
 /// List the runs of this repository, newest last
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The repository [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
-
     /// Print a JSON array
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(Serialize)]
@@ -37,7 +34,7 @@ struct Row<'a> {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(arguments.repo.as_deref(), Flags::default())?;
+    let here = Here::find(&arguments.place, Flags::default())?;
     let rows = block_on(async {
         match here.existing_store()? {
             Some(store) => Ok(store.runs().await?),

@@ -1,6 +1,6 @@
 //! `callboard report`, for agents.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use protocol::report::{Expected, SCHEMA};
@@ -14,40 +14,45 @@ use crate::render;
 
 /// Hand in the report of the attempt this is called from
 ///
-/// Give the report as JSON with --file (or on standard input with `--file -`), or let the flags make one. It is
-/// checked at once; a later one replaces it as long as the attempt lives.
+/// Give the report as JSON with --file or on standard input, or let the flags make one. It is checked at once; a later
+/// one replaces it as long as the attempt lives.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard report --status COMPLETED --log 'added the login page' --artifact src/login.rs
   callboard report --file report.json
-  make-report | callboard report --file -")]
+  make-report | callboard report")]
 pub(super) struct Arguments {
     /// A complete report as JSON; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric"])]
     file: Option<PathBuf>,
 
     /// COMPLETED or FAILED
-    #[arg(long, required_unless_present = "file")]
+    #[arg(long)]
     status: Option<String>,
 
     /// A sentence about what was done (repeatable)
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", requires = "status")]
     log: Vec<String>,
 
     /// A file that was made or changed, relative to the repository (repeatable)
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", requires = "status")]
     artifact: Vec<String>,
 
     /// A figure (repeatable)
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", requires = "status")]
     metric: Vec<String>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let attempt = Attempt::of_this_process()?;
-    let bytes = match &arguments.file {
-        Some(file) => read(file)?,
-        None => compose(&arguments, &attempt.expected)?,
+    let bytes = match (&arguments.file, &arguments.status) {
+        (Some(file), _) => read(file)?,
+        (None, Some(status)) => compose(&arguments, status, &attempt.expected)?,
+        (None, None) if std::io::stdin().is_terminal() => {
+            return Err(Failure::usage("there is no report")
+                .hint("give `--status COMPLETED`, or `--file FILE`, or pipe the report in"));
+        }
+        (None, None) => read("-".as_ref())?,
     };
     submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
         let exit = match error {
@@ -120,7 +125,7 @@ fn read(file: &std::path::Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Makes a report from the flags.
-fn compose(arguments: &Arguments, expected: &Expected) -> Result<Vec<u8>, Failure> {
+fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<Vec<u8>, Failure> {
     let mut metrics = Map::new();
     for metric in &arguments.metric {
         let (name, value) = metric.split_once('=').ok_or_else(|| {
@@ -134,7 +139,7 @@ fn compose(arguments: &Arguments, expected: &Expected) -> Result<Vec<u8>, Failur
         "run_id": expected.run_id,
         "step_id": expected.step_id,
         "agent": expected.agent,
-        "status": arguments.status,
+        "status": status,
         "started_at": now,
         "ended_at": now,
         "artifacts": arguments.artifact,

@@ -1,7 +1,5 @@
 //! `callboard resume [RUN]`.
 
-use std::path::PathBuf;
-
 use protocol::RunId;
 use protocol::run::{Phase, Request};
 use store::{SqliteStore, Store as _};
@@ -9,7 +7,7 @@ use store::{SqliteStore, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
+use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
 
@@ -25,25 +23,24 @@ pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: Option<String>,
 
-    /// The repository [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
-
-    #[command(flatten)]
-    players: PlayerFlags,
-
     #[command(flatten)]
     show: Show,
 
     /// Go on in the background and return at once
     #[arg(long)]
     detach: bool,
+
+    #[command(flatten)]
+    place: Place,
+
+    #[command(flatten)]
+    players: PlayerFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let here = Here::find(arguments.repo.as_deref(), flags)?;
-    let house = play::house(&here, arguments.players.player()?)?;
+    let here = Here::find(&arguments.place, flags)?;
+    let house = play::house(&here, arguments.players.again()?)?;
     block_on(async {
         let named = arguments.run.as_deref();
         let Some(store) = here.existing_store()? else {
@@ -54,7 +51,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             None => the_only_unfinished(&store).await?,
         };
         if arguments.detach {
-            return play::detach(&here, &store, &run, &arguments.show).await;
+            return play::detach(&here, &store, &run, &arguments.show, arguments.players.as_arguments())
+                .await;
         }
         play::play(&here, &store, house, &run, Request::Resume, &arguments.show).await
     })

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use protocol::RunId;
 use protocol::Stage;
 use protocol::run::Request;
-use runner::{Frozen, OpenError, Staging};
+use runner::{Again, Frozen, OpenError, Staging};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
+use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
 use crate::{render, stage};
@@ -23,7 +23,7 @@ use crate::{render, stage};
 #[command(after_help = "Examples:
   callboard run wf.yaml --wrapper ./agent.sh
   callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
-  callboard run wf.yaml --detach            # goes on in the background; `callboard show` tells how far it is
+  callboard run wf.yaml --detach            # goes on in the background
   callboard run wf.yaml --json | jq .       # one event per line")]
 pub(super) struct Arguments {
     /// The workflow file
@@ -34,16 +34,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<PathBuf>,
 
-    /// The repository to work in [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
-
     /// A name for the run [default: eight random hex digits]
     #[arg(long, value_name = "NAME")]
     run_id: Option<String>,
-
-    #[command(flatten)]
-    players: PlayerFlags,
 
     /// Tries in all of each step that does not set its own [default: 2]
     #[arg(long, value_name = "N")]
@@ -55,6 +48,12 @@ pub(super) struct Arguments {
     /// Start in the background and return at once
     #[arg(long)]
     detach: bool,
+
+    #[command(flatten)]
+    place: Place,
+
+    #[command(flatten)]
+    players: PlayerFlags,
 
     #[command(flatten)]
     obsolete: Obsolete,
@@ -101,7 +100,7 @@ impl Obsolete {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.obsolete.tell();
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let here = Here::find(arguments.repo.as_deref(), flags)?;
+    let here = Here::find(&arguments.place, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
     let definition = stage::definition(&here.repo, &file, here.config.max_attempts.value)?;
     let staging = Staging {
@@ -110,7 +109,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         player: arguments.players.player()?,
         env: arguments.players.env.clone(),
     };
-    let house = play::house(&here, None)?;
+    let house = play::house(&here, Again::default())?;
     for step in &definition.workflow().steps {
         if house.player(&staging, &step.agent).is_none() {
             return Err(play::nobody_plays(&step.agent, step.id.as_str()));
@@ -125,7 +124,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             runner::open::<protocol::steps::Steps, _>(&store, &here.clock, here::person(), frozen).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
-            return play::detach(&here, &store, &run, &arguments.show).await;
+            return play::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
         }
         play::play(&here, &store, house, &run, Request::Resume, &arguments.show).await
     })

@@ -1,7 +1,5 @@
 //! `callboard show RUN`.
 
-use std::path::PathBuf;
-
 use protocol::steps::{Status, StepDocument, Steps};
 use protocol::{Protocol as _, Stamp};
 use runner::Journal;
@@ -11,7 +9,7 @@ use store::SqliteStore;
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
+use crate::here::{Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
 use crate::{phase, progress};
 
@@ -24,17 +22,16 @@ pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: String,
 
-    /// The repository [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
-
     /// Print phase, revision and the whole document as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    place: Place,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(arguments.repo.as_deref(), Flags::default())?;
+    let here = Here::find(&arguments.place, Flags::default())?;
     let journal: Journal<Steps, SqliteStore> = block_on(async {
         let store = here.store_with(&arguments.run)?;
         here.load(&store, &arguments.run).await

@@ -1,7 +1,5 @@
 //! `callboard stop RUN`.
 
-use std::path::PathBuf;
-
 use protocol::Protocol as _;
 use protocol::entry::Entry;
 use protocol::run::{Phase, Request};
@@ -12,7 +10,7 @@ use store::{LeadError, SqliteStore, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
+use crate::here::{self, Here, Place};
 use crate::{play, render};
 
 /// Stop a run: end its agents and leave it resumable
@@ -24,13 +22,12 @@ pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: String,
 
-    /// The repository [default: the one around the current directory]
-    #[arg(long, value_name = "DIR")]
-    repo: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(arguments.repo.as_deref(), Flags::default())?;
+    let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
         let store = here.store_with(&arguments.run)?;
         let mut journal: Journal<Steps, SqliteStore> = here.load(&store, &arguments.run).await?;
@@ -54,7 +51,7 @@ async fn wait_until_halted(
     if is_over(journal.folded.run.phase) {
         return Ok(());
     }
-    let house = play::house(here, None)?;
+    let house = play::house(here, runner::Again::default())?;
     match runner::Engine::<Steps, _>::lead(store, house, &run, &mut ()).await {
         Ok(engine) => {
             let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();

@@ -41,7 +41,7 @@ pub(crate) enum Launch {
     Command(Vec<String>),
     /// A line for `sh -c`.
     Shell(String),
-    /// A program that takes the six flags of the wrapper contract behind these arguments.
+    /// A program that takes the six flags of the wrapper contract, and these arguments after them.
     Wrapper { program: PathBuf, args: Vec<String> },
 }
 

@@ -15,15 +15,15 @@ pub(crate) struct Row {
 }
 
 impl Config {
-    /// Every value in force and its source.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    /// Every value in force and its source; `store` is where the store lives if nothing says so.
+    pub(crate) fn rows(&self, store: &Path) -> Vec<Row> {
         let mut rows = vec![
             row("jobs", self.jobs.value.to_string(), &self.jobs.origin),
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
             row("backoff", seconds(self.backoff.value), &self.backoff.origin),
             match &self.store {
                 Some(Sourced { value, origin }) => row("store", path(value), origin),
-                None => row("store", "beside the repository's git data".to_owned(), &Origin::Default),
+                None => row("store", path(store), &Origin::Default),
             },
         ];
         for (name, adapter) in &self.adapters {

@@ -117,7 +117,7 @@ fn rows_show_every_value_and_its_source_but_no_secret() {
          wrapper = '/bin/wrap'\n\
          args = ['-v']\n",
     );
-    let rows = config.rows();
+    let rows = config.rows(Path::new("/unused"));
     let shown: Vec<_> = rows.iter().skip(1).map(|row| format!("{} = {}", row.key, row.value)).collect();
     assert_eq!(
         shown,
