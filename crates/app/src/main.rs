@@ -10,6 +10,7 @@ mod players;
 mod progress;
 mod render;
 mod stage;
+mod wish;
 
 use std::process::ExitCode;
 

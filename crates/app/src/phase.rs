@@ -13,6 +13,7 @@ pub(crate) fn word(phase: Phase) -> (Style, &'static str) {
         Phase::Halting(_) => (YELLOW, "stopping"),
         Phase::Halted(Halt::Interrupted) => (YELLOW, "interrupted"),
         Phase::Halted(Halt::Stopped) => (YELLOW, "stopped"),
+        Phase::Draining(_) => (YELLOW, "draining"),
         Phase::Closing(_) => (YELLOW, "closing"),
         Phase::Finished(Outcome::Delivered) => (GREEN, "delivered"),
         Phase::Finished(Outcome::Undelivered) => (RED, "undelivered"),

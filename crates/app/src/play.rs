@@ -9,7 +9,7 @@ use std::time::Duration;
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Halt, Request};
 use protocol::steps::Steps;
-use protocol::{Outcome, Revision, RunId};
+use protocol::{Outcome, Revision, RunId, SeatName};
 use runner::{Again, Engine, EngineError, House, Rest};
 use store::{SqliteStore, Store as _};
 use supervisor::ShimProgram;
@@ -77,7 +77,7 @@ pub(crate) async fn play(
     store: &SqliteStore,
     house: House,
     run: &RunId,
-    asked: Request,
+    asked: Request<SeatName>,
     show: &Show,
 ) -> Result<Exit, Failure> {
     let mut progress = Progress::new(here, run, show);

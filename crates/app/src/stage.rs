@@ -5,27 +5,44 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use protocol::steps::load::{self, Problem};
-use protocol::steps::{Definition, Frozen, Step};
+use protocol::steps::load::{self, Loaded, Problem, Rule};
+use protocol::steps::{Definition, Frozen, OnFailure, Step};
 
 use crate::failure::Failure;
 use crate::render;
 
+/// How far a run may go, frozen with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) max_attempts: NonZeroU32,
+    pub(crate) max_iterations: NonZeroU32,
+    pub(crate) on_failure: OnFailure,
+}
+
 /// Reads a workflow and freezes it with its prompts. Warnings are told, problems are a failure.
-pub(crate) fn definition(repo: &Path, file: &Path, max_attempts: NonZeroU32) -> Result<Definition, Failure> {
+pub(crate) fn definition(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
+    let Limits { max_attempts, max_iterations, on_failure } = limits;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display())).because(Some(&error))
     })?;
-    let loaded = load::load(&source).map_err(|problems| refused(file, &source, &problems))?;
-    for warning in &loaded.warnings {
+    let Loaded { workflow, warnings, prompts: places } =
+        load::load(&source).map_err(|problems| refused(file, &source, &problems))?;
+    for warning in &warnings {
         render::warning(render::problem(file, &source, warning));
     }
-    let workflow = loaded.workflow;
     let mut prompts = BTreeMap::new();
-    for step in &workflow.steps {
-        prompts.insert(step.id.clone(), prompt(repo, file, step)?);
+    let mut problems = Vec::new();
+    for (step, place) in workflow.steps.iter().zip(places) {
+        match prompt(repo, file, step) {
+            Ok(text) => drop(prompts.insert(step.id.clone(), text)),
+            Err(missing) => problems.push(missing.at(place)),
+        }
     }
-    Ok(Frozen { workflow, source, prompts, max_attempts }.into())
+    if problems.is_empty() {
+        Ok(Frozen { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
+    } else {
+        Err(refused(file, &source, &problems))
+    }
 }
 
 fn refused(file: &Path, source: &str, problems: &[Problem]) -> Failure {
@@ -37,8 +54,20 @@ fn refused(file: &Path, source: &str, problems: &[Problem]) -> Failure {
     Failure::usage(format!("the workflow `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
 }
 
+/// A prompt that cannot be had.
+struct NoPrompt {
+    message: String,
+    hint: Option<String>,
+}
+
+impl NoPrompt {
+    fn at(self, (line, column): (usize, usize)) -> Problem {
+        Problem { line, column, rule: Rule::MissingPrompt, message: self.message, hint: self.hint }
+    }
+}
+
 /// Finds a step's prompt where the seed looks for it; the first hit wins.
-fn prompt(repo: &Path, file: &Path, step: &Step) -> Result<String, Failure> {
+fn prompt(repo: &Path, file: &Path, step: &Step) -> Result<String, NoPrompt> {
     let named = Path::new(&step.prompt);
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut places: Vec<PathBuf> = Vec::new();
@@ -53,17 +82,14 @@ fn prompt(repo: &Path, file: &Path, step: &Step) -> Result<String, Failure> {
     }
     let Some(found) = places.iter().find(|place| place.is_file()) else {
         let searched: Vec<_> = places.iter().map(|place| format!("`{}`", place.display())).collect();
-        return Err(Failure::usage(format!(
-            "step `{}` of `{}` names the prompt `{}`, which does not exist",
-            step.id,
-            file.display(),
-            step.prompt
-        ))
-        .hint(format!("looked for {}", searched.join(", then "))));
+        return Err(NoPrompt {
+            message: format!("the prompt `{}` of step `{}` does not exist", step.prompt, step.id),
+            hint: Some(format!("looked for {}", searched.join(", then "))),
+        });
     };
-    fs::read_to_string(found).map_err(|error| {
-        Failure::usage(format!("cannot read the prompt `{}` of step `{}`", found.display(), step.id))
-            .because(Some(&error))
+    fs::read_to_string(found).map_err(|error| NoPrompt {
+        message: format!("the prompt `{}` of step `{}` cannot be read: {error}", found.display(), step.id),
+        hint: None,
     })
 }
 

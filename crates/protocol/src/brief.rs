@@ -3,10 +3,12 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::report::Report;
 
 /// What an attempt is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Brief {
     /// What the run is about: the workflow's name.
     pub workflow: String,
@@ -25,6 +27,20 @@ pub struct Brief {
     pub last_error: Option<String>,
     /// What earlier seats handed over, in the order they are needed.
     pub upstream: Vec<Upstream>,
+    /// How often the seat was sent back.
+    pub iteration: u32,
+    /// Why it was sent back, if this is the turn for it.
+    pub findings: Vec<Finding>,
+}
+
+/// What a gate found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The gate's seat.
+    pub from: String,
+    /// The file that shows its report.
+    pub report_path: String,
+    pub report: Report,
 }
 
 /// What an earlier seat handed over.

@@ -47,9 +47,7 @@ pub enum Author {
 #[serde(rename_all = "snake_case", bound = "")]
 pub enum Input<P: Protocol> {
     /// The run was opened; the digest names the frozen definition.
-    Opened {
-        definition: String,
-    },
+    Opened { definition: String },
     Fact {
         #[serde(flatten)]
         fact: Fact<P::Seat, P::Verdict>,
@@ -57,8 +55,18 @@ pub enum Input<P: Protocol> {
         evidence: Option<Box<Evidence>>,
     },
     Request {
-        request: Request,
+        request: Request<P::Seat>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
+    /// Somebody asked for what only a person may ask for.
+    Refused {
+        request: Request<P::Seat>,
+        /// The attempt it was asked from.
+        attempt: String,
+    },
+    /// Nothing came in: what was due has been done.
+    Due,
 }
 
 /// What lies behind the end of an attempt, for people and the document; deciding does not look at it.

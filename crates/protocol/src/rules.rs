@@ -3,6 +3,7 @@
 //! A protocol knows only seats and verdicts. Who is seated, how often a seat was tried, which news is stale, what
 //! pausing and stopping mean: that is the [run](crate::run)'s, once for all protocols.
 
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::num::NonZeroU32;
@@ -27,6 +28,10 @@ pub enum Event<S, V> {
     Reported { seat: S, verdict: V },
     /// The seat's tries are used up.
     GaveUp { seat: S },
+    /// Somebody wants these failed seats to be asked again.
+    Retried { seats: Vec<S> },
+    /// Somebody wants the run to go on as if the seat had been there.
+    Skipped { seat: S },
 }
 
 /// What a protocol answers: how its own state changes, and what is next.
@@ -40,8 +45,30 @@ pub struct Move<C, S> {
 pub enum Next<S> {
     /// Ask these seats, in this order; none means that others are still to report.
     Call(Vec<S>),
+    /// Ask these seats, except those that are in a turn.
+    Recall(Vec<S>),
+    /// The run is over when all who play have ended by themselves; nothing more starts.
+    Drain(Outcome),
     /// The run is over as soon as nobody is alive.
     Finish(Outcome),
+}
+
+/// What a protocol does of its own accord, once some seats are quiet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due<C, S> {
+    /// Until then none of these starts; then those that wait lose their turn.
+    pub quiet: BTreeSet<S>,
+    pub then: Move<C, S>,
+}
+
+/// Where a seat stands, as far as people may do something about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Not done yet; it may be in a turn.
+    Open,
+    Done,
+    Skipped,
+    Failed,
 }
 
 /// How a run ends.
@@ -103,7 +130,12 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         state: &Self::State,
         event: Event<Self::Seat, Self::Verdict>,
     ) -> Move<Self::Change, Self::Seat>;
+    /// What is to be done without any news, as soon as the seats it names are quiet.
+    fn due(definition: &Self::Definition, state: &Self::State) -> Option<Due<Self::Change, Self::Seat>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
+    fn standing(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> Standing;
+    /// Seats whose tries are used up, in the protocol's order.
+    fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Seat>;
     /// How many failed tries end a turn.
     fn tries(definition: &Self::Definition, seat: &Self::Seat) -> NonZeroU32;
     /// Seats that wait for a place are seated in this order.

@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Folded, Input};
 use protocol::report::{self, Expected};
 use protocol::run::{self, Absorbed, Attempt, Decision, Ending, Fact};
-use protocol::steps::{Definition, Document, Frozen, Status, Step, Steps, Verdict, Workflow};
+use protocol::steps::{
+    DEFAULT_ITERATIONS, Definition, Document, Frozen, OnFailure, Status, Step, Steps, Verdict, Workflow,
+};
 use protocol::{Protocol, RunId, SeatName, Stage, Stamp, TryNo, Turn};
 
 #[test]
@@ -47,17 +49,7 @@ struct Journal {
 
 impl Journal {
     fn open(ids: &[&str]) -> Self {
-        let steps = ids.iter().map(|id| Step {
-            id: SeatName::new(id).unwrap(),
-            agent: "coder".to_owned(),
-            prompt: "p.md".to_owned(),
-            needs: Vec::new(),
-            next_on_success: Vec::new(),
-            metadata: Default::default(),
-            model: None,
-            timeout: None,
-            max_attempts: None,
-        });
+        let steps = ids.iter().map(|id| Step::new(SeatName::new(id).unwrap(), "coder", "p.md"));
         let definition = Definition::from(Frozen {
             workflow: Workflow {
                 name: "demo".to_owned(),
@@ -68,6 +60,8 @@ impl Journal {
             source: String::new(),
             prompts: BTreeMap::new(),
             max_attempts: NonZeroU32::new(2).unwrap(),
+            max_iterations: DEFAULT_ITERATIONS,
+            on_failure: OnFailure::Stop,
         });
         let stage = Stage { run: RunId::new("f8c1a491").unwrap(), repo_dir: "/repo".to_owned() };
         let at = Stamp::from_micros(0);
@@ -112,9 +106,9 @@ impl Journal {
         self.commit(Input::Fact { fact, evidence: Some(Box::new(evidence)) }, decision);
     }
 
-    fn request(&mut self, request: run::Request) {
-        let decision = run::consider(&mut self.folded.run, request).unwrap();
-        self.commit(Input::Request { request }, decision);
+    fn request(&mut self, request: run::Request<SeatName>) {
+        let decision = run::consider(&self.definition, &mut self.folded.run, &request).unwrap();
+        self.commit(Input::Request { request, reason: None }, decision);
     }
 
     fn step(&self, id: &str) -> &protocol::steps::StepDocument {

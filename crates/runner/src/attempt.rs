@@ -117,6 +117,13 @@ impl Cast {
             root: repo.clone(),
             store: text(&self.mark.store),
             dependencies: self.brief.upstream.iter().map(dependency).collect(),
+            iteration: self.brief.iteration,
+            loop_back: self
+                .brief
+                .findings
+                .iter()
+                .map(|found| (found.from.clone(), found.report_path.clone()))
+                .collect(),
         }
     }
 }

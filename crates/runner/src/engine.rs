@@ -8,7 +8,7 @@ use std::time::Duration;
 use protocol::entry::{Evidence, Input};
 use protocol::run::{
     Absorbed, Action, Attempt, Decision, Ending, Fact, Halt, Phase, Posture, Refusal, Request, Run, absorb,
-    consider, seat_waiting,
+    consider, proceed, seat_waiting,
 };
 use protocol::{AttemptId, Outcome, Protocol, Revision, RunId, View};
 use store::{CommitError, Lead, LeadError, ReadError, Store, WriteError};
@@ -124,11 +124,11 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     /// on `interrupts` is one wish of the user that we go.
     pub async fn play(
         mut self,
-        asked: Request,
+        asked: Request<P::Seat>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
         // A request that will be refused is refused before anything moves.
-        consider(&mut self.journal.folded.run.clone(), asked)?;
+        consider(&self.journal.frozen.definition, &mut self.journal.folded.run.clone(), &asked)?;
         // Watch first, look second: what is committed in between is seen twice, not missed.
         let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
         let mut others = follow(watch);
@@ -136,6 +136,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         self.recognise_views().await?;
         self.request(asked).await?;
         loop {
+            self.proceed().await?;
             self.perform()?;
             self.show();
             if let Some(rest) = self.rest() {
@@ -292,19 +293,33 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     /// Makes a request of our own and gives free places. What is already so needs no entry, except that the first
     /// request of an engine always has one: the journal shows who took the lead.
-    async fn request(&mut self, request: Request) -> Result<(), EngineError> {
+    async fn request(&mut self, request: Request<P::Seat>) -> Result<(), EngineError> {
         loop {
             let Journal { frozen, folded, .. } = &mut self.journal;
-            let mut decision = consider(&mut folded.run, request)?;
+            let mut decision = consider(&frozen.definition, &mut folded.run, &request)?;
             decision.append(seat_waiting(&frozen.definition, &mut folded.run, self.house.places));
             if decision.is_nothing() && self.introduced {
                 return Ok(());
             }
-            match self.commit(Input::Request { request }, decision).await {
+            match self.commit(Input::Request { request: request.clone(), reason: None }, decision).await {
                 Ok(()) => {
                     self.introduced = true;
                     return Ok(());
                 }
+                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Does what is due without any news, each thing in an entry of its own.
+    async fn proceed(&mut self) -> Result<(), EngineError> {
+        loop {
+            let Journal { frozen, folded, .. } = &mut self.journal;
+            let Some(mut decision) = proceed(&frozen.definition, &mut folded.run) else { return Ok(()) };
+            decision.append(seat_waiting(&frozen.definition, &mut folded.run, self.house.places));
+            match self.commit(Input::Due, decision).await {
+                Ok(()) => {}
                 Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
                 Err(error) => return Err(error.into()),
             }
@@ -371,7 +386,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         match self.journal.folded.run.phase {
             Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
             Phase::Halted(halt) => Some(Rest::Halted(halt)),
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Closing(_) => None,
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
         }
     }
 
@@ -433,9 +448,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         let folded = &self.journal.folded;
         match folded.run.phase {
             Phase::Open => {}
-            Phase::Paused | Phase::Halting(_) | Phase::Halted(_) | Phase::Closing(_) | Phase::Finished(_) => {
-                return None;
-            }
+            Phase::Paused
+            | Phase::Halting(_)
+            | Phase::Halted(_)
+            | Phase::Draining(_)
+            | Phase::Closing(_)
+            | Phase::Finished(_) => return None,
         }
         let resting = folded.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting);
         let now = self.house.clock.now();

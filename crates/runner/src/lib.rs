@@ -27,6 +27,6 @@ pub use house::{Again, GRACE, House, Player};
 pub use journal::{Journal, LoadError};
 pub use notice::{Notice, Observer};
 pub use opening::{Frozen, OpenError, Staging, open};
-pub use request::{RequestError, request};
+pub use request::{RequestError, note_refusal, request};
 pub use summary::Summary;
 pub use verdict::last_line;

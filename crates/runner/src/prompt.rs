@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use protocol::brief::Brief;
+use protocol::brief::{Brief, Finding};
 use protocol::report::{self, Expected};
 use serde::Serialize;
 
@@ -20,6 +20,20 @@ pub(crate) fn prompt(expected: &Expected, brief: &Brief, report_path: &str) -> S
     text.push('\n');
     text.push_str(brief.prompt.trim_end());
     text.push('\n');
+    for Finding { from, report_path, report } in &brief.findings {
+        write!(
+            text,
+            "\n## Sent back by `{from}` (iteration {})\n\nIts whole report: `{report_path}`\n\n",
+            brief.iteration
+        )
+        .expect("BUG: a string grows");
+        for log in &report.logs {
+            writeln!(text, "- {log}").expect("BUG: a string grows");
+        }
+        for artifact in &report.artifacts {
+            writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
+        }
+    }
     for upstream in &brief.upstream {
         write!(text, "\n## Handed over by `{}`\n\n", upstream.seat).expect("BUG: a string grows");
         for artifact in &upstream.artifacts {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::entry::{Author, Input};
-use protocol::run::{Refusal, Request, consider};
+use protocol::run::{Decision, Refusal, Request, consider};
 use protocol::{Protocol, Revision, RunId};
 use store::{CommitError, Store};
 
@@ -29,15 +29,31 @@ pub enum RequestError {
 pub async fn request<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     by: Author,
-    request: Request,
+    request: Request<P::Seat>,
+    reason: Option<String>,
+) -> Result<(), RequestError> {
+    let Journal { frozen, folded, .. } = &*journal;
+    if consider(&frozen.definition, &mut folded.run.clone(), &request)?.is_nothing() {
+        return Ok(());
+    }
+    let input = Input::Request { request: request.clone(), reason };
+    commit(journal, by, input, |journal| {
+        consider(&journal.frozen.definition, &mut journal.folded.run, &request)
+    })
+    .await
+}
+
+/// Commits what `decide` says, and lets it decide anew after a lost race.
+async fn commit<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    by: Author,
+    input: Input<P>,
+    decide: impl Fn(&mut Journal<P, S>) -> Result<Decision<P>, Refusal>,
 ) -> Result<(), RequestError> {
     let mut races = 0;
     loop {
-        let decision = consider(&mut journal.folded.run, request)?;
-        if decision.is_nothing() {
-            return Ok(());
-        }
-        match journal.commit(by.clone(), Input::Request { request }, decision, Luggage::default()).await {
+        let decision = decide(journal)?;
+        match journal.commit(by.clone(), input.clone(), decision, Luggage::default()).await {
             Ok(_) => return Ok(()),
             Err(CommitError::Conflict { run, expected, found }) => {
                 races += 1;
@@ -50,4 +66,15 @@ pub async fn request<P: Protocol, S: Store>(
             Err(error) => return Err(RequestError::Commit(error)),
         }
     }
+}
+
+/// Writes into the journal that a request was refused because it came from inside an attempt.
+pub async fn note_refusal<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    by: Author,
+    request: Request<P::Seat>,
+    attempt: String,
+) -> Result<(), RequestError> {
+    let input = Input::Refused { request, attempt };
+    commit(journal, by, input, |_| Ok(Decision::nothing())).await
 }

@@ -35,5 +35,5 @@ pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
 pub use launch::{Launch, ShimProgram, SpawnError};
-pub use mark::{Mark, sweep};
+pub use mark::{Mark, enclosing_attempt, sweep};
 pub use os::{Identity, Lookout, boot_id};

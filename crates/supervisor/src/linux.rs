@@ -7,7 +7,7 @@ mod watch;
 
 pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
-pub(crate) use table::Table;
+pub(crate) use table::{Table, inherited};
 pub(crate) use watch::DirWatch;
 pub use watch::Lookout;
 

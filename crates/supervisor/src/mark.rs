@@ -31,6 +31,12 @@ impl Mark {
     }
 }
 
+/// The attempt that this process belongs to, by its own environment or by that of the processes that started it.
+/// It fences confusion, not malice: whoever really wants to hide can.
+pub fn enclosing_attempt() -> io::Result<Option<String>> {
+    os::inherited("CALLBOARD_ATTEMPT")
+}
+
 /// Kills everything that carries the mark, and whatever it started, until nothing is left. Says how many there were.
 ///
 /// For attempts whose shim is dead; a living shim does this itself. Processes of other users and the caller itself

@@ -1,9 +1,9 @@
 //! `callboard log RUN`.
 
-use protocol::Revision;
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Request, Run};
 use protocol::steps::Steps;
+use protocol::{Revision, SeatName};
 use store::{Store as _, StoredEntry};
 use supervisor::AttemptDir;
 
@@ -82,16 +82,29 @@ fn show(here: &Here, run: &protocol::RunId, stored: &StoredEntry) -> Result<(), 
 fn what(input: &Input<Steps>) -> String {
     match input {
         Input::Opened { .. } => "opened".to_owned(),
-        Input::Request { request } => match request {
-            Request::Pause => "pause",
-            Request::Resume => "resume",
-            Request::Stop => "stop",
-            Request::Interrupt => "interrupt",
+        Input::Request { request, reason } => {
+            let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("{}{reason}", wish(request))
         }
-        .to_owned(),
+        Input::Refused { request, attempt } => {
+            format!("{} was refused: it came from inside {attempt}", wish(request))
+        }
+        Input::Due => "what was due is done".to_owned(),
         Input::Fact { fact, .. } => match fact {
             protocol::run::Fact::Over { attempt, .. } => format!("{attempt} is over"),
             protocol::run::Fact::Rested { attempt } => format!("{attempt} has rested"),
         },
+    }
+}
+
+fn wish(request: &Request<SeatName>) -> String {
+    match request {
+        Request::Pause => "pause".to_owned(),
+        Request::Resume => "resume".to_owned(),
+        Request::Stop => "stop".to_owned(),
+        Request::Interrupt => "interrupt".to_owned(),
+        Request::Retry { seat: None } => "retry".to_owned(),
+        Request::Retry { seat: Some(seat) } => format!("retry {seat}"),
+        Request::Skip { seat } => format!("skip {seat}"),
     }
 }

@@ -4,10 +4,13 @@ mod completions;
 mod config;
 mod log;
 mod ls;
+mod pause;
 mod report;
 mod resume;
+mod retry;
 mod run;
 mod show;
+mod skip;
 mod stop;
 
 use std::process::ExitCode;
@@ -35,7 +38,10 @@ pub(crate) struct Cli {
 enum Command {
     Run(run::Arguments),
     Resume(resume::Arguments),
+    Pause(pause::Arguments),
     Stop(stop::Arguments),
+    Retry(retry::Arguments),
+    Skip(skip::Arguments),
     Ls(ls::Arguments),
     Show(show::Arguments),
     Log(log::Arguments),
@@ -69,7 +75,10 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
+        Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),
+        Command::Retry(arguments) => retry::run(arguments),
+        Command::Skip(arguments) => skip::run(arguments),
         Command::Ls(arguments) => ls::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Log(arguments) => log::run(arguments),

@@ -10,6 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
+use crate::wish;
 
 /// Go on with a run: adopt agents that are still at work, start what is due
 ///
@@ -50,6 +51,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Some(run) => here.resolve(&store, run).await?,
             None => the_only_unfinished(&store).await?,
         };
+        let mut journal = here.load(&store, run.as_str()).await?;
+        wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+        // A paused run has its engine: it only has to be told.
+        if journal.folded.run.phase == Phase::Paused && wish::engine_of(&store, &run).await?.is_some() {
+            wish::make(&mut journal, "resume", Request::Resume, None).await?;
+            return wish::tell_who_goes_on(&store, &run).await;
+        }
         if arguments.detach {
             return play::detach(&here, &store, &run, &arguments.show, arguments.players.as_arguments())
                 .await;

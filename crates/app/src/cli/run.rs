@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use protocol::RunId;
 use protocol::Stage;
 use protocol::run::Request;
+use protocol::steps::{DEFAULT_ITERATIONS, OnFailure};
 use runner::{Again, Frozen, OpenError, Staging};
 
 use super::block_on;
@@ -13,6 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
+use crate::stage::Limits;
 use crate::{render, stage};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
@@ -42,6 +44,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     max_attempts: Option<std::num::NonZeroU32>,
 
+    /// How often a step whose gate fails is executed at most [default: 4]
+    #[arg(long, value_name = "N")]
+    max_iterations: Option<std::num::NonZeroU32>,
+
+    /// What becomes of the rest when a step has failed for good
+    #[arg(long, value_name = "POLICY", default_value = "stop")]
+    on_failure: Policy,
+
     #[command(flatten)]
     show: Show,
 
@@ -57,6 +67,27 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     obsolete: Obsolete,
+}
+
+/// What becomes of the rest when a step has failed for good.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Policy {
+    /// Stop running steps and end the run
+    Stop,
+    /// Let running steps finish, start nothing more, end the run
+    Drain,
+    /// Go on with whatever does not depend on the failed step
+    Continue,
+}
+
+impl From<Policy> for OnFailure {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Stop => Self::Stop,
+            Policy::Drain => Self::Drain,
+            Policy::Continue => Self::Continue,
+        }
+    }
 }
 
 /// Flags of an older tool that mean nothing here; scripts that give them still work.
@@ -102,7 +133,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
     let here = Here::find(&arguments.place, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
-    let definition = stage::definition(&here.repo, &file, here.config.max_attempts.value)?;
+    let limits = Limits {
+        max_attempts: here.config.max_attempts.value,
+        max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+        on_failure: arguments.on_failure.into(),
+    };
+    let definition = stage::definition(&here.repo, &file, limits)?;
     let staging = Staging {
         stage: Stage { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
         workdir: arguments.players.workdir(&here.repo)?,

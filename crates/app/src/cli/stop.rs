@@ -10,8 +10,8 @@ use store::{LeadError, SqliteStore, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
-use crate::{play, render};
+use crate::here::{Here, Place};
+use crate::{play, render, wish};
 
 /// Stop a run: end its agents and leave it resumable
 ///
@@ -21,6 +21,10 @@ use crate::{play, render};
 pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: String,
+
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 
     #[command(flatten)]
     place: Place,
@@ -32,9 +36,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let store = here.store_with(&arguments.run)?;
         let mut journal: Journal<Steps, SqliteStore> = here.load(&store, &arguments.run).await?;
         let run = journal.run.clone();
-        runner::request(&mut journal, here::person(), Request::Stop)
-            .await
-            .map_err(|error| Failure::from(error).while_doing(format_args!("cannot stop run `{run}`")))?;
+        wish::make(&mut journal, "stop", Request::Stop, arguments.reason).await?;
         wait_until_halted(&here, &store, journal).await?;
         render::talk(format_args!("run `{run}` is stopped; `callboard resume {run}` goes on with it"));
         Ok(Exit::Delivered)
@@ -79,6 +81,6 @@ async fn wait_until_halted(
 fn is_over(phase: Phase) -> bool {
     match phase {
         Phase::Halted(_) | Phase::Finished(_) => true,
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Closing(_) => false,
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => false,
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<Value> {
     let evidence = match &entry.input {
         Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Opened { .. } | Input::Request { .. } => None,
+        Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
     };
     let event = |name: &str, mut rest: Value| {
         let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });
@@ -29,7 +29,7 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
             let attempt = Run::<Steps>::id(attempt);
             let how = match exit {
                 Exit::Reported => "done",
-                Exit::Repeats { .. } => "failed",
+                Exit::Repeats { .. } | Exit::Drained => "failed",
                 Exit::GaveUp => "gave_up",
                 Exit::Interrupted { .. } => "interrupted",
                 Exit::Halted | Exit::Dismissed => "stopped",
@@ -44,8 +44,8 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
             ))
         }
         Change::Phase { phase } => Some(event("phase", json!({ "phase": phase }))),
-        Change::Play { .. }
-        | Change::Called { .. }
+        Change::Play { play } => Some(event("play", json!({ "play": play }))),
+        Change::Called { .. }
         | Change::Rested { .. }
         | Change::AskedToEnd { .. }
         | Change::Uncalled { .. } => None,

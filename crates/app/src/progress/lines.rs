@@ -2,9 +2,10 @@
 
 use anstyle::Style;
 use protocol::Outcome;
+use protocol::SeatName;
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit, Halt, Phase};
-use protocol::steps::Steps;
+use protocol::steps::{Change as Play, Steps};
 use runner::Rest;
 
 use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
@@ -13,7 +14,7 @@ use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
     let evidence = match &entry.input {
         Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Opened { .. } | Input::Request { .. } => None,
+        Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
     };
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
     let took = evidence
@@ -31,6 +32,7 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
                     let wait = render::duration(std::time::Duration::from_millis(wait));
                     format!("{} {attempt} failed, again in {wait}: {error}", styled(YELLOW, "✗"))
                 }
+                Exit::Drained => format!("{} {attempt} failed: {error}", styled(YELLOW, "✗")),
                 Exit::GaveUp => format!("{} {attempt} failed: {error}", styled(RED, "✗")),
                 Exit::Interrupted { .. } => {
                     format!("{} {attempt} was interrupted: {error}", styled(YELLOW, "↻"))
@@ -43,8 +45,12 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
                 }
                 Halt::Stopped => "stopped: ending the agents".to_owned(),
             }),
+            Change::Phase { phase: Phase::Draining(_) } => {
+                lines.push("a step has failed: running steps may finish, nothing more starts".to_owned());
+            }
+            Change::Phase { phase: Phase::Paused } => lines.push("paused: nothing more starts".to_owned()),
+            Change::Play { play } => lines.extend(played(play)),
             Change::Phase { .. }
-            | Change::Play { .. }
             | Change::Called { .. }
             | Change::Rested { .. }
             | Change::AskedToEnd { .. }
@@ -52,6 +58,20 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
         }
     }
     lines
+}
+
+fn played(play: &Play) -> Option<String> {
+    match play {
+        Play::GateFailed(gate) => Some(format!("{} the gate of {gate} failed", styled(YELLOW, "⟲"))),
+        Play::Reset { gates, targets, .. } => {
+            let names =
+                |seats: &[SeatName]| seats.iter().map(SeatName::as_str).collect::<Vec<_>>().join(", ");
+            Some(format!("{} back to {}, because of {}", styled(YELLOW, "⟲"), names(targets), names(gates)))
+        }
+        Play::Skipped(step) => Some(format!("{} {step} is skipped", styled(DIM, "»"))),
+        Play::Retried(step) => Some(format!("{} {step} is tried again", styled(CYAN, "↻"))),
+        Play::Done(_) | Play::Failed(_) => None,
+    }
 }
 
 /// How a run rests, in a word.

@@ -107,9 +107,9 @@ fn over<P: Protocol>(
         Ending::Failed | Ending::Interrupted | Ending::Stopped if asked_to_end => {
             (dismissal(run.phase), None)
         }
-        Ending::Failed => fails::<P>(definition, &chair, &attempt),
+        Ending::Failed => fails::<P>(definition, run.phase, &chair, &attempt),
         // Somebody else ended it: to us that is an interruption.
-        Ending::Interrupted | Ending::Stopped => interrupted::<P>(&chair, &attempt),
+        Ending::Interrupted | Ending::Stopped => interrupted::<P>(run.phase, &chair, &attempt),
     };
     let mut decision = Decision::nothing();
     decision.make(run, Change::Over { attempt, exit });
@@ -123,30 +123,48 @@ fn over<P: Protocol>(
 /// How an attempt leaves, and what the protocol is told of it.
 type Departure<P> = (Exit, Option<Event<<P as Protocol>::Seat, <P as Protocol>::Verdict>>);
 
-fn fails<P: Protocol>(definition: &P::Definition, chair: &Chair, attempt: &Attempt<P::Seat>) -> Departure<P> {
+fn fails<P: Protocol>(
+    definition: &P::Definition,
+    phase: Phase,
+    chair: &Chair,
+    attempt: &Attempt<P::Seat>,
+) -> Departure<P> {
     let failures = chair.failures + 1;
-    if failures < P::tries(definition, &attempt.seat).get() {
+    if failures >= P::tries(definition, &attempt.seat).get() {
+        gives_up::<P>(attempt)
+    } else if is_over(phase) {
+        (Exit::Drained, None)
+    } else {
         (Exit::Repeats { failures, next: attempt.try_no.next() }, None)
-    } else {
-        (Exit::GaveUp, Some(Event::GaveUp { seat: attempt.seat.clone() }))
     }
 }
 
-fn interrupted<P: Protocol>(chair: &Chair, attempt: &Attempt<P::Seat>) -> Departure<P> {
+fn interrupted<P: Protocol>(phase: Phase, chair: &Chair, attempt: &Attempt<P::Seat>) -> Departure<P> {
     let interruptions = chair.interruptions + 1;
-    if interruptions <= INTERRUPTIONS {
-        (Exit::Interrupted { interruptions }, None)
+    if interruptions > INTERRUPTIONS {
+        gives_up::<P>(attempt)
+    } else if is_over(phase) {
+        (Exit::Dismissed, None)
     } else {
-        (Exit::GaveUp, Some(Event::GaveUp { seat: attempt.seat.clone() }))
+        (Exit::Interrupted { interruptions }, None)
     }
 }
 
-/// How an attempt that was asked to end leaves: a halted run keeps its turn, a closing one does not.
+fn gives_up<P: Protocol>(attempt: &Attempt<P::Seat>) -> Departure<P> {
+    (Exit::GaveUp, Some(Event::GaveUp { seat: attempt.seat.clone() }))
+}
+
+/// How an attempt that was asked to end leaves: a halted run keeps its turn, one that is over does not.
 fn dismissal(phase: Phase) -> Exit {
+    if is_over(phase) { Exit::Dismissed } else { Exit::Halted }
+}
+
+/// Whether the outcome is known: then nothing is tried again.
+fn is_over(phase: Phase) -> bool {
     match phase {
         // Open or paused again: the run was resumed while the attempt was still ending.
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => Exit::Halted,
-        Phase::Closing(_) | Phase::Finished(_) => Exit::Dismissed,
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => false,
+        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => true,
     }
 }
 
@@ -157,33 +175,69 @@ pub(super) fn play<P: Protocol>(
     event: Event<P::Seat, P::Verdict>,
     decision: &mut Decision<P>,
 ) {
-    let Move { changes, next } = P::decide(definition, &run.play, event);
+    let then = P::decide(definition, &run.play, event);
+    carry_out(run, then, decision);
+}
+
+pub(super) fn carry_out<P: Protocol>(
+    run: &mut Run<P>,
+    Move { changes, next }: Move<P::Change, P::Seat>,
+    decision: &mut Decision<P>,
+) {
     for play in changes {
         decision.make(run, Change::Play { play });
     }
     match next {
         Next::Finish(outcome) => close(run, outcome, decision),
-        Next::Call(seats) => match run.phase {
-            // What becomes ready while the run closes is found again should the run be reopened.
-            Phase::Closing(_) | Phase::Finished(_) => {}
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {
-                for seat in seats {
-                    assert!(!run.chairs.contains_key(&seat), "BUG: `{seat}` is called while it has a turn");
-                    let turn = run.turns.get(&seat).copied().unwrap_or_default().next();
-                    decision.make(run, Change::Called { seat, turn });
+        Next::Drain(outcome) => drain(run, outcome, decision),
+        // What becomes ready when the outcome is known is found again should the run be reopened.
+        Next::Call(_) | Next::Recall(_) if is_over(run.phase) => {}
+        Next::Call(seats) => {
+            for seat in seats {
+                assert!(!run.chairs.contains_key(&seat), "BUG: `{seat}` is called while it has a turn");
+                call(run, seat, decision);
+            }
+        }
+        Next::Recall(seats) => {
+            for seat in seats {
+                if !run.chairs.contains_key(&seat) {
+                    call(run, seat, decision);
                 }
             }
-        },
+        }
     }
+}
+
+fn call<P: Protocol>(run: &mut Run<P>, seat: P::Seat, decision: &mut Decision<P>) {
+    let turn = run.turns.get(&seat).copied().unwrap_or_default().next();
+    decision.make(run, Change::Called { seat, turn });
 }
 
 /// The outcome is known: whoever waits loses the turn, whoever plays is asked to end. The first outcome stands.
 fn close<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
-    match run.phase {
+    let outcome = match run.phase {
         Phase::Closing(_) | Phase::Finished(_) => return,
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {}
-    }
+        Phase::Draining(first) => first,
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => outcome,
+    };
     decision.make(run, Change::Phase { phase: Phase::Closing(outcome) });
+    uncall_all(run, decision);
+    ask_all_to_end(run, EndReason::Outcome, decision);
+}
+
+/// The outcome is known: whoever waits loses the turn, whoever plays may end by itself.
+fn drain<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
+    match run.phase {
+        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => return,
+        // Attempts are being ended already: there is nothing to wait for.
+        Phase::Halting(_) | Phase::Halted(_) => return close(run, outcome, decision),
+        Phase::Open | Phase::Paused => {}
+    }
+    decision.make(run, Change::Phase { phase: Phase::Draining(outcome) });
+    uncall_all(run, decision);
+}
+
+fn uncall_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
     let waiting: Vec<_> = run
         .chairs
         .iter()
@@ -193,7 +247,6 @@ fn close<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decisio
     for seat in waiting {
         decision.make(run, Change::Uncalled { seat });
     }
-    ask_all_to_end(run, EndReason::Outcome, decision);
 }
 
 pub(super) fn ask_all_to_end<P: Protocol>(run: &mut Run<P>, reason: EndReason, decision: &mut Decision<P>) {
@@ -208,14 +261,14 @@ pub(super) fn ask_all_to_end<P: Protocol>(run: &mut Run<P>, reason: EndReason, d
     }
 }
 
-/// When nobody is alive any more, halting becomes halted and closing becomes finished.
+/// When nobody is alive any more, halting becomes halted, and a run whose outcome is known is finished.
 pub(super) fn settle<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
     if run.seated().next().is_some() {
         return;
     }
     let settled = match run.phase {
         Phase::Halting(halt) => Phase::Halted(halt),
-        Phase::Closing(outcome) => Phase::Finished(outcome),
+        Phase::Draining(outcome) | Phase::Closing(outcome) => Phase::Finished(outcome),
         Phase::Open
         | Phase::Paused
         | Phase::Halted(Halt::Interrupted | Halt::Stopped)

@@ -64,6 +64,8 @@ pub enum Exit {
     Halted,
     /// It was ended because the run closes; the turn is over without a result.
     Dismissed,
+    /// It failed and would be tried again, but the outcome is known; the turn is over without a result.
+    Drained,
 }
 
 /// Why an attempt is asked to end.

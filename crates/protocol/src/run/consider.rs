@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::absorb::{ask_all_to_end, play, settle};
 use super::change::{Change, Decision, EndReason};
 use super::state::{Halt, Phase, Run};
-use crate::rules::{Event, Outcome, Protocol};
+use crate::rules::{Event, Outcome, Protocol, Standing};
 
 /// What somebody may ask of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
+pub enum Request<S> {
     /// Start nothing more; let attempts play on.
     Pause,
     /// Go on after a pause or a halt.
@@ -19,19 +19,31 @@ pub enum Request {
     Stop,
     /// The same, because the engine has to go.
     Interrupt,
+    /// Ask failed seats again: one, or all of them.
+    Retry { seat: Option<S> },
+    /// Go on as if the seat had been there.
+    Skip { seat: S },
 }
 
 /// Why a request makes no sense now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("it was delivered")]
     Delivered,
     #[error("it ended undelivered")]
     Undelivered,
-    #[error("it is closing: its outcome is known")]
+    #[error("it is ending: its outcome is known")]
     Closing,
     #[error("it is stopped")]
     Stopped,
+    #[error("nothing in it has failed")]
+    NothingFailed,
+    #[error("`{0}` has not failed")]
+    NotFailed(String),
+    #[error("`{0}` is done")]
+    Done(String),
+    #[error("`{0}` is at work")]
+    AtWork(String),
 }
 
 /// Opens a run: the first decision of all.
@@ -43,56 +55,138 @@ pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decisi
 }
 
 /// Decides a request and moves the run by the changes it answers. What is already so is granted and changes nothing.
-pub fn consider<P: Protocol>(run: &mut Run<P>, request: Request) -> Result<Decision<P>, Refusal> {
-    match run.phase {
-        Phase::Finished(Outcome::Delivered) => return Err(Refusal::Delivered),
-        Phase::Finished(Outcome::Undelivered) => return Err(Refusal::Undelivered),
-        Phase::Closing(_) => return closing(request),
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {}
-    }
+pub fn consider<P: Protocol>(
+    definition: &P::Definition,
+    run: &mut Run<P>,
+    request: &Request<P::Seat>,
+) -> Result<Decision<P>, Refusal> {
     let mut decision = Decision::nothing();
     match request {
         Request::Pause => pause(run, &mut decision)?,
-        Request::Resume => resume(run, &mut decision),
-        Request::Stop => halt(run, Halt::Stopped, &mut decision),
-        Request::Interrupt => halt(run, Halt::Interrupted, &mut decision),
+        Request::Resume => resume(run, &mut decision)?,
+        Request::Stop => halt(run, Halt::Stopped, &mut decision)?,
+        Request::Interrupt => halt(run, Halt::Interrupted, &mut decision)?,
+        Request::Retry { seat } => retry(definition, run, seat.as_ref(), &mut decision)?,
+        Request::Skip { seat } => skip(definition, run, seat, &mut decision)?,
     }
     Ok(decision)
 }
 
-/// A closing run is ending its attempts anyway: it grants what that gives, and an engine that has to go may go.
-fn closing<P: Protocol>(request: Request) -> Result<Decision<P>, Refusal> {
-    match request {
-        Request::Resume | Request::Stop | Request::Interrupt => Ok(Decision::nothing()),
-        Request::Pause => Err(Refusal::Closing),
+fn finished(outcome: Outcome) -> Refusal {
+    match outcome {
+        Outcome::Delivered => Refusal::Delivered,
+        Outcome::Undelivered => Refusal::Undelivered,
     }
 }
 
 fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.phase {
         Phase::Open => decision.make(run, Change::Phase { phase: Phase::Paused }),
+        Phase::Paused => {}
         Phase::Halting(_) | Phase::Halted(_) => return Err(Refusal::Stopped),
-        Phase::Paused | Phase::Closing(_) | Phase::Finished(_) => {}
+        Phase::Draining(_) | Phase::Closing(_) => return Err(Refusal::Closing),
+        Phase::Finished(outcome) => return Err(finished(outcome)),
     }
     Ok(())
 }
 
-fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
+fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.phase {
         Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {
             decision.make(run, Change::Phase { phase: Phase::Open });
         }
-        Phase::Open | Phase::Closing(_) | Phase::Finished(_) => {}
+        // A run that ends may be resumed, so that somebody sees it to its end.
+        Phase::Open | Phase::Draining(_) | Phase::Closing(_) => {}
+        Phase::Finished(outcome) => return Err(finished(outcome)),
     }
+    Ok(())
 }
 
-fn halt<P: Protocol>(run: &mut Run<P>, halt: Halt, decision: &mut Decision<P>) {
+fn halt<P: Protocol>(run: &mut Run<P>, halt: Halt, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.phase {
         Phase::Open | Phase::Paused => {
             decision.make(run, Change::Phase { phase: Phase::Halting(halt) });
             ask_all_to_end(run, EndReason::Halt, decision);
-            settle(run, decision);
         }
-        Phase::Halting(_) | Phase::Halted(_) | Phase::Closing(_) | Phase::Finished(_) => {}
+        // The outcome is known: there is nothing to come back to, only somebody to wait for.
+        Phase::Draining(outcome) => {
+            decision.make(run, Change::Phase { phase: Phase::Closing(outcome) });
+            ask_all_to_end(run, EndReason::Halt, decision);
+        }
+        Phase::Halting(_) | Phase::Halted(_) | Phase::Closing(_) => {}
+        Phase::Finished(outcome) => return Err(finished(outcome)),
+    }
+    settle(run, decision);
+    Ok(())
+}
+
+fn retry<P: Protocol>(
+    definition: &P::Definition,
+    run: &mut Run<P>,
+    seat: Option<&P::Seat>,
+    decision: &mut Decision<P>,
+) -> Result<(), Refusal> {
+    let failed = P::failed(definition, &run.play);
+    let seats = match seat {
+        Some(seat) if failed.contains(seat) => vec![seat.clone()],
+        Some(seat) => return Err(Refusal::NotFailed(seat.to_string())),
+        None if failed.is_empty() => {
+            return Err(match run.phase {
+                Phase::Finished(Outcome::Delivered) => Refusal::Delivered,
+                Phase::Finished(Outcome::Undelivered)
+                | Phase::Open
+                | Phase::Paused
+                | Phase::Halting(_)
+                | Phase::Halted(_)
+                | Phase::Draining(_)
+                | Phase::Closing(_) => Refusal::NothingFailed,
+            });
+        }
+        None => failed,
+    };
+    reopen(run, decision)?;
+    if let Phase::Halted(_) = run.phase {
+        resume(run, decision)?;
+    }
+    play(definition, run, Event::Retried { seats }, decision);
+    Ok(())
+}
+
+fn skip<P: Protocol>(
+    definition: &P::Definition,
+    run: &mut Run<P>,
+    seat: &P::Seat,
+    decision: &mut Decision<P>,
+) -> Result<(), Refusal> {
+    match P::standing(definition, &run.play, seat) {
+        Standing::Skipped => return Ok(()),
+        Standing::Done => return Err(Refusal::Done(seat.to_string())),
+        Standing::Open | Standing::Failed => {}
+    }
+    let waits = match run.chairs.get(seat) {
+        Some(chair) if chair.posture.holds_place() => return Err(Refusal::AtWork(seat.to_string())),
+        Some(_) => true,
+        None => false,
+    };
+    reopen(run, decision)?;
+    if waits {
+        decision.make(run, Change::Uncalled { seat: seat.clone() });
+    }
+    play(definition, run, Event::Skipped { seat: seat.clone() }, decision);
+    settle(run, decision);
+    Ok(())
+}
+
+/// A finished run opens again; one that is just ending is left alone until it has ended.
+fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
+    match run.phase {
+        Phase::Finished(Outcome::Undelivered) => {
+            decision.make(run, Change::Phase { phase: Phase::Open });
+            Ok(())
+        }
+        Phase::Open | Phase::Paused | Phase::Halted(_) => Ok(()),
+        Phase::Halting(_) => Err(Refusal::Stopped),
+        Phase::Draining(_) | Phase::Closing(_) => Err(Refusal::Closing),
+        Phase::Finished(Outcome::Delivered) => Err(Refusal::Delivered),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`absorb`] takes a *fact*. It has happened, so it cannot fail; stale news is [ignored](Absorbed::Ignored) with the reason.
 //! * [`consider`] takes a *request*. It may be [refused](Refusal).
+//! * [`proceed`] does what the protocol wants done without any news.
 //! * [`seat_waiting`] gives free places to seats that wait for one.
 //!
 //! Each moves the run forward by exactly the [changes](Change) it returns, and by nothing else: folding the changes
@@ -11,12 +12,14 @@
 mod absorb;
 mod change;
 mod consider;
+mod proceed;
 mod seating;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
 pub use change::{Action, Change, ChangeOf, Decision, EndReason, Exit};
 pub use consider::{Refusal, Request, consider, open};
+pub use proceed::proceed;
 pub use seating::seat_waiting;
 pub use state::{Attempt, Chair, Halt, Phase, Posture, Run};
 

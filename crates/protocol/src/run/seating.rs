@@ -4,7 +4,8 @@ use super::change::{Action, Change, Decision};
 use super::state::{Attempt, Phase, Posture, Run};
 use crate::rules::Protocol;
 
-/// Gives free places to seats that wait for one, in the protocol's order. `places` is how many there are in all.
+/// Gives free places to seats that wait for one, in the protocol's order; seats that something due concerns stay
+/// where they are. `places` is how many there are in all.
 ///
 /// It is apart from [`absorb`](super::absorb) because the number of places belongs to the engine of the moment, not
 /// to the run; whatever it decides goes into the same entry.
@@ -12,21 +13,22 @@ pub fn seat_waiting<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, p
     let mut decision = Decision::nothing();
     match run.phase {
         Phase::Open => {}
-        Phase::Paused | Phase::Halting(_) | Phase::Halted(_) | Phase::Closing(_) | Phase::Finished(_) => {
-            return decision;
-        }
+        Phase::Paused
+        | Phase::Halting(_)
+        | Phase::Halted(_)
+        | Phase::Draining(_)
+        | Phase::Closing(_)
+        | Phase::Finished(_) => return decision,
     }
     let taken = run.chairs.values().filter(|chair| chair.posture.holds_place()).count();
     let free = places.saturating_sub(taken);
     if free == 0 {
         return decision;
     }
-    let mut waiting: Vec<_> = run
-        .chairs
-        .iter()
-        .filter(|(_, chair)| chair.posture == Posture::Called)
-        .map(|(seat, _)| seat.clone())
-        .collect();
+    let held = P::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
+    let waiting =
+        run.chairs.iter().filter(|(seat, chair)| chair.posture == Posture::Called && !held.contains(seat));
+    let mut waiting: Vec<_> = waiting.map(|(seat, _)| seat.clone()).collect();
     waiting.sort_by_key(|seat| P::rank(definition, seat));
     for seat in waiting.into_iter().take(free) {
         let chair = &run.chairs[&seat];

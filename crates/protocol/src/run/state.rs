@@ -35,6 +35,8 @@ pub enum Phase {
     Halting(Halt),
     /// Nobody is alive; the run can be resumed.
     Halted(Halt),
+    /// The outcome is known; attempts play on to their own end, nothing starts.
+    Draining(Outcome),
     /// The outcome is known, attempts are being ended.
     Closing(Outcome),
     Finished(Outcome),
@@ -160,7 +162,7 @@ impl<P: Protocol> Run<P> {
                         chair.posture = Posture::Called;
                     }
                     Exit::Halted => chair.posture = Posture::Called,
-                    Exit::Reported | Exit::GaveUp | Exit::Dismissed => {
+                    Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {
                         self.chairs.remove(&attempt.seat);
                     }
                 }

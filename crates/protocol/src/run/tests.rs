@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use crate::rules::Outcome;
-use crate::steps::{Definition, Frozen, Step, Steps, Verdict, Workflow};
+use crate::steps::{Definition, Frozen, OnFailure, Step, Steps, Verdict, Workflow};
 use crate::{SeatName, TryNo, Turn};
 
 type Seat = SeatName;
@@ -15,18 +15,20 @@ fn seat(id: &str) -> Seat {
 }
 
 fn workflow(steps: &[(&str, &[&str])]) -> Definition {
-    let steps = steps.iter().map(|(id, needs)| Step {
-        id: seat(id),
-        agent: "agent".to_owned(),
-        prompt: "prompt.md".to_owned(),
-        needs: needs.iter().map(|need| seat(need)).collect(),
-        next_on_success: Vec::new(),
-        metadata: Default::default(),
-        model: None,
-        timeout: None,
-        max_attempts: None,
+    Definition::from(frozen(steps, &[], OnFailure::Stop))
+}
+
+/// Steps with what they need; gates with where they go back to.
+fn frozen(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> Frozen {
+    let steps = steps.iter().map(|(id, needs)| {
+        let way_back = gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| seat(target));
+        Step {
+            needs: needs.iter().map(|need| seat(need)).collect(),
+            loop_back_to: way_back,
+            ..Step::new(seat(id), "agent", "prompt.md")
+        }
     });
-    Definition::from(Frozen {
+    Frozen {
         workflow: Workflow {
             name: "test".to_owned(),
             description: String::new(),
@@ -36,7 +38,9 @@ fn workflow(steps: &[(&str, &[&str])]) -> Definition {
         source: String::new(),
         prompts: BTreeMap::new(),
         max_attempts: NonZeroU32::new(2).unwrap(),
-    })
+        max_iterations: NonZeroU32::new(3).unwrap(),
+        on_failure,
+    }
 }
 
 /// A run with everything that goes along with it, for tests.
@@ -48,7 +52,10 @@ struct Scene {
 
 impl Scene {
     fn open(steps: &[(&str, &[&str])], places: usize) -> Self {
-        let definition = workflow(steps);
+        Self::of(workflow(steps), places)
+    }
+
+    fn of(definition: Definition, places: usize) -> Self {
         let mut run = Run::blank(&definition);
         open(&definition, &mut run);
         let mut scene = Self { definition, run, places };
@@ -62,8 +69,29 @@ impl Scene {
 
     fn absorb(&mut self, fact: Fact<Seat, Verdict>) -> Absorbed<Steps> {
         let absorbed = absorb(&self.definition, &mut self.run, fact);
-        self.fill();
+        self.go_on();
         absorbed
+    }
+
+    fn go_on(&mut self) {
+        self.fill();
+        while proceed(&self.definition, &mut self.run).is_some() {
+            self.fill();
+        }
+    }
+
+    fn ask(&mut self, request: Request<Seat>) -> Result<Decision<Steps>, Refusal> {
+        let decision = consider(&self.definition, &mut self.run, &request);
+        self.go_on();
+        decision
+    }
+
+    fn gate_fails(&mut self, attempt: &str) -> Absorbed<Steps> {
+        self.over(attempt, Ending::Reported(Verdict::GateFailed))
+    }
+
+    fn iterations(&self) -> Vec<(&str, u32)> {
+        self.run.play.iterations.iter().map(|(step, count)| (step.as_str(), *count)).collect()
     }
 
     fn over(&mut self, attempt: &str, ending: Ending<Verdict>) -> Absorbed<Steps> {
@@ -165,12 +193,11 @@ fn a_final_failure_stops_siblings_and_finishes_when_they_are_gone() {
 #[test]
 fn a_report_that_made_it_before_the_stop_counts() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
-    consider(&mut scene.run, Request::Stop).unwrap();
+    scene.ask(Request::Stop).unwrap();
     scene.done("a#1.1");
     assert_eq!(scene.run.phase, Phase::Halted(Halt::Stopped));
     assert!(scene.playing().is_empty(), "a halted run starts nothing");
-    consider(&mut scene.run, Request::Resume).unwrap();
-    scene.fill();
+    scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["b#1.1"]);
 }
 
@@ -179,13 +206,12 @@ fn a_halted_run_keeps_its_turns_and_does_not_count_the_try() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.over("a#1.1", Ending::Failed);
     scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
-    consider(&mut scene.run, Request::Interrupt).unwrap();
+    scene.ask(Request::Interrupt).unwrap();
     assert_eq!(scene.run.phase, Phase::Halting(Halt::Interrupted));
     // The agent may well exit with an error when it is told to end: that is not its failure.
     scene.over("a#1.2", Ending::Failed);
     assert_eq!(scene.run.phase, Phase::Halted(Halt::Interrupted));
-    consider(&mut scene.run, Request::Resume).unwrap();
-    scene.fill();
+    scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["a#1.3"]);
     let chair = &scene.run.chairs[&seat("a")];
     assert_eq!((chair.turn, chair.try_no, chair.failures), (Turn(1), TryNo(3), 1));
@@ -194,11 +220,10 @@ fn a_halted_run_keeps_its_turns_and_does_not_count_the_try() {
 #[test]
 fn a_paused_run_plays_on_but_starts_nothing() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
-    consider(&mut scene.run, Request::Pause).unwrap();
+    scene.ask(Request::Pause).unwrap();
     scene.done("a#1.1");
     assert!(scene.playing().is_empty());
-    consider(&mut scene.run, Request::Resume).unwrap();
-    scene.fill();
+    scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["b#1.1"]);
 }
 
@@ -207,8 +232,175 @@ fn requests_to_a_finished_run_are_refused_with_the_reason() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.done("a#1.1");
     for request in [Request::Pause, Request::Resume, Request::Stop, Request::Interrupt] {
-        assert_eq!(consider(&mut scene.run, request), Err(Refusal::Delivered));
+        assert_eq!(scene.ask(request), Err(Refusal::Delivered));
     }
+}
+
+const REVIEWED: &[(&str, &[&str])] = &[
+    ("plan", &[]),
+    ("code", &["plan"]),
+    ("docs", &["code"]),
+    ("review", &["code"]),
+    ("ship", &["review", "docs"]),
+];
+
+#[test]
+fn a_failed_gate_sends_its_target_and_everything_downstream_back() {
+    let mut scene = Scene::of(frozen(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    scene.done("plan#1.1");
+    scene.done("code#1.1");
+    scene.done("docs#1.1");
+    scene.gate_fails("review#1.1");
+    assert_eq!(scene.playing(), ["code#2.1"]);
+    assert_eq!(scene.iterations(), [("code", 1), ("docs", 1), ("review", 1), ("ship", 1)]);
+    scene.done("code#2.1");
+    scene.done("docs#2.1");
+    scene.done("review#2.1");
+    assert_eq!(scene.playing(), ["ship#1.1"]);
+    scene.done("ship#1.1");
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Delivered));
+}
+
+#[test]
+fn the_way_back_waits_until_nothing_downstream_of_the_target_is_at_work() {
+    let mut scene = Scene::of(frozen(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    scene.done("plan#1.1");
+    scene.done("code#1.1");
+    scene.gate_fails("review#1.1");
+    assert_eq!(scene.playing(), ["docs#1.1"], "docs is still at work");
+    scene.over("docs#1.1", Ending::Failed);
+    assert_eq!(scene.playing(), ["code#2.1"], "docs rests and loses its turn");
+    assert_eq!(scene.absorb(Fact::Rested { attempt: parse("docs#1.1") }), Absorbed::Ignored(Stale::NoTurn));
+}
+
+#[test]
+fn nothing_downstream_of_the_target_starts_while_a_way_back_is_pending() {
+    let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["c"]), ("e", &[])];
+    let mut scene = Scene::of(frozen(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    scene.done("a#1.1");
+    scene.gate_fails("b#1.1");
+    assert_eq!(scene.playing(), ["c#1.1", "e#1.1"]);
+    scene.done("c#1.1");
+    assert_eq!(
+        scene.playing(),
+        ["a#2.1", "e#1.1"],
+        "`d` became ready and was held; `e` has nothing to do with it"
+    );
+}
+
+#[test]
+fn gate_failures_gathered_meanwhile_make_one_way_back_to_the_most_upstream_target() {
+    let steps: &[(&str, &[&str])] =
+        &[("a", &[]), ("b", &["a"]), ("far", &["b"]), ("near", &["b"]), ("u", &[]), ("v", &["u"])];
+    let gates = [("far", "a"), ("near", "b"), ("v", "u")];
+    let mut scene = Scene::of(frozen(steps, &gates, OnFailure::Stop).into(), 8);
+    for attempt in ["a#1.1", "b#1.1", "u#1.1"] {
+        scene.done(attempt);
+    }
+    scene.gate_fails("far#1.1");
+    scene.gate_fails("v#1.1");
+    assert_eq!(scene.playing(), ["near#1.1"], "the unrelated target waits as well: they are one way back");
+    scene.gate_fails("near#1.1");
+    assert_eq!(scene.playing(), ["a#2.1", "u#2.1"]);
+    assert_eq!(scene.iterations(), [("a", 1), ("b", 1), ("far", 1), ("near", 1), ("u", 1), ("v", 1)]);
+}
+
+#[test]
+fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
+    let steps: &[(&str, &[&str])] = &[("code", &[]), ("review", &["code"])];
+    let mut scene = Scene::of(frozen(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
+    for execution in 1..=2 {
+        scene.done(&format!("code#{execution}.1"));
+        scene.gate_fails(&format!("review#{execution}.1"));
+    }
+    scene.done("code#3.1");
+    scene.gate_fails("review#3.1");
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.play.failed, [seat("review")].into());
+    scene.ask(Request::Retry { seat: None }).unwrap();
+    assert_eq!(scene.playing(), ["review#4.1"]);
+}
+
+#[test]
+fn a_final_failure_under_stop_wins_over_a_pending_way_back() {
+    let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"])];
+    let mut scene = Scene::of(frozen(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    scene.done("a#1.1");
+    scene.over("c#1.1", Ending::Failed);
+    scene.absorb(Fact::Rested { attempt: parse("c#1.1") });
+    scene.gate_fails("b#1.1");
+    scene.over("c#1.2", Ending::Failed);
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    scene.ask(Request::Retry { seat: Some(seat("c")) }).unwrap();
+    assert_eq!(scene.playing(), ["a#2.1"], "the way back was still to be taken");
+}
+
+#[test]
+fn a_pause_holds_the_start_of_an_elapsed_back_off() {
+    let mut scene = Scene::open(&[("a", &[])], 1);
+    scene.over("a#1.1", Ending::Failed);
+    scene.ask(Request::Pause).unwrap();
+    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    assert!(scene.playing().is_empty());
+    scene.ask(Request::Resume).unwrap();
+    assert_eq!(scene.playing(), ["a#1.2"]);
+}
+
+fn fail_for_good(scene: &mut Scene, step: &str) {
+    scene.over(&format!("{step}#1.1"), Ending::Failed);
+    scene.absorb(Fact::Rested { attempt: parse(&format!("{step}#1.1")) });
+    scene.over(&format!("{step}#1.2"), Ending::Failed);
+}
+
+#[test]
+fn drain_lets_running_steps_finish_and_starts_nothing_more() {
+    let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"])];
+    let mut scene = Scene::of(frozen(steps, &[], OnFailure::Drain).into(), 8);
+    fail_for_good(&mut scene, "a");
+    assert_eq!(
+        (scene.run.phase, scene.playing()),
+        (Phase::Draining(Outcome::Undelivered), vec!["b#1.1".to_owned()])
+    );
+    scene.done("b#1.1");
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    scene.ask(Request::Retry { seat: None }).unwrap();
+    assert_eq!(scene.playing(), ["a#2.1", "c#1.1"], "what became ready meanwhile is found again");
+}
+
+#[test]
+fn continue_goes_on_with_what_does_not_depend_on_the_failed_step() {
+    let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a", "c"])];
+    let mut scene = Scene::of(frozen(steps, &[], OnFailure::Continue).into(), 8);
+    fail_for_good(&mut scene, "a");
+    scene.done("b#1.1");
+    assert_eq!(scene.playing(), ["c#1.1"]);
+    scene.done("c#1.1");
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+}
+
+#[test]
+fn a_skipped_step_satisfies_what_needs_it() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 8);
+    assert_eq!(scene.ask(Request::Skip { seat: seat("a") }), Err(Refusal::AtWork("a".to_owned())));
+    fail_for_good(&mut scene, "a");
+    scene.ask(Request::Skip { seat: seat("a") }).unwrap();
+    assert_eq!(scene.playing(), ["b#1.1"]);
+    assert_eq!(
+        scene.ask(Request::Skip { seat: seat("a") }),
+        Ok(Decision::nothing()),
+        "a second time is nothing"
+    );
+    scene.done("b#1.1");
+    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Delivered));
+}
+
+#[test]
+fn retry_is_refused_where_nothing_has_failed() {
+    let mut scene = Scene::open(&[("a", &[]), ("b", &[])], 8);
+    assert_eq!(scene.ask(Request::Retry { seat: None }), Err(Refusal::NothingFailed));
+    scene.done("a#1.1");
+    assert_eq!(scene.ask(Request::Retry { seat: Some(seat("a")) }), Err(Refusal::NotFailed("a".to_owned())));
+    assert_eq!(scene.ask(Request::Skip { seat: seat("a") }), Err(Refusal::Done("a".to_owned())));
 }
 
 /// Facts and requests at random: what a decision says is exactly what it did, nobody is seated twice, the cap holds,
@@ -254,8 +446,9 @@ fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decis
     if (alive.is_empty() && resting.is_none()) || halted || (*requests < 4 && random.below(8) == 0) {
         *requests += 1;
         let all = [Request::Pause, Request::Stop, Request::Interrupt, Request::Resume];
-        let request = if *requests > 4 || halted { Request::Resume } else { all[random.below(4)] };
-        let mut decision = consider(&mut scene.run, request).unwrap_or(Decision::nothing());
+        let request = if *requests > 4 || halted { Request::Resume } else { all[random.below(4)].clone() };
+        let decided = consider(&scene.definition, &mut scene.run, &request);
+        let mut decision = decided.unwrap_or(Decision::nothing());
         decision.append(scene.fill());
         return decision;
     }

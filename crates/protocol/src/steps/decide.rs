@@ -1,19 +1,29 @@
 //! The table of `steps`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::Definition;
+use super::definition::{Definition, OnFailure};
 use super::seat::Verdict;
 use crate::SeatName;
-use crate::rules::{Event, Move, Next, Outcome};
+use crate::rules::{Due, Event, Move, Next, Outcome, Standing};
 
 /// Which steps are behind us.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct State {
+    /// Completed or skipped: what needs them may begin.
     pub done: BTreeSet<SeatName>,
+    /// Those of them that were skipped.
+    #[serde(default)]
+    pub skipped: BTreeSet<SeatName>,
     pub failed: BTreeSet<SeatName>,
+    /// Steps whose gate failed; the way back is still to be taken.
+    #[serde(default)]
+    pub looping: BTreeSet<SeatName>,
+    /// How often each step was sent back; steps that never were are left out.
+    #[serde(default)]
+    pub iterations: BTreeMap<SeatName, u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +31,23 @@ pub struct State {
 pub enum Change {
     Done(SeatName),
     Failed(SeatName),
+    /// The step is done, and its gate failed.
+    GateFailed(SeatName),
+    /// The way back is taken: these gates failed, the run begins again at these targets, all these steps are open.
+    Reset {
+        gates: Vec<SeatName>,
+        targets: Vec<SeatName>,
+        steps: Vec<SeatName>,
+    },
+    Retried(SeatName),
+    Skipped(SeatName),
 }
 
 impl State {
+    pub fn iteration(&self, step: &SeatName) -> u32 {
+        self.iterations.get(step).copied().unwrap_or(0)
+    }
+
     pub(super) fn apply(&mut self, change: &Change) {
         match change {
             Change::Done(step) => {
@@ -31,6 +55,25 @@ impl State {
             }
             Change::Failed(step) => {
                 self.failed.insert(step.clone());
+            }
+            Change::GateFailed(step) => {
+                self.looping.insert(step.clone());
+            }
+            Change::Reset { steps, .. } => {
+                for step in steps {
+                    for set in [&mut self.done, &mut self.skipped, &mut self.failed, &mut self.looping] {
+                        set.remove(step);
+                    }
+                    *self.iterations.entry(step.clone()).or_insert(0) += 1;
+                }
+            }
+            Change::Retried(step) => {
+                self.failed.remove(step);
+            }
+            Change::Skipped(step) => {
+                self.failed.remove(step);
+                self.done.insert(step.clone());
+                self.skipped.insert(step.clone());
             }
         }
     }
@@ -43,30 +86,128 @@ pub(super) fn decide(
 ) -> Move<Change, SeatName> {
     match event {
         Event::Opened => Move { changes: Vec::new(), next: Next::Call(startable(definition, state)) },
-        Event::Reported { seat, verdict: Verdict::Done } => done(definition, state, seat),
-        Event::GaveUp { seat } => {
-            Move { changes: vec![Change::Failed(seat)], next: Next::Finish(Outcome::Undelivered) }
+        Event::Reported { seat, verdict } => match verdict {
+            Verdict::Done => satisfied(definition, state, Change::Done(seat.clone()), &seat),
+            Verdict::GateFailed => gate_failed(definition, state, seat),
+        },
+        Event::GaveUp { seat } => failed(definition, state, seat),
+        Event::Retried { seats } => {
+            let changes: Vec<_> = seats.into_iter().map(Change::Retried).collect();
+            let state = after(state, &changes);
+            let next = Next::Recall(startable(definition, &state));
+            Move { changes, next }
+        }
+        Event::Skipped { seat } => {
+            let change = Change::Skipped(seat);
+            let state = after(state, std::slice::from_ref(&change));
+            let next = if state.done.len() == definition.workflow().steps.len() {
+                Next::Finish(Outcome::Delivered)
+            } else {
+                Next::Recall(startable(definition, &state))
+            };
+            Move { changes: vec![change], next }
         }
     }
 }
 
-fn done(definition: &Definition, state: &State, step: SeatName) -> Move<Change, SeatName> {
-    let is_done = |id: &SeatName| *id == step || state.done.contains(id);
+/// A step is done: whoever needed only it may begin.
+fn satisfied(
+    definition: &Definition,
+    state: &State,
+    change: Change,
+    step: &SeatName,
+) -> Move<Change, SeatName> {
+    let is_done = |id: &SeatName| id == step || state.done.contains(id);
     let next = if state.done.len() + 1 == definition.workflow().steps.len() {
         Next::Finish(Outcome::Delivered)
     } else {
-        let ready = definition.dependents(&step).filter(|dependent| dependent.needs.iter().all(is_done));
-        Next::Call(ready.map(|dependent| dependent.id.clone()).collect())
+        let ready = definition.dependents(step).filter(|dependent| dependent.needs.iter().all(is_done));
+        let ready: Vec<_> = ready.map(|dependent| dependent.id.clone()).collect();
+        if ready.is_empty()
+            && !state.failed.is_empty()
+            && !goes_on(definition, &after(state, &[change.clone()]))
+        {
+            Next::Finish(Outcome::Undelivered)
+        } else {
+            Next::Call(ready)
+        }
     };
-    Move { changes: vec![Change::Done(step)], next }
+    Move { changes: vec![change], next }
 }
 
-/// Steps that are not done and need nothing that is not.
+/// The limit counts executions: the failure that would make the gate's own count reach it is the last.
+fn gate_failed(definition: &Definition, state: &State, gate: SeatName) -> Move<Change, SeatName> {
+    if state.iteration(&gate) + 1 >= definition.max_iterations().get() {
+        return failed(definition, state, gate);
+    }
+    Move { changes: vec![Change::GateFailed(gate)], next: Next::Call(Vec::new()) }
+}
+
+fn failed(definition: &Definition, state: &State, step: SeatName) -> Move<Change, SeatName> {
+    let changes = vec![Change::Failed(step)];
+    let next = match definition.on_failure() {
+        OnFailure::Stop => Next::Finish(Outcome::Undelivered),
+        OnFailure::Drain => Next::Drain(Outcome::Undelivered),
+        OnFailure::Continue if goes_on(definition, &after(state, &changes)) => Next::Call(Vec::new()),
+        OnFailure::Continue => Next::Finish(Outcome::Undelivered),
+    };
+    Move { changes, next }
+}
+
+/// The way back: it concerns the targets and everything downstream of them, and waits until nothing there is at work.
+pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, SeatName>> {
+    if state.looping.is_empty() {
+        return None;
+    }
+    let mut gates: Vec<_> = state.looping.iter().cloned().collect();
+    gates.sort_by_key(|gate| definition.position(gate));
+    let wanted: BTreeSet<_> =
+        gates.iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect();
+    let steps = definition.downstream(wanted.iter().cloned());
+    let quiet: BTreeSet<_> = steps.iter().cloned().collect();
+    // Of nested targets the most upstream one wins: the others need something that is open again, too.
+    let reset = Change::Reset { gates: gates.clone(), targets: Vec::new(), steps: steps.clone() };
+    let open = after(state, &[reset]);
+    let targets: Vec<_> =
+        startable(definition, &open).into_iter().filter(|step| quiet.contains(step)).collect();
+    let changes = vec![Change::Reset { gates, targets: targets.clone(), steps }];
+    Some(Due { quiet, then: Move { changes, next: Next::Recall(targets) } })
+}
+
+pub(super) fn standing(state: &State, step: &SeatName) -> Standing {
+    if state.skipped.contains(step) {
+        Standing::Skipped
+    } else if state.done.contains(step) || state.looping.contains(step) {
+        Standing::Done
+    } else if state.failed.contains(step) {
+        Standing::Failed
+    } else {
+        Standing::Open
+    }
+}
+
+fn after(state: &State, changes: &[Change]) -> State {
+    let mut state = state.clone();
+    changes.iter().for_each(|change| state.apply(change));
+    state
+}
+
+fn is_open(state: &State, step: &SeatName) -> bool {
+    standing(state, step) == Standing::Open
+}
+
+/// Open steps that need nothing that is not done.
 fn startable(definition: &Definition, state: &State) -> Vec<SeatName> {
-    let steps = definition.workflow().steps.iter();
+    let steps = definition.workflow().steps.iter().filter(|step| is_open(state, &step.id));
     steps
-        .filter(|step| !state.done.contains(&step.id))
         .filter(|step| step.needs.iter().all(|need| state.done.contains(need)))
         .map(|step| step.id.clone())
         .collect()
+}
+
+/// Whether anything can still happen beside the failed steps and what depends on them.
+fn goes_on(definition: &Definition, state: &State) -> bool {
+    let dead: BTreeSet<_> = definition.downstream(state.failed.iter().cloned()).into_iter().collect();
+    !state.looping.is_empty()
+        || definition.step_ids().any(|step| is_open(state, step) && !dead.contains(step))
 }

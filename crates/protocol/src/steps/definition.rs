@@ -28,6 +28,31 @@ pub struct Frozen {
     pub prompts: BTreeMap<SeatName, String>,
     /// Tries of a step that does not set its own.
     pub max_attempts: NonZeroU32,
+    /// How often a step with a gate is executed at most.
+    #[serde(default = "default_iterations")]
+    pub max_iterations: NonZeroU32,
+    #[serde(default)]
+    pub on_failure: OnFailure,
+}
+
+/// Executions of a gate unless something says otherwise.
+pub const DEFAULT_ITERATIONS: NonZeroU32 = NonZeroU32::new(4).expect("BUG: four is not zero");
+
+fn default_iterations() -> NonZeroU32 {
+    DEFAULT_ITERATIONS
+}
+
+/// What becomes of the rest when a step has failed for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// Running steps are stopped, and the run ends.
+    #[default]
+    Stop,
+    /// Running steps may finish, nothing more starts, and the run ends.
+    Drain,
+    /// Whatever does not depend on the failed step goes on.
+    Continue,
 }
 
 impl From<Definition> for Frozen {
@@ -83,6 +108,27 @@ impl Definition {
     /// Steps that need this one, in workflow order.
     pub fn dependents(&self, id: &SeatName) -> impl Iterator<Item = &Step> {
         self.dependents[self.position(id)].iter().map(|index| &self.workflow().steps[*index])
+    }
+
+    /// A step and everything that needs it, directly or not, in workflow order.
+    pub fn downstream(&self, of: impl IntoIterator<Item = SeatName>) -> Vec<SeatName> {
+        let mut seen = vec![false; self.workflow().steps.len()];
+        let mut open: Vec<usize> = of.into_iter().map(|id| self.position(&id)).collect();
+        while let Some(index) = open.pop() {
+            if !std::mem::replace(&mut seen[index], true) {
+                open.extend(&self.dependents[index]);
+            }
+        }
+        let steps = self.step_ids().zip(seen);
+        steps.filter(|(_, seen)| *seen).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub fn max_iterations(&self) -> NonZeroU32 {
+        self.frozen.max_iterations
+    }
+
+    pub fn on_failure(&self) -> OnFailure {
+        self.frozen.on_failure
     }
 
     pub fn tries(&self, id: &SeatName) -> NonZeroU32 {

@@ -1,9 +1,12 @@
 //! The document of `steps`: `run_state.json`, typed. Fields we do not know are kept and written back.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::brief::Finding;
 use crate::{SeatName, Stamp};
 
 /// The whole file.
@@ -15,6 +18,12 @@ pub struct Document {
     pub steps: IndexMap<String, StepDocument>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
+    /// What gates have found, until the way back is taken. Kept beside the seed's file, not in it.
+    #[serde(skip)]
+    pub gates: BTreeMap<String, Finding>,
+    /// Why steps were sent back, until they are done. Kept beside the seed's file, not in it.
+    #[serde(skip)]
+    pub findings: BTreeMap<String, Vec<Finding>>,
 }
 
 /// The fields above the steps.
@@ -99,8 +108,22 @@ pub(super) const HEAD: &str = "run";
 
 /// The path of a step's part.
 pub(super) fn step_part(id: &str) -> String {
-    format!("steps/{id}")
+    format!("{STEPS}{id}")
 }
+
+/// The path of the part with the findings for a step.
+pub(super) fn findings_part(id: &str) -> String {
+    format!("{FINDINGS}{id}")
+}
+
+/// The path of the part with what a gate has found.
+pub(super) fn gate_part(id: &str) -> String {
+    format!("{GATES}{id}")
+}
+
+const STEPS: &str = "steps/";
+const FINDINGS: &str = "findings/";
+const GATES: &str = "gates/";
 
 impl Document {
     pub(super) fn part(&self, path: &str) -> String {
@@ -125,7 +148,18 @@ impl Document {
             let body = parts.get(step_part(id.as_str()).as_str())?;
             Some((id.to_string(), serde_json::from_str(body).ok()?))
         });
-        Some(Self { head, steps: steps.collect::<Option<_>>()?, unknown })
+        let steps = steps.collect::<Option<_>>()?;
+        let mut document = Self { head, steps, unknown, gates: BTreeMap::new(), findings: BTreeMap::new() };
+        for (path, body) in parts {
+            if let Some(id) = path.strip_prefix(FINDINGS) {
+                let found: Vec<_> = serde_json::from_str(body).ok()?;
+                document.findings.extend((!found.is_empty()).then(|| (id.to_owned(), found)));
+            } else if let Some(id) = path.strip_prefix(GATES) {
+                let found: Option<_> = serde_json::from_str(body).ok()?;
+                document.gates.extend(found.map(|found| (id.to_owned(), found)));
+            }
+        }
+        Some(document)
     }
 
     /// The file's text: two-space JSON with a final newline.

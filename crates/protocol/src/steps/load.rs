@@ -38,6 +38,8 @@ pub struct Loaded {
     pub workflow: Workflow,
     /// In the order of the file.
     pub warnings: Vec<Problem>,
+    /// Line and column of each step's prompt, in the order of the steps.
+    pub prompts: Vec<(usize, usize)>,
 }
 
 /// Reads a workflow file. On failure every problem that could be found is returned, in the order of the file.
@@ -45,9 +47,14 @@ pub fn load(text: &str) -> Result<Loaded, Vec<Problem>> {
     let mut problems = Problems::default();
     let mut warnings = Problems::default();
     let draft = tree::parse(text, &mut problems).and_then(|root| draft::read(&root, &mut problems));
+    let steps = draft.iter().flat_map(|draft| &draft.steps);
+    let prompts = steps.filter_map(|step| step.prompt.as_ref());
+    let prompts = prompts.map(|prompt| (prompt.position.line, prompt.position.column)).collect();
     let workflow = draft.and_then(|draft| check(draft, &mut problems, &mut warnings));
     match workflow {
-        Some(workflow) if problems.is_empty() => Ok(Loaded { workflow, warnings: warnings.sorted() }),
+        Some(workflow) if problems.is_empty() => {
+            Ok(Loaded { workflow, warnings: warnings.sorted(), prompts })
+        }
         Some(_) | None => Err(problems.sorted()),
     }
 }
@@ -58,6 +65,7 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
     let edges = graph::resolve(&draft.steps, problems, warnings);
     graph::check_successors(&draft.steps, &edges, warnings);
     graph::check_cycles(&draft.steps, &edges, problems);
+    graph::check_ways_back(&draft.steps, &edges, problems);
     let steps = draft.steps.into_iter().zip(&edges).enumerate();
     Some(Workflow {
         name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
@@ -74,9 +82,10 @@ fn build(place: usize, step: StepDraft, edges: &Edges, ids: &[Option<SeatName>])
     Some(Step {
         id: ids[place].clone()?,
         agent: step.agent?,
-        prompt: step.prompt?,
+        prompt: step.prompt?.value,
         needs: named(&edges.needs)?,
         next_on_success: named(&edges.next_on_success)?,
+        loop_back_to: named(edges.loop_back_to.as_slice())?.pop(),
         metadata: step.metadata,
         model: step.model,
         timeout: step.timeout,

@@ -1,8 +1,9 @@
 //! `steps`: a graph of steps, each played by an agent; a step begins when all it needs is done.
 //!
-//! A workflow file names the steps. Each step is a seat of the same name, with one turn so far; its report either
-//! says that the step is done, or costs a try. When a step's tries are used up, the run ends undelivered and running
-//! siblings are stopped; when all steps are done, it is delivered. The document is `run_state.json`.
+//! A workflow file names the steps. Each step is a seat of the same name. Its report says that the step is done, or,
+//! for a step with `loop_back_to`, that its gate failed and the work before it must be done again; anything else costs
+//! a try. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
+//! all steps are done, the run is delivered. The document is `run_state.json`.
 
 pub mod decide;
 pub mod definition;
@@ -16,7 +17,7 @@ pub mod workflow;
 use std::num::NonZeroU32;
 
 pub use decide::{Change, State};
-pub use definition::{Definition, Frozen};
+pub use definition::{DEFAULT_ITERATIONS, Definition, Frozen, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use seat::Verdict;
 pub use workflow::{Step, Workflow};
@@ -24,7 +25,7 @@ pub use workflow::{Step, Workflow};
 use crate::brief::Brief;
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::rules::{Event, Move, Progress, Protocol, Reading, Stage, View};
+use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, View};
 use crate::{AttemptId, SeatName, Stamp};
 
 /// The protocol of seed 004.
@@ -53,8 +54,20 @@ impl Protocol for Steps {
         decide::decide(definition, state, event)
     }
 
+    fn due(definition: &Definition, state: &State) -> Option<Due<Change, SeatName>> {
+        decide::due(definition, state)
+    }
+
     fn apply(state: &mut State, change: &Change) {
         state.apply(change);
+    }
+
+    fn standing(_: &Definition, state: &State, seat: &SeatName) -> Standing {
+        decide::standing(state, seat)
+    }
+
+    fn failed(definition: &Definition, state: &State) -> Vec<SeatName> {
+        definition.step_ids().filter(|id| state.failed.contains(*id)).cloned().collect()
     }
 
     fn tries(definition: &Definition, seat: &SeatName) -> NonZeroU32 {
@@ -69,8 +82,8 @@ impl Protocol for Steps {
         seat.clone()
     }
 
-    fn read_report(_: &Definition, _: &SeatName, report: &Report) -> Reading<Verdict> {
-        seat::read_report(report)
+    fn read_report(definition: &Definition, seat: &SeatName, report: &Report) -> Reading<Verdict> {
+        seat::read_report(definition, seat, report)
     }
 
     fn brief(definition: &Definition, document: &Document, seat: &SeatName, attempt: &AttemptId) -> Brief {

@@ -1,14 +1,17 @@
 //! Entry → document: what the seed's file shows after each commit.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 
 use super::decide::Change as Play;
 use super::definition::Definition;
-use super::document::{Document, HEAD, Head, Status, StepDocument, step_part};
+use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part, gate_part, step_part};
 use super::{Steps, layout};
-use crate::entry::{Entry, Evidence, Input};
+use crate::brief::Finding;
+use crate::entry::{Author, Entry, Evidence, Input};
 use crate::rules::Stage;
-use crate::run::{Attempt, Change, Exit};
+use crate::run::{Change, Exit};
 use crate::{SeatName, Stamp};
 
 pub(super) fn open(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
@@ -22,25 +25,72 @@ pub(super) fn open(definition: &Definition, stage: &Stage, at: Stamp) -> Documen
         updated_at: at,
     };
     let steps = definition.step_ids().map(|id| (id.to_string(), StepDocument::pending())).collect();
-    Document { head, steps, unknown: Default::default() }
+    Document { head, steps, unknown: Map::new(), gates: BTreeMap::new(), findings: BTreeMap::new() }
 }
 
 /// Writes the entry into the document; answers the parts that changed.
 pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Steps>) -> Vec<String> {
     document.head.updated_at = entry.at;
-    let mut parts = vec![HEAD.to_owned()];
+    let mut parts = Parts(vec![HEAD.to_owned()]);
     let evidence = match &entry.input {
         Input::Opened { .. } => {
             document.head.created_at = entry.at;
-            parts.extend(definition.step_ids().map(|id| step_part(id.as_str())));
+            definition.step_ids().for_each(|id| parts.0.push(step_part(id.as_str())));
             None
         }
         Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Request { .. } => None,
+        Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
     };
-    let failed_step = entry.changes.iter().find_map(|change| match change {
-        Change::Play { play: Play::Failed(step) } => Some(step.clone()),
-        Change::Play { play: Play::Done(_) }
+    let failed = entry.changes.iter().find_map(failed_step);
+    for change in &entry.changes {
+        match change {
+            Change::Began { attempt, counted } => {
+                began(step(document, &attempt.seat, &mut parts), *counted, entry.at);
+            }
+            Change::Over { attempt, exit } => {
+                let path = report_path(document, &attempt.seat);
+                over(step(document, &attempt.seat, &mut parts), path, *exit, evidence, entry.at);
+            }
+            Change::AskedToEnd { attempt, .. } => {
+                if let Some(failed) = failed {
+                    let step = step(document, &attempt.seat, &mut parts);
+                    step.last_error = Some(format!("Stopped because `{failed}` failed"));
+                }
+            }
+            Change::Play { play } => played(document, play, entry, evidence, &mut parts),
+            Change::Phase { .. }
+            | Change::Called { .. }
+            | Change::Rested { .. }
+            | Change::Uncalled { .. } => {}
+        }
+    }
+    parts.0
+}
+
+/// The parts that changed, each once.
+struct Parts(Vec<String>);
+
+impl Parts {
+    fn touch(&mut self, path: String) {
+        if !self.0.contains(&path) {
+            self.0.push(path);
+        }
+    }
+}
+
+fn step<'a>(document: &'a mut Document, id: &SeatName, parts: &mut Parts) -> &'a mut StepDocument {
+    parts.touch(step_part(id.as_str()));
+    document.steps.get_mut(id.as_str()).unwrap_or_else(|| panic!("BUG: the document has no step `{id}`"))
+}
+
+fn report_path(document: &Document, id: &SeatName) -> String {
+    layout::report_path(&document.head.reports_dir, &document.head.run_id, id.as_str())
+}
+
+fn failed_step(change: &Change<SeatName, Play>) -> Option<&SeatName> {
+    match change {
+        Change::Play { play: Play::Failed(step) } => Some(step),
+        Change::Play { .. }
         | Change::Phase { .. }
         | Change::Called { .. }
         | Change::Rested { .. }
@@ -48,63 +98,123 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         | Change::AskedToEnd { .. }
         | Change::Over { .. }
         | Change::Uncalled { .. } => None,
-    });
-    for change in &entry.changes {
-        let touched = match change {
-            Change::Began { attempt, counted } => {
-                began(document, attempt, *counted, entry.at);
-                &attempt.seat
+    }
+}
+
+/// What the protocol's own transitions show.
+fn played(
+    document: &mut Document,
+    play: &Play,
+    entry: &Entry<Steps>,
+    evidence: Option<&Evidence>,
+    parts: &mut Parts,
+) {
+    match play {
+        Play::Done(id) => {
+            if document.findings.remove(id.as_str()).is_some() {
+                parts.touch(findings_part(id.as_str()));
             }
-            Change::Over { attempt, exit } => {
-                over(document, attempt, *exit, evidence, entry.at);
-                &attempt.seat
+        }
+        Play::GateFailed(id) => {
+            let report_path = report_path(document, id);
+            step(document, id, parts).last_error = Some(gate_failure(evidence));
+            if let Some(report) = evidence.and_then(|evidence| evidence.report.clone()) {
+                let finding = Finding { from: id.to_string(), report_path, report };
+                document.gates.insert(id.to_string(), finding);
+                parts.touch(gate_part(id.as_str()));
             }
-            Change::AskedToEnd { attempt, .. } => {
-                if let Some(failed) = &failed_step {
-                    step(document, &attempt.seat).last_error =
-                        Some(format!("Stopped because `{failed}` failed"));
-                }
-                &attempt.seat
+        }
+        Play::Failed(id) => {
+            let step = step(document, id, parts);
+            // Completed a moment ago, by a report whose gate failed once too often.
+            if step.status == Status::Completed {
+                step.status = Status::Failed;
+                let executions = step.iteration_count + 1;
+                step.last_error =
+                    Some(format!("{} (execution {executions}, the last)", gate_failure(evidence)));
             }
-            Change::Phase { .. }
-            | Change::Play { .. }
-            | Change::Called { .. }
-            | Change::Rested { .. }
-            | Change::Uncalled { .. } => continue,
-        };
-        let path = step_part(touched.as_str());
-        if !parts.contains(&path) {
-            parts.push(path);
+        }
+        Play::Reset { gates, targets, steps } => reset(document, gates, targets, steps, parts),
+        Play::Retried(id) => {
+            let step = step(document, id, parts);
+            step.status = Status::Pending;
+            step.attempts = 0;
+        }
+        Play::Skipped(id) => {
+            let step = step(document, id, parts);
+            step.status = Status::Skipped;
+            step.ended_at = Some(entry.at);
+            step.last_error = None;
+            step.blocked_by_loop = None;
+            step.logs = vec![skipped_because(entry)];
         }
     }
-    parts
 }
 
-fn step<'a>(document: &'a mut Document, id: &SeatName) -> &'a mut StepDocument {
-    document.steps.get_mut(id.as_str()).unwrap_or_else(|| panic!("BUG: the document has no step `{id}`"))
+fn gate_failure(evidence: Option<&Evidence>) -> String {
+    let why = evidence.and_then(|evidence| evidence.report.as_ref()).and_then(|report| report.logs.last());
+    format!("Gate failure: {}", why.map_or("no reason was given", String::as_str))
 }
 
-fn began(document: &mut Document, attempt: &Attempt<SeatName>, counted: u32, at: Stamp) {
-    let step = step(document, &attempt.seat);
+fn skipped_because(entry: &Entry<Steps>) -> String {
+    let who = match &entry.by {
+        Author::Engine { .. } => "the engine",
+        Author::Person { name, .. } => name,
+    };
+    match &entry.input {
+        Input::Request { reason: Some(reason), .. } => format!("Skipped by {who}: {reason}"),
+        Input::Request { reason: None, .. }
+        | Input::Opened { .. }
+        | Input::Fact { .. }
+        | Input::Refused { .. }
+        | Input::Due => format!("Skipped by {who}"),
+    }
+}
+
+/// The way back: everything from the targets on is open again, one iteration later.
+fn reset(
+    document: &mut Document,
+    gates: &[SeatName],
+    targets: &[SeatName],
+    steps: &[SeatName],
+    parts: &mut Parts,
+) {
+    for id in steps {
+        let step = step(document, id, parts);
+        *step = StepDocument {
+            iteration_count: step.iteration_count + 1,
+            report_path: step.report_path.take(),
+            blocked_by_loop: gates
+                .first()
+                .filter(|_| !targets.contains(id) && !gates.contains(id))
+                .map(ToString::to_string),
+            unknown: std::mem::take(&mut step.unknown),
+            ..StepDocument::pending()
+        };
+        if document.findings.remove(id.as_str()).is_some() {
+            parts.touch(findings_part(id.as_str()));
+        }
+    }
+    let found: Vec<_> = gates.iter().filter_map(|gate| document.gates.remove(gate.as_str())).collect();
+    gates.iter().for_each(|gate| parts.touch(gate_part(gate.as_str())));
+    for target in targets {
+        document.findings.insert(target.to_string(), found.clone());
+        parts.touch(findings_part(target.as_str()));
+    }
+}
+
+fn began(step: &mut StepDocument, counted: u32, at: Stamp) {
     step.status = Status::Running;
     step.attempts = counted;
     step.started_at = Some(at);
     step.ended_at = None;
+    step.blocked_by_loop = None;
     step.artifacts.clear();
     step.metrics.clear();
     step.logs.clear();
 }
 
-fn over(
-    document: &mut Document,
-    attempt: &Attempt<SeatName>,
-    exit: Exit,
-    evidence: Option<&Evidence>,
-    at: Stamp,
-) {
-    let report_path =
-        layout::report_path(&document.head.reports_dir, &document.head.run_id, attempt.seat.as_str());
-    let step = step(document, &attempt.seat);
+fn over(step: &mut StepDocument, report_path: String, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
     step.ended_at = Some(at);
     if let Some(report) = evidence.and_then(|evidence| evidence.report.as_ref()) {
         step.report_path = Some(report_path);
@@ -124,15 +234,20 @@ fn over(
             step.last_error =
                 Some(error.unwrap_or_else(|| "The attempt was interrupted too often".to_owned()));
         }
-        Exit::Repeats { .. } => {
+        Exit::Repeats { .. } | Exit::Drained => {
             step.status = Status::Pending;
             step.last_error = error;
         }
         // Not counted: the number goes back to the tries that failed.
-        Exit::Interrupted { .. } | Exit::Halted | Exit::Dismissed => {
+        Exit::Interrupted { .. } | Exit::Halted => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = error.or(step.last_error.take());
+        }
+        Exit::Dismissed => {
+            step.status = Status::Pending;
+            step.attempts = step.attempts.saturating_sub(1);
+            step.last_error = step.last_error.take().or(error);
         }
     }
 }

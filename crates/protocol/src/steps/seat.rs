@@ -14,10 +14,15 @@ use crate::{AttemptId, SeatName};
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Done,
+    /// The work before this step must be done again.
+    GateFailed,
 }
 
-pub(super) fn read_report(report: &Report) -> Reading<Verdict> {
+pub(super) fn read_report(definition: &Definition, seat: &SeatName, report: &Report) -> Reading<Verdict> {
+    // Without a way back there is no gate: the word changes nothing.
+    let is_gate = definition.step(seat).loop_back_to.is_some();
     match report.status {
+        report::Status::Completed if is_gate && report.gate_failure => Reading::Verdict(Verdict::GateFailed),
         report::Status::Completed => Reading::Verdict(Verdict::Done),
         report::Status::Failed => Reading::Failed(match report.logs.last() {
             Some(last) => format!("Agent reported failure: {last}"),
@@ -52,5 +57,7 @@ pub(super) fn brief(
         of: definition.tries(seat),
         last_error: shown.and_then(|shown| shown.last_error.clone()),
         upstream: upstream.collect(),
+        iteration: shown.map_or(0, |shown| shown.iteration_count),
+        findings: document.findings.get(seat.as_str()).cloned().unwrap_or_default(),
     }
 }

@@ -42,6 +42,9 @@ pub struct Step {
     /// What the author believes comes next. Checked and shown, but no edge: only `needs` makes a step wait.
     #[serde(default)]
     pub next_on_success: Vec<SeatName>,
+    /// Where the run goes back to when this step's report says that its gate failed: one of its ancestors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_back_to: Option<SeatName>,
     #[serde(default)]
     pub metadata: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,6 +55,24 @@ pub struct Step {
     /// How many tries the step has in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
+}
+
+impl Step {
+    /// A step that says no more than it must.
+    pub fn new(id: SeatName, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self {
+            id,
+            agent: agent.into(),
+            prompt: prompt.into(),
+            needs: Vec::new(),
+            next_on_success: Vec::new(),
+            loop_back_to: None,
+            metadata: Map::new(),
+            model: None,
+            timeout: None,
+            max_attempts: None,
+        }
+    }
 }
 
 /// A duration as a number of seconds: whole ones as an integer, so that the frozen file reads as the author wrote it.
@@ -88,6 +109,7 @@ mod tests {
             prompt: "prompts/code.md".into(),
             needs: vec![SeatName::new("plan").unwrap()],
             next_on_success: vec![],
+            loop_back_to: None,
             metadata: Map::new(),
             model: None,
             timeout: Some(Duration::from_secs(90)),

@@ -23,6 +23,10 @@ pub struct Assignment {
     pub root: String,
     pub store: String,
     pub dependencies: Vec<Dependency>,
+    /// How often the step was sent back.
+    pub iteration: u32,
+    /// The gates that sent it back, each with the path of its report.
+    pub loop_back: Vec<(String, String)>,
 }
 
 /// What a step that this one needs has left behind.
@@ -55,5 +59,7 @@ pub(super) fn example() -> Assignment {
         root: "/home/me/root".to_owned(),
         store: "/home/me/store".to_owned(),
         dependencies: Vec::new(),
+        iteration: 0,
+        loop_back: Vec::new(),
     }
 }

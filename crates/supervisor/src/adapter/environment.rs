@@ -69,8 +69,8 @@ pub fn environment(
     let utf8 =
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     let passed = caller.into_iter().filter_map(utf8).filter(|(name, _)| pass.lets(name));
-    let all: IndexMap<String, String> =
-        passed.chain(set.iter().cloned()).chain(told(assignment)).chain(upstream(assignment)).collect();
+    let ours = told(assignment).chain(upstream(assignment)).chain(loop_back(assignment));
+    let all: IndexMap<String, String> = passed.chain(set.iter().cloned()).chain(ours).collect();
     all.into_iter().collect()
 }
 
@@ -85,6 +85,7 @@ fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
         ("REPORT_PATH", report.clone()),
         ("MANUAL_RESULT_PATH", assignment.manual_input.clone().unwrap_or_default()),
         ("STEP_ATTEMPT", assignment.step_attempt.to_string()),
+        ("STEP_ITERATION", assignment.iteration.to_string()),
         ("ARTIFACTS_DIR", assignment.artifacts_dir.clone()),
         ("WORKFLOW_NAME", assignment.workflow.clone()),
         ("CALLBOARD_RUN", run.to_string()),
@@ -95,6 +96,16 @@ fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     ];
     let model = assignment.model.clone().map(|model| ("STEP_MODEL", model));
     told.into_iter().chain(model).map(|(name, value)| (name.to_owned(), value))
+}
+
+/// Who sent the step back, and the reports that say why.
+fn loop_back(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
+    let joined = |values: Vec<&str>| values.join(",");
+    let (from, reports) =
+        assignment.loop_back.iter().map(|(from, report)| (from.as_str(), report.as_str())).unzip();
+    let variables = [("LOOP_BACK_FROM", joined(from)), ("LOOP_BACK_REPORT", joined(reports))];
+    let sent_back = !assignment.loop_back.is_empty();
+    variables.into_iter().filter(move |_| sent_back).map(|(name, value)| (name.to_owned(), value))
 }
 
 /// What the needed steps have made, by their names.

@@ -79,6 +79,24 @@ impl Table {
     }
 }
 
+/// The value of a variable in the environment of this process or, if it has none, of its nearest ancestor that has.
+/// Whoever clears its environment is still found by its parents.
+pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
+    let prefix = format!("{variable}=");
+    let mut pid = Some(rustix::process::getpid());
+    while let Some(this) = pid {
+        // What we may not read belongs to another user: no process of ours.
+        let environment = fs::read(format!("/proc/{}/environ", this.as_raw_pid())).unwrap_or_default();
+        let mut lines = environment.split(|byte| *byte == 0);
+        if let Some(line) = lines.find(|line| line.starts_with(prefix.as_bytes())) {
+            return Ok(Some(String::from_utf8_lossy(&line[prefix.len()..]).into_owned()));
+        }
+        let stat = read_stat(this)?;
+        pid = stat.and_then(|stat| Pid::from_raw(field(&stat, 4)?.parse().ok()?));
+    }
+    Ok(None)
+}
+
 /// When the process with this number started; `None` if there is none.
 pub(crate) fn start_time(pid: Pid) -> io::Result<Option<u64>> {
     Ok(read_stat(pid)?.and_then(|stat| field(&stat, 22)?.parse().ok()))

@@ -12,13 +12,22 @@ use super::tree::{Entry, Node, Position, Value};
 
 const WORKFLOW_KEYS: [&str; 4] = ["name", "description", "metadata", "steps"];
 
-const STEP_KEYS: [&str; 9] =
-    ["id", "agent", "prompt", "needs", "next_on_success", "metadata", "model", "timeout", "max_attempts"];
+const STEP_KEYS: [&str; 10] = [
+    "id",
+    "agent",
+    "prompt",
+    "needs",
+    "next_on_success",
+    "loop_back_to",
+    "metadata",
+    "model",
+    "timeout",
+    "max_attempts",
+];
 
 /// Keys of the grammar that this version refuses, and what each of them would do.
-const LATER_KEYS: [(&str, &str); 6] = [
+const LATER_KEYS: [(&str, &str); 5] = [
     ("gates", "waiting for conditions outside the workflow"),
-    ("loop_back_to", "going back to an earlier step after a failed review"),
     ("human_in_the_loop", "waiting for a person's answer"),
     ("loop", "repeating a step over a list of items"),
     ("until_condition", "repeating a step until a condition holds"),
@@ -36,9 +45,10 @@ pub(super) struct Draft {
 pub(super) struct StepDraft {
     pub(super) id: Option<Placed<String>>,
     pub(super) agent: Option<String>,
-    pub(super) prompt: Option<String>,
+    pub(super) prompt: Option<Placed<String>>,
     pub(super) needs: Vec<Placed<String>>,
     pub(super) next_on_success: Vec<Placed<String>>,
+    pub(super) loop_back_to: Option<Placed<String>>,
     pub(super) metadata: Map<String, Json>,
     pub(super) model: Option<String>,
     pub(super) timeout: Option<Duration>,
@@ -108,16 +118,18 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         }
     }
     let get = |key| find(entries, key);
-    let mut text = |key| get(key).and_then(|entry| field::text(entry, problems)).map(|text| text.value);
-    let (agent, prompt, model) = (text("agent"), text("prompt"), text("model"));
+    let mut text = |key| get(key).and_then(|entry| field::text(entry, problems));
+    let (agent, prompt, model, loop_back_to) =
+        (text("agent"), text("prompt"), text("model"), text("loop_back_to"));
     Some(StepDraft {
         id: id.flatten(),
-        agent,
+        agent: agent.map(|agent| agent.value),
         prompt,
         needs: get("needs").map(|entry| field::ids(entry, problems)).unwrap_or_default(),
         next_on_success: get("next_on_success").map(|entry| field::ids(entry, problems)).unwrap_or_default(),
+        loop_back_to,
         metadata: get("metadata").map(|entry| field::mapping(entry, problems)).unwrap_or_default(),
-        model,
+        model: model.map(|model| model.value),
         timeout: get("timeout").and_then(|entry| field::length_of_time(entry, problems)),
         max_attempts: get("max_attempts").and_then(|entry| field::tries(entry, problems)),
     })

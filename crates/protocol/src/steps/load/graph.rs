@@ -20,6 +20,7 @@ const LONGEST_CYCLE_NAMED: usize = 10;
 pub(super) struct Edges {
     pub(super) needs: Vec<Placed<usize>>,
     pub(super) next_on_success: Vec<Placed<usize>>,
+    pub(super) loop_back_to: Option<Placed<usize>>,
 }
 
 /// Checks the ids and returns them; `None` for those that have been reported.
@@ -57,7 +58,9 @@ pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &m
             }
             need.value != place
         });
-        Edges { needs, next_on_success: resolver.list("next_on_success", &step.next_on_success) }
+        let next_on_success = resolver.list("next_on_success", &step.next_on_success);
+        let loop_back_to = resolver.list("loop_back_to", step.loop_back_to.as_slice()).pop();
+        Edges { needs, next_on_success, loop_back_to }
     });
     resolved.collect()
 }
@@ -112,6 +115,40 @@ pub(super) fn check_successors(steps: &[StepDraft], edges: &[Edges], warnings: &
             warnings.add_with_hint(next.position, Rule::SuccessorDoesNotNeed, message, hint);
         }
     }
+}
+
+/// A gate goes back to a step it stands on, directly or not; anything else would not do its work again.
+pub(super) fn check_ways_back(steps: &[StepDraft], edges: &[Edges], problems: &mut Problems) {
+    for (place, edge) in edges.iter().enumerate() {
+        let Some(Placed { value: target, position }) = &edge.loop_back_to else { continue };
+        if is_ancestor(*target, place, edges) {
+            continue;
+        }
+        let (gate, target) = (name(steps, place), name(steps, *target));
+        let message = if gate == target {
+            format!("step `{gate}` goes back to itself")
+        } else {
+            format!("step `{gate}` goes back to `{target}`, which it does not need, directly or not")
+        };
+        let hint = format!("name a step that comes before `{gate}`: one of its `needs`, or of theirs");
+        problems.add_with_hint(*position, Rule::NotAnAncestor, message, hint);
+    }
+}
+
+fn is_ancestor(ancestor: usize, of: usize, edges: &[Edges]) -> bool {
+    let mut seen = vec![false; edges.len()];
+    let mut open = vec![of];
+    while let Some(place) = open.pop() {
+        for need in edges[place].needs.iter().map(|need| need.value) {
+            if need == ancestor {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[need], true) {
+                open.push(need);
+            }
+        }
+    }
+    false
 }
 
 /// Reports one cycle, the shortest through its first step, for each group of steps that wait for one another.

@@ -44,6 +44,10 @@ rules! {
     UnknownStep => "unknown-step",
     SelfDependency => "self-dependency",
     Cycle => "cycle",
+    /// `loop_back_to` names a step that this one does not stand on.
+    NotAnAncestor => "not-an-ancestor",
+    /// The prompt's file does not exist. Found by whoever opens the run: nothing is read here.
+    MissingPrompt => "missing-prompt",
     BadMaxAttempts => "bad-max-attempts",
     BadTimeout => "bad-timeout",
     /// Warning: `next_on_success` names a step that does not need this one.

@@ -45,7 +45,7 @@ fn ids(names: &[SeatName]) -> Vec<&str> {
 
 #[test]
 fn a_workflow_is_read_with_all_its_keys() {
-    let Loaded { workflow, warnings } = accepted(
+    let Loaded { workflow, warnings, .. } = accepted(
         "\
 name: release
 description: plan, then code
@@ -215,7 +215,7 @@ fn keys_we_do_not_know_are_refused_with_a_guess() {
         (
             "foo: 1",
             "5:3 [unknown-key] `foo` is not a key of a step (a step has the keys `id`, `agent`, `prompt`, `needs`, \
-             `next_on_success`, `metadata`, `model`, `timeout`, `max_attempts`)",
+             `next_on_success`, `loop_back_to`, `metadata`, `model`, `timeout`, `max_attempts`)",
         ),
     ] {
         refused(&step_with(line), expected);
@@ -226,7 +226,6 @@ fn keys_we_do_not_know_are_refused_with_a_guess() {
 fn keys_that_come_later_are_refused_by_name() {
     for (key, feature) in [
         ("gates", "waiting for conditions outside the workflow"),
-        ("loop_back_to", "going back to an earlier step after a failed review"),
         ("human_in_the_loop", "waiting for a person's answer"),
         ("loop", "repeating a step over a list of items"),
         ("until_condition", "repeating a step until a condition holds"),
@@ -472,4 +471,31 @@ steps:
          9:13 [unknown-step] `needs` names `plna`, but no step is called so (did you mean `plan`?)\n\
          10:14 [bad-timeout] bad `timeout`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`",
     );
+}
+
+#[test]
+fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
+    let workflow = |target: &str| {
+        format!(
+            "steps:\n- {{id: a, agent: x, prompt: p}}\n- {{id: b, agent: x, prompt: p, needs: [a]}}\n\
+             - {{id: c, agent: x, prompt: p}}\n- id: g\n  agent: x\n  prompt: p\n  needs: [b]\n  loop_back_to: {target}\n"
+        )
+    };
+    for target in ["a", "b"] {
+        let loaded = load(&workflow(target)).expect(target);
+        assert_eq!(loaded.workflow.steps[3].loop_back_to.as_ref().map(SeatName::as_str), Some(target));
+    }
+    let hint = "(name a step that comes before `g`: one of its `needs`, or of theirs)";
+    for (target, expected) in [
+        (
+            "c",
+            format!(
+                "9:17 [not-an-ancestor] step `g` goes back to `c`, which it does not need, directly or not {hint}"
+            ),
+        ),
+        ("g", format!("9:17 [not-an-ancestor] step `g` goes back to itself {hint}")),
+        ("z", "9:17 [unknown-step] `loop_back_to` names `z`, but no step is called so".to_owned()),
+    ] {
+        refused(&workflow(target), &expected);
+    }
 }

@@ -1,0 +1,47 @@
+//! `callboard skip RUN STEP`.
+
+use protocol::run::Request;
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::{Here, Place};
+use crate::{render, wish};
+
+/// Skip a step: go on as if it were done
+///
+/// The step is shown as SKIPPED, and steps that need it may begin. A step at work cannot be skipped.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  callboard skip f8c1a491 docs --reason 'written by hand'")]
+pub(super) struct Arguments {
+    /// The run, or a beginning of its name
+    run: String,
+
+    /// The step
+    step: String,
+
+    /// Why, for the journal and the document
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let here = Here::find(&arguments.place, Flags::default())?;
+    block_on(async {
+        let store = here.store_with(&arguments.run)?;
+        let mut journal = here.load(&store, &arguments.run).await?;
+        let seat = wish::step(&journal, &arguments.step)?;
+        wish::make(
+            &mut journal,
+            "skip a step of",
+            Request::Skip { seat: seat.clone() },
+            Some(arguments.reason),
+        )
+        .await?;
+        render::talk(format_args!("step `{seat}` is skipped"));
+        wish::tell_who_goes_on(&store, &journal.run).await
+    })
+}
