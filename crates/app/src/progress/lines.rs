@@ -26,6 +26,9 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
         match change {
             Change::Began { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
             Change::Over { attempt, exit } => lines.push(match exit {
+                Exit::Reported if failed(entry, &attempt.seat) => {
+                    format!("{} {attempt} failed: its gate failed once too often {took}", styled(RED, "✗"))
+                }
                 Exit::Reported => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
                 Exit::Repeats { .. } => {
                     let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
@@ -58,6 +61,11 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Whether the entry says that the step has failed for good.
+fn failed(entry: &Entry<Steps>, step: &SeatName) -> bool {
+    entry.changes.iter().any(|change| matches!(change, Change::Play { play: Play::Failed(id) } if id == step))
 }
 
 fn played(play: &Play) -> Option<String> {

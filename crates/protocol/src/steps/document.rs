@@ -126,12 +126,17 @@ const FINDINGS: &str = "findings/";
 const GATES: &str = "gates/";
 
 impl Document {
+    /// The JSON text of the part with this path.
     pub(super) fn part(&self, path: &str) -> String {
-        let text = match path.strip_prefix("steps/") {
-            Some(id) => serde_json::to_string(&self.steps[id]),
-            None => {
-                serde_json::to_string(&HeadPart { head: self.head.clone(), unknown: self.unknown.clone() })
-            }
+        let text = if let Some(id) = path.strip_prefix(STEPS) {
+            serde_json::to_string(&self.steps[id])
+        } else if let Some(id) = path.strip_prefix(FINDINGS) {
+            serde_json::to_string(self.findings.get(id).map_or(&[][..], Vec::as_slice))
+        } else if let Some(id) = path.strip_prefix(GATES) {
+            serde_json::to_string(&self.gates.get(id))
+        } else {
+            assert!(path == HEAD, "BUG: a document has no part `{path}`");
+            serde_json::to_string(&HeadPart { head: self.head.clone(), unknown: self.unknown.clone() })
         };
         text.expect("BUG: a document is plain data")
     }
