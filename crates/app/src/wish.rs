@@ -4,7 +4,7 @@ use protocol::run::Request;
 use protocol::steps::Steps;
 use protocol::{RunId, SeatName};
 use runner::Journal;
-use store::{LeadError, SqliteStore, Store as _};
+use store::{Leader, SqliteStore, Store as _};
 
 use crate::failure::{Exit, Failure};
 use crate::here;
@@ -58,19 +58,10 @@ pub(crate) fn step(journal: &Run, name: &str) -> Result<SeatName, Failure> {
     })
 }
 
-/// The process that is the engine of a run, if there is one.
-pub(crate) async fn engine_of(store: &SqliteStore, run: &RunId) -> Result<Option<u32>, Failure> {
-    match store.lead(run).await {
-        Ok(_) => Ok(None),
-        Err(LeadError::Held { pid, .. }) => Ok(Some(pid)),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Says whether the run goes on by itself.
 pub(crate) async fn tell_who_goes_on(store: &SqliteStore, run: &RunId) -> Result<Exit, Failure> {
-    match engine_of(store, run).await? {
-        Some(pid) => render::note(format_args!("its engine, process {pid}, goes on")),
+    match store.leader(run).await? {
+        Some(Leader { pid, .. }) => render::note(format_args!("its engine, process {pid}, goes on")),
         None => render::note(format_args!("`callboard resume {run}` goes on with it")),
     }
     Ok(Exit::Delivered)

@@ -5,7 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 
 use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, WriteError};
-use crate::{Digest, Lead, Watch};
+use crate::{Digest, Lead, Leader, Watch};
 
 /// A body of the journal, or a snapshot, and the revision it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +99,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Never waits for another engine. The run need not exist yet, so that its creator can hold it from the first
     /// commit on. Each lead has a higher epoch than the one before.
     fn lead(&self, run: &RunId) -> impl Future<Output = Result<Lead, LeadError>> + Send;
+
+    /// Who leads the run now, if anybody does.
+    fn leader(&self, run: &RunId) -> impl Future<Output = Result<Option<Leader>, ReadError>> + Send;
 
     /// Follows the journal from a revision on, across processes.
     fn watch(&self, run: &RunId, after: Revision) -> impl Future<Output = Result<Watch, ReadError>> + Send;

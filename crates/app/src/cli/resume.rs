@@ -54,7 +54,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let mut journal = here.load(&store, run.as_str()).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run has its engine: it only has to be told.
-        if journal.folded.run.phase == Phase::Paused && wish::engine_of(&store, &run).await?.is_some() {
+        if journal.folded.run.phase == Phase::Paused && store.leader(&run).await?.is_some() {
             wish::make(&mut journal, "resume", Request::Resume, None).await?;
             return wish::tell_who_goes_on(&store, &run).await;
         }

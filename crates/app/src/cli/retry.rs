@@ -1,6 +1,7 @@
 //! `callboard retry RUN [STEP]`.
 
 use protocol::run::Request;
+use store::Store as _;
 
 use super::block_on;
 use crate::config::Flags;
@@ -47,7 +48,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let mut journal = here.load(&store, &arguments.run).await?;
         let seat = arguments.step.as_deref().map(|step| wish::step(&journal, step)).transpose()?;
         wish::make(&mut journal, "retry", Request::Retry { seat }, arguments.reason).await?;
-        if wish::engine_of(&store, &journal.run).await?.is_some() {
+        if store.leader(&journal.run).await?.is_some() {
             return wish::tell_who_goes_on(&store, &journal.run).await;
         }
         play::play(&here, &store, house, &journal.run, Request::Resume, &arguments.show).await

@@ -40,14 +40,38 @@ pub(super) fn lead(database: &Database, run: RunId) -> Result<Lead, LeadError> {
     let path = database.location().engines_dir().join(format!("{run}.lock"));
     database.write(|tx| match seize(&path) {
         Ok(Seized::Free(lock)) => Ok(Ok(Lead { epoch: next_epoch(tx, &run)?, run, _lock: lock })),
-        Ok(Seized::Held { pid, host }) => Ok(Err(LeadError::Held { run, pid, host })),
+        Ok(Seized::Held(Leader { pid, host })) => Ok(Err(LeadError::Held { run, pid, host })),
         Err(source) => Ok(Err(Unavailable::Io { action: "lock", path: path.clone(), source }.into())),
     })?
 }
 
+/// Who leads the run now, if anybody does. In a turn at the ticket as well: while we try the lock, nobody else may.
+pub(super) fn leader(database: &Database, run: &RunId) -> Result<Option<Leader>, Unavailable> {
+    let path = database.location().engines_dir().join(format!("{run}.lock"));
+    let looked = database.write(|_| {
+        Ok(match File::open(&path) {
+            Ok(mut file) => match file.try_lock_shared() {
+                Ok(()) => Ok(None),
+                Err(TryLockError::WouldBlock) => signature(&mut file).map(Some),
+                Err(TryLockError::Error(error)) => Err(error),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+    })?;
+    looked.map_err(|source| Unavailable::Io { action: "look at", path, source })
+}
+
+/// The process that leads a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    pub pid: u32,
+    pub host: String,
+}
+
 enum Seized {
     Free(File),
-    Held { pid: u32, host: String },
+    Held(Leader),
 }
 
 fn seize(path: &Path) -> io::Result<Seized> {
@@ -59,15 +83,17 @@ fn seize(path: &Path) -> io::Result<Seized> {
             writeln!(file, "{} {}", std::process::id(), os::host_name())?;
             Ok(Seized::Free(file))
         }
-        Err(TryLockError::WouldBlock) => {
-            let mut signature = String::new();
-            file.read_to_string(&mut signature)?;
-            let holder = signature
-                .trim_end()
-                .split_once(' ')
-                .and_then(|(pid, host)| Some(Seized::Held { pid: pid.parse().ok()?, host: host.to_owned() }));
-            holder.ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
-        }
+        Err(TryLockError::WouldBlock) => signature(&mut file).map(Seized::Held),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// What the holder of the lock has written into it.
+fn signature(file: &mut File) -> io::Result<Leader> {
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let signed = text.trim_end().split_once(' ');
+    signed
+        .and_then(|(pid, host)| Some(Leader { pid: pid.parse().ok()?, host: host.to_owned() }))
+        .ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
 }

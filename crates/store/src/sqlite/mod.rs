@@ -25,7 +25,7 @@ use crate::store::{Loaded, RunRow, Store, StoredEntry};
 use crate::{Digest, Location};
 
 use connection::{Database, Trouble};
-pub use lead::Lead;
+pub use lead::{Lead, Leader};
 pub use open::OpenError;
 pub use watch::Watch;
 
@@ -149,6 +149,11 @@ impl Store for SqliteStore {
     async fn lead(&self, run: &RunId) -> Result<Lead, LeadError> {
         let run = run.clone();
         self.blocking(move |database| lead::lead(database, run)).await
+    }
+
+    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        let run = run.clone();
+        Ok(self.blocking(move |database| lead::leader(database, &run)).await?)
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {

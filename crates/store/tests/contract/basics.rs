@@ -262,6 +262,16 @@ pub(crate) async fn a_lead_ends_when_it_is_dropped<B: Backend>(backend: B) {
     assert_eq!(store.lead(&run).await.unwrap().epoch(), epoch.next(), "a refused engine takes no epoch");
 }
 
+pub(crate) async fn whoever_leads_is_known_to_everybody<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("r"));
+    assert_eq!(store.leader(&run).await.unwrap(), None);
+    let lead = store.lead(&run).await.unwrap();
+    assert_eq!(backend.store().leader(&run).await.unwrap().map(|leader| leader.pid), Some(std::process::id()));
+    drop(lead);
+    assert_eq!(store.leader(&run).await.unwrap(), None);
+    assert_eq!(store.lead(&run).await.unwrap().epoch().0, 2, "looking takes no epoch");
+}
+
 pub(crate) async fn a_watch_resumes_where_another_ended<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("resumed"));
     let mut watch = backend.store().watch(&run, Revision(0)).await.unwrap();
