@@ -58,6 +58,9 @@ impl Here {
             .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?;
         let config = Config::find(&repo, Flags { store, ..flags })?;
         let location = Location::find(&repo, config.store().map(Path::to_owned))?;
+        // Both go into documents and environments, which are text.
+        crate::players::utf8(&repo)?;
+        crate::players::utf8(location.root())?;
         Ok(Self { repo, location, config, clock: Clock::system() })
     }
 

@@ -8,6 +8,7 @@ mod phase;
 mod play;
 mod players;
 mod progress;
+mod rehearsal;
 mod render;
 mod stage;
 mod wish;
@@ -15,13 +16,17 @@ mod wish;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The shim comes before everything else: it starts with each attempt and must stay small.
+    // Shim and player come before everything else: they start with each attempt and must stay small.
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == "__shim") {
+    let first = arguments.next();
+    if first.as_deref().is_some_and(|first| first == "__shim") {
         return match arguments.next() {
             Some(directory) => supervisor::shim::main(directory.as_ref()),
             None => failure::Exit::Usage.into(),
         };
+    }
+    if first.is_some_and(|first| first == supervisor::adapter::rehearsal::PLAYER_ARGUMENT) {
+        return rehearsal::player::main(arguments);
     }
     cli::main()
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use protocol::entry::{Author, Entry, Input};
-use protocol::run::{Halt, Request};
+use protocol::entry::{Author, Entry};
+use protocol::run::Halt;
 use protocol::steps::Steps;
 use protocol::{Outcome, Revision, RunId, SeatName};
-use runner::{Again, Engine, EngineError, House, Rest};
-use store::{SqliteStore, Store as _};
+use runner::{Again, Asked, Engine, EngineError, House, Rest};
+use store::{SqliteStore, Store as _, StoredEntry};
 use supervisor::ShimProgram;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -63,6 +64,7 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
         store_root: here.location.root().to_owned(),
         clock: here.clock.clone(),
         boot_id,
+        descriptors: supervisor::raise_descriptor_limit(),
         author,
     })
 }
@@ -77,12 +79,21 @@ pub(crate) async fn play(
     store: &SqliteStore,
     house: House,
     run: &RunId,
-    asked: Request<SeatName>,
+    asked: Asked<SeatName>,
     show: &Show,
 ) -> Result<Exit, Failure> {
+    // Whoever reads our output may go; the run does not.
+    render::go_on_when_nobody_reads();
     let mut progress = Progress::new(here, run, show);
+    let other_player = house.again.player.is_some();
     let engine = Engine::<Steps, _>::lead(store, house, run, &mut progress).await;
     let engine = engine.map_err(|error| refused(run, error))?;
+    let rehearsed =
+        engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
+    if rehearsed && other_player {
+        return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
+            .hint("`callboard run` with the same workflow starts a real one"));
+    }
     let rest = engine.play(asked, interrupts()?).await;
     progress.clear();
     let rest = rest.map_err(|error| refused(run, error))?;
@@ -150,9 +161,12 @@ pub(crate) async fn detach(
     let pid = child.id().unwrap_or_default();
     tokio::select! {
         begun = first_entry_by(&mut watch, pid) => begun?,
-        _ = child.wait() => {
-            return Err(Failure::new(Exit::Store, format!("the engine of run `{run}` ended at once"))
-                .hint(format!("`{}` says why; `callboard show {run}` shows the run", log.display())));
+        ended = child.wait() => {
+            // It may have been quick; else it says itself what was wrong.
+            let quick = entries_by(&store.entries(run, Revision(0)).await?, pid)?;
+            if !quick {
+                return Err(ended_at_once(run, &log, ended.ok().and_then(|status| status.code())));
+            }
         }
     }
     if show.json {
@@ -166,16 +180,29 @@ pub(crate) async fn detach(
     Ok(Exit::Delivered)
 }
 
+fn ended_at_once(run: &RunId, log: &Path, code: Option<i32>) -> Failure {
+    let exit = [Exit::Undelivered, Exit::Usage, Exit::Refused, Exit::Interrupted]
+        .into_iter()
+        .find(|exit| Some(i32::from(exit.code())) == code)
+        .unwrap_or(Exit::Store);
+    Failure::new(exit, format!("the engine of run `{run}` ended at once"))
+        .hint(format!("`{}` says why; `callboard show {run}` shows the run", log.display()))
+}
+
 /// Waits until the engine with this pid has written to the journal.
 async fn first_entry_by(watch: &mut store::Watch, engine: u32) -> Result<(), Failure> {
-    loop {
-        for entry in watch.next().await? {
-            let entry: Entry<Steps> =
-                Entry::decode(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-            let by_engine = matches!(entry.by, Author::Engine { pid, .. } if pid == engine);
-            if by_engine && !matches!(entry.input, Input::Opened { .. }) {
-                return Ok(());
-            }
+    while !entries_by(&watch.next().await?, engine)? {}
+    Ok(())
+}
+
+/// Whether any of the entries is by the engine with this pid.
+fn entries_by(entries: &[StoredEntry], engine: u32) -> Result<bool, Failure> {
+    for entry in entries {
+        let entry: Entry<Steps> =
+            Entry::decode(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+        if matches!(entry.by, Author::Engine { pid, .. } if pid == engine) {
+            return Ok(true);
         }
     }
+    Ok(false)
 }

@@ -95,9 +95,10 @@ impl PlayerFlags {
     /// Where agents start.
     pub(crate) fn workdir(&self, repo: &Path) -> Result<PathBuf, Failure> {
         let Some(workdir) = &self.workdir else { return Ok(repo.to_owned()) };
-        workdir.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
+        let path = workdir.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
             Failure::usage(format!("cannot start agents in `{}`: it is not a directory", workdir.display()))
-        })
+        })?;
+        utf8(&path).map(PathBuf::from)
     }
 }
 
@@ -113,7 +114,7 @@ fn program(wrapper: &Path) -> Result<String, Failure> {
     utf8(&path)
 }
 
-fn utf8(path: &Path) -> Result<String, Failure> {
+pub(crate) fn utf8(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", path.display())))
 }

@@ -1,12 +1,19 @@
 //! The one printer. stdout is data, stderr is talk; a reader who has left is no error.
 
+mod excerpt;
+
 use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use protocol::steps::load::Problem;
 use serde::Serialize;
 
 use crate::failure::Failure;
+#[cfg(test)]
+pub(crate) use excerpt::draw;
+pub(crate) use excerpt::{Remark, Severity, excerpt};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -52,10 +59,6 @@ pub(crate) fn note(text: impl std::fmt::Display) {
     talk(format_args!("{} {text}", styled(CYAN, "note:")));
 }
 
-pub(crate) fn warning(text: impl std::fmt::Display) {
-    talk(format_args!("{} {text}", styled(YELLOW, "warning:")));
-}
-
 /// What failed, what caused it, what to do.
 pub(crate) fn failure(failure: &Failure) {
     talk(format_args!("{} {}", styled(RED, "error:"), failure.what));
@@ -75,10 +78,19 @@ pub(crate) fn can_draw() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Set while a run is played: then a stream that cannot be written to falls silent, and the run goes on.
+static STEADFAST: AtomicBool = AtomicBool::new(false);
+
+/// From now on a failed write ends nothing.
+pub(crate) fn go_on_when_nobody_reads() {
+    STEADFAST.store(true, Ordering::Relaxed);
+}
+
 /// A closed pipe is a reader who has seen enough.
 fn ignore_closed(result: io::Result<()>) {
     match result {
         Ok(()) => {}
+        Err(_) if STEADFAST.load(Ordering::Relaxed) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         // Nobody can be told: this was the way to tell.
         Err(_) => std::process::exit(i32::from(crate::failure::Exit::Bug.code())),
@@ -97,18 +109,16 @@ pub(crate) fn duration(length: std::time::Duration) -> String {
 }
 
 /// A problem of a file with its place, the line itself and what to do.
-pub(crate) fn problem(file: &std::path::Path, source: &str, problem: &Problem) -> String {
+pub(crate) fn problem(file: &Path, source: &str, problem: &Problem) -> String {
+    excerpt(file, source, &remark(Severity::Error, problem))
+}
+
+/// As [`problem`], of something that may be meant.
+pub(crate) fn doubt(file: &Path, source: &str, problem: &Problem) -> String {
+    excerpt(file, source, &remark(Severity::Warning, problem))
+}
+
+fn remark(severity: Severity, problem: &Problem) -> Remark<'_> {
     let Problem { line, column, message, hint, rule } = problem;
-    let excerpt = source.lines().nth(line.saturating_sub(1)).unwrap_or_default();
-    let gutter = " ".repeat(line.to_string().len());
-    let caret = " ".repeat(column.saturating_sub(1));
-    let mut text = format!(
-        "{message} [{}]\n{gutter}--> {}:{line}:{column}\n{gutter} |\n{line} | {excerpt}\n{gutter} | {caret}^",
-        rule.name(),
-        file.display()
-    );
-    if let Some(hint) = hint {
-        text.push_str(&format!("\n{gutter} = hint: {hint}"));
-    }
-    text
+    Remark { severity, rule: rule.name(), line: *line, column: *column, message, hint }
 }

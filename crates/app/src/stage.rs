@@ -1,15 +1,18 @@
 //! Setting the stage of a `steps` run: the workflow file, its prompts, the repository.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+pub(crate) mod workflow;
 
-use protocol::steps::load::{self, Loaded, Problem, Rule};
-use protocol::steps::{Definition, Frozen, OnFailure, Step};
+use std::fs;
+use std::io::Write as _;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use protocol::steps::load::Problem;
+use protocol::steps::{Definition, Frozen, OnFailure};
 
 use crate::failure::Failure;
 use crate::render;
+use workflow::Read;
 
 /// How far a run may go, frozen with it.
 #[derive(Debug, Clone, Copy)]
@@ -25,24 +28,14 @@ pub(crate) fn definition(repo: &Path, file: &Path, limits: Limits) -> Result<Def
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display())).because(Some(&error))
     })?;
-    let Loaded { workflow, warnings, prompts: places } =
-        load::load(&source).map_err(|problems| refused(file, &source, &problems))?;
+    let Read { whole, problems, warnings } = workflow::read(repo, file, &source);
     for warning in &warnings {
-        render::warning(render::problem(file, &source, warning));
+        render::talk(render::doubt(file, &source, warning));
     }
-    let mut prompts = BTreeMap::new();
-    let mut problems = Vec::new();
-    for (step, place) in workflow.steps.iter().zip(places) {
-        match prompt(repo, file, step) {
-            Ok(text) => drop(prompts.insert(step.id.clone(), text)),
-            Err(missing) => problems.push(missing.at(place)),
-        }
-    }
-    if problems.is_empty() {
-        Ok(Frozen { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
-    } else {
-        Err(refused(file, &source, &problems))
-    }
+    let Some((workflow, prompts)) = whole else { return Err(refused(file, &source, &problems)) };
+    let ids = workflow.steps.iter().map(|step| step.id.clone());
+    let prompts = ids.zip(prompts).collect();
+    Ok(Frozen { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
 }
 
 fn refused(file: &Path, source: &str, problems: &[Problem]) -> Failure {
@@ -54,66 +47,25 @@ fn refused(file: &Path, source: &str, problems: &[Problem]) -> Failure {
     Failure::usage(format!("the workflow `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
 }
 
-/// A prompt that cannot be had.
-struct NoPrompt {
-    message: String,
-    hint: Option<String>,
-}
-
-impl NoPrompt {
-    fn at(self, (line, column): (usize, usize)) -> Problem {
-        Problem { line, column, rule: Rule::MissingPrompt, message: self.message, hint: self.hint }
-    }
-}
-
-/// Finds a step's prompt where the seed looks for it; the first hit wins.
-fn prompt(repo: &Path, file: &Path, step: &Step) -> Result<String, NoPrompt> {
-    let named = Path::new(&step.prompt);
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let mut places: Vec<PathBuf> = Vec::new();
-    if named.is_absolute() {
-        places.push(named.to_owned());
-    }
-    if let Some(name) = named.file_name() {
-        places.push(repo.join(".agents/prompts").join(name));
-    }
-    if !named.is_absolute() {
-        places.extend([folder.join(named), repo.join(named)]);
-    }
-    let Some(found) = places.iter().find(|place| place.is_file()) else {
-        let searched: Vec<_> = places.iter().map(|place| format!("`{}`", place.display())).collect();
-        return Err(NoPrompt {
-            message: format!("the prompt `{}` of step `{}` does not exist", step.prompt, step.id),
-            hint: Some(format!("looked for {}", searched.join(", then "))),
-        });
-    };
-    fs::read_to_string(found).map_err(|error| NoPrompt {
-        message: format!("the prompt `{}` of step `{}` cannot be read: {error}", found.display(), step.id),
-        hint: None,
-    })
-}
-
 /// Tells git to leave the view files alone, before the first of them is written.
 pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
     let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
     let file = common_dir.join("info/exclude");
     let pattern = protocol::steps::layout::EXCLUDED;
+    // The user's own lines stay as they are, whatever is in them; ours is added behind.
     let write = || {
-        let mut text = match fs::read_to_string(&file) {
+        let text = match fs::read(&file) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        if text.lines().any(|line| line == pattern) {
+        if text.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes()) {
             return Ok(());
         }
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(pattern);
-        text.push('\n');
+        let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
         fs::create_dir_all(common_dir.join("info"))?;
-        fs::write(&file, text)
+        let mut file = fs::File::options().create(true).append(true).open(&file)?;
+        file.write_all(format!("{gap}{pattern}\n").as_bytes())
     };
     write().map_err(|error| {
         Failure::usage(format!("cannot add `{pattern}` to `{}`", file.display())).because(Some(&error))

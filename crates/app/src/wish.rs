@@ -1,32 +1,131 @@
-//! What people ask of a run: committed by the command, acted on by whoever is the engine.
+//! What people ask of a run. Whoever is its engine acts on it; if nobody is, the command is the engine until it is done.
 
-use protocol::run::Request;
+use protocol::run::{Phase, Request};
 use protocol::steps::Steps;
 use protocol::{RunId, SeatName};
-use runner::Journal;
-use store::{Leader, SqliteStore, Store as _};
+use runner::{Again, Asked, Engine, EngineError, Journal};
+use store::{LeadError, Leader, SqliteStore, Store as _};
+use supervisor::Departure;
 
 use crate::failure::{Exit, Failure};
-use crate::here;
-use crate::render;
+use crate::here::{self, Here};
+use crate::{play, render};
 
 type Run = Journal<Steps, SqliteStore>;
 
-/// Commits a request, unless it comes from inside an attempt: agents do not steer the run they are part of.
-pub(crate) async fn make(
-    journal: &mut Run,
-    doing: &str,
-    request: Request<SeatName>,
-    reason: Option<String>,
-) -> Result<(), Failure> {
-    let run = journal.run.clone();
-    refuse_agents(journal, doing, &request).await?;
-    runner::request(journal, here::person(), request, reason)
-        .await
-        .map_err(|error| Failure::from(error).while_doing(format_args!("cannot {doing} run `{run}`")))
+/// A request with who it is told to.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    /// What to say if it fails: "cannot … run".
+    pub(crate) doing: &'static str,
+    pub(crate) request: Request<SeatName>,
+    pub(crate) reason: Option<String>,
 }
 
-/// Refuses, and writes into the journal that it did.
+/// Who has taken up a wish.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// The engine of the run has been told.
+    ByEngine { pid: u32 },
+    /// Nobody else was there: we were the engine.
+    ByUs,
+}
+
+impl Wish {
+    /// Makes the request, and returns when it has been committed.
+    pub(crate) async fn make(self, here: &Here, store: &SqliteStore, run: &RunId) -> Result<Taken, Failure> {
+        let mut journal = here.load(store, run.as_str()).await?;
+        refuse_agents(&mut journal, self.doing, &self.request).await?;
+        let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
+        match lead(here, store, run, &mut ()).await? {
+            Led::ByUs(engine) => {
+                engine.oblige(self.asked()).await.map_err(|error| failed(error.into()))?;
+                Ok(Taken::ByUs)
+            }
+            Led::ByAnother { pid } => {
+                let told =
+                    runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
+                told.await.map_err(|error| failed(error.into()))?;
+                Ok(Taken::ByEngine { pid })
+            }
+        }
+    }
+
+    /// Makes the request, and returns when the run rests.
+    pub(crate) async fn fulfil(self, here: &Here, store: &SqliteStore, run: &RunId) -> Result<(), Failure> {
+        let mut journal = here.load(store, run.as_str()).await?;
+        refuse_agents(&mut journal, self.doing, &self.request).await?;
+        let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
+        let mut told = false;
+        loop {
+            let pid = match lead(here, store, run, &mut ()).await? {
+                Led::ByUs(engine) => {
+                    let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
+                    let rest = engine.play(self.asked(), interrupts).await;
+                    return rest.map(drop).map_err(|error| failed(error.into()));
+                }
+                Led::ByAnother { pid } => pid,
+            };
+            if !told {
+                let made =
+                    runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
+                made.await.map_err(|error| failed(error.into()))?;
+                told = true;
+                render::note(format_args!("waiting for its engine, process {pid}"));
+            }
+            // First hold the process, then see that it is still the engine: then its end is the engine's end.
+            let engine = Departure::of(pid).map_err(|error| {
+                Failure::new(Exit::Bug, "cannot wait for the engine").because(Some(&error))
+            })?;
+            if store.leader(run).await?.is_none_or(|leader| leader.pid != pid) {
+                continue;
+            }
+            tokio::select! {
+                rested = rests(store, &mut journal) => return rested,
+                ended = engine.happened() => {
+                    ended.map_err(|error| Failure::new(Exit::Bug, "cannot wait for the engine").because(Some(&error)))?;
+                }
+            }
+        }
+    }
+
+    fn asked(&self) -> Asked<SeatName> {
+        Asked { request: self.request.clone(), by: Some(here::person()), reason: self.reason.clone() }
+    }
+}
+
+enum Led<'a> {
+    ByUs(Box<Engine<'a, Steps, SqliteStore>>),
+    ByAnother { pid: u32 },
+}
+
+async fn lead<'a>(
+    here: &Here,
+    store: &SqliteStore,
+    run: &RunId,
+    nobody: &'a mut (),
+) -> Result<Led<'a>, Failure> {
+    match Engine::<Steps, _>::lead(store, play::house(here, Again::default())?, run, nobody).await {
+        Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
+        Err(EngineError::Lead(LeadError::Held { pid, .. })) => Ok(Led::ByAnother { pid }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until nobody of the run is alive.
+async fn rests(store: &SqliteStore, journal: &mut Run) -> Result<(), Failure> {
+    let mut watch = store.watch(&journal.run, journal.position.revision).await?;
+    loop {
+        match journal.folded.run.phase {
+            Phase::Halted(_) | Phase::Finished(_) => return Ok(()),
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {}
+        }
+        watch.next().await?;
+        journal.reload().await?;
+    }
+}
+
+/// Agents do not steer the run they are part of. Refuses, and writes into the journal that it did.
 pub(crate) async fn refuse_agents(
     journal: &mut Run,
     doing: &str,
@@ -59,10 +158,22 @@ pub(crate) fn step(journal: &Run, name: &str) -> Result<SeatName, Failure> {
 }
 
 /// Says whether the run goes on by itself.
-pub(crate) async fn tell_who_goes_on(store: &SqliteStore, run: &RunId) -> Result<Exit, Failure> {
-    match store.leader(run).await? {
-        Some(Leader { pid, .. }) => render::note(format_args!("its engine, process {pid}, goes on")),
-        None => render::note(format_args!("`callboard resume {run}` goes on with it")),
+pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
+    match taken {
+        Taken::ByEngine { pid } => render::note(format_args!("its engine, process {pid}, goes on")),
+        Taken::ByUs => render::note(format_args!("`callboard resume {run}` goes on with it")),
     }
-    Ok(Exit::Delivered)
+}
+
+/// Whether a paused run has an engine that only has to be told to go on.
+pub(crate) async fn engine_of_paused(store: &SqliteStore, journal: &Run) -> Result<Option<Leader>, Failure> {
+    match journal.folded.run.phase {
+        Phase::Paused => Ok(store.leader(&journal.run).await?),
+        Phase::Open
+        | Phase::Halting(_)
+        | Phase::Halted(_)
+        | Phase::Draining(_)
+        | Phase::Closing(_)
+        | Phase::Finished(_) => Ok(None),
+    }
 }

@@ -1,4 +1,4 @@
-//! The pure part of Callboard: the vocabulary, the [run](run) shared by all protocols, and the protocols.
+//! The pure part of Callboard: the vocabulary, the [`run`] shared by all protocols, and the protocols.
 //!
 //! Nothing here has a clock, a file, a process or a logger. What the world did comes in as facts and requests; what
 //! is to be done goes out as changes and actions. `store` keeps them, `supervisor` carries processes, `runner` is
@@ -7,6 +7,7 @@
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
 pub mod brief;
+pub mod check;
 pub mod entry;
 pub mod ids;
 pub mod report;

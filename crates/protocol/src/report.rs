@@ -299,17 +299,25 @@ pub fn instructions(expected: &Expected, report_path: &str) -> String {
     )
 }
 
-/// The last complete block between the markers. A block that was opened twice begins at the second opening, and one
-/// that was never closed is nothing.
+/// The last complete block between the markers. The first marker begins a line and the second ends one: an agent that
+/// only talks about them, or repeats our instructions, opens nothing. A block that was opened twice begins at the
+/// second opening, and one that was never closed is nothing.
 pub fn between_markers(stdout: &str) -> Option<&str> {
-    let mut rest = stdout;
-    let mut last = None;
-    while let Some(open) = rest.find(MARKER_OPEN) {
-        let inside = &rest[open + MARKER_OPEN.len()..];
-        let Some(close) = inside.find(MARKER_CLOSE) else { break };
-        let block = &inside[..close];
-        last = block.rsplit(MARKER_OPEN).next().map(str::trim);
-        rest = &inside[close + MARKER_CLOSE.len()..];
+    let (mut open, mut last) = (None, None);
+    let mut line_start = 0;
+    for line in stdout.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start().len();
+        if line.trim_start().starts_with(MARKER_OPEN) {
+            open = Some(line_start + indent + MARKER_OPEN.len());
+        }
+        if let (Some(from), true) = (open, line.trim_end().ends_with(MARKER_CLOSE)) {
+            let to = line_start + line.trim_end().len() - MARKER_CLOSE.len();
+            if from <= to {
+                last = Some(stdout[from..to].trim());
+                open = None;
+            }
+        }
+        line_start += line.len();
     }
     last
 }
@@ -468,14 +476,28 @@ mod tests {
         let find = between_markers;
         assert_eq!(find("nothing"), None);
         assert_eq!(find("<<<RUN_REPORT_JSON\n{\"a\":1}\nRUN_REPORT_JSON>>>\n"), Some("{\"a\":1}"));
-        assert_eq!(
-            find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>> <<<RUN_REPORT_JSON 2 RUN_REPORT_JSON>>>"),
-            Some("2")
-        );
-        assert_eq!(find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>> <<<RUN_REPORT_JSON cut"), Some("1"));
-        assert_eq!(find("<<<RUN_REPORT_JSON torn <<<RUN_REPORT_JSON 2 RUN_REPORT_JSON>>>"), Some("2"));
-        assert_eq!(find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>> then RUN_REPORT_JSON>>> alone"), Some("1"));
-        assert_eq!(find("RUN_REPORT_JSON>>> <<<RUN_REPORT_JSON"), None);
+        let blocks =
+            |one: &str, other: &str| format!("<<<RUN_REPORT_JSON {one}\n<<<RUN_REPORT_JSON {other}\n");
+        assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "2 RUN_REPORT_JSON>>>")), Some("2"));
+        assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "cut")), Some("1"));
+        assert_eq!(find(&blocks("torn", "2 RUN_REPORT_JSON>>>")), Some("2"));
+        assert_eq!(find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>>\nthen RUN_REPORT_JSON>>>"), Some("1"));
+        assert_eq!(find("RUN_REPORT_JSON>>>\n<<<RUN_REPORT_JSON"), None);
         assert_eq!(find("<<<RUN_REPORT_JSON é RUN_REPORT_JSON>>>"), Some("é"));
+    }
+
+    #[test]
+    fn markers_that_are_only_talked_about_open_nothing() {
+        let said = format!(
+            "{MARKER_OPEN}\n{{}}\n{MARKER_CLOSE}\nI printed it between `{MARKER_OPEN}` and `{MARKER_CLOSE}`."
+        );
+        assert_eq!(between_markers(&said), Some("{}"));
+        let expected = Expected {
+            run_id: RunId::new("r").unwrap(),
+            step_id: SeatName::new("s").unwrap(),
+            agent: "a".to_owned(),
+        };
+        assert_eq!(between_markers(&instructions(&expected, "/report.json")), None);
+        assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), Some("{}"));
     }
 }

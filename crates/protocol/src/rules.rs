@@ -172,6 +172,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn view(document: &Self::Document) -> View;
     /// The file that shows the report of a seat's latest attempt, in layouts that have one.
     fn report_path(document: &Self::Document, seat: &Self::Seat) -> Option<String>;
+    /// Seats of which there is a report to show.
+    fn reported(document: &Self::Document) -> Vec<Self::Seat>;
     /// Where agents may put what they make.
     fn artifacts_dir(stage: &Stage) -> String;
     /// How far the run is, in seats.

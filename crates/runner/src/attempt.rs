@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use protocol::AttemptId;
 use protocol::brief::{Brief, Upstream};
-use protocol::report::Expected;
+use protocol::check::artifact_fault;
+use protocol::report::{Expected, Report};
 use protocol::run::Attempt;
-use supervisor::adapter::{Assignment, Dependency, environment};
+use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
 use supervisor::report::{Collected, collect};
 use supervisor::{
     AttemptDir, AttendError, Attendance, ClaimError, Launch, Lookout, Mark, News, OrderError, Over,
@@ -17,6 +18,7 @@ use supervisor::{
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::engine::until;
 use crate::house::{House, Player};
 use crate::opening::Staging;
 use crate::prompt;
@@ -27,25 +29,36 @@ pub(crate) struct Cast {
     pub(crate) attempt: AttemptId,
     pub(crate) expected: Expected,
     pub(crate) brief: Brief,
-    pub(crate) player: Player,
+    player: Option<Player>,
+    provenance: Provenance,
     pub(crate) dir: AttemptDir,
     staging: Staging,
     artifacts_dir: String,
     mark: Mark,
     shim: ShimProgram,
     lookout: Lookout,
+    descriptors: Option<u64>,
     lingering: Duration,
+}
+
+/// Where an attempt comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Provenance {
+    /// We have just decided to start it.
+    New,
+    /// An earlier engine may have started it.
+    Found,
 }
 
 impl Cast {
     pub(crate) fn new(
         house: &House,
         lookout: &Lookout,
-        staging: &Staging,
+        staging: Staging,
         artifacts_dir: String,
         attempt: AttemptId,
         brief: Brief,
-        player: Player,
+        provenance: Provenance,
     ) -> Self {
         let run = staging.stage.run.clone();
         Self {
@@ -56,43 +69,71 @@ impl Cast {
             },
             dir: AttemptDir::new(&house.attempts_dir(), &run, &attempt),
             mark: Mark { store: house.store_root.clone(), run, attempt: attempt.clone() },
-            staging: staging.clone(),
+            player: house.player(&staging, &brief.agent).cloned(),
+            descriptors: house.descriptors,
+            provenance,
+            staging,
             artifacts_dir,
             shim: house.shim.clone(),
             lookout: lookout.clone(),
             lingering: house.lingering,
             attempt,
             brief,
-            player,
         }
+    }
+
+    /// Names the report's artifacts from the repository's top, as the document shows them; one that lies elsewhere makes
+    /// the report unfit.
+    pub(crate) fn localise(&self, mut report: Report) -> Result<Report, String> {
+        let root = format!("{}/", self.staging.stage.repo_dir);
+        for artifact in &mut report.artifacts {
+            if let Some(inside) = artifact.strip_prefix(&root) {
+                *artifact = inside.to_owned();
+            }
+            if let Some(fault) = artifact_fault(artifact) {
+                return Err(format!(
+                    "artifact `{artifact}` {fault}; name files of the repository, from its top"
+                ));
+            }
+        }
+        Ok(report)
+    }
+
+    /// What counts as its report.
+    pub(crate) fn report_rule(&self) -> ReportRule {
+        self.player.as_ref().map_or(ReportRule::Required, |player| player.report)
     }
 
     /// Starts the attempt. A start that was already made loses nothing: one of the shims gets the claim.
     fn launch(&self) -> Result<Attendance, NotStarted> {
-        let launch = self.prepare()?;
+        let player = self.player.as_ref().ok_or(NotStarted::NoPlayer)?;
+        let launch = self.prepare(player)?;
         Ok(Attendance::launch(&self.lookout, &self.shim, self.dir.clone(), &launch)?)
     }
 
     /// Writes what the seat receives, and says how to start it.
-    fn prepare(&self) -> io::Result<Launch> {
+    fn prepare(&self, player: &Player) -> io::Result<Launch> {
         self.dir.create()?;
         let report_path = text(&self.dir.report());
-        std::fs::write(self.dir.prompt(), prompt::prompt(&self.expected, &self.brief, &report_path))?;
+        // Whole at every moment: an earlier shim may be starting the same attempt.
+        let prompt = prompt::prompt(&self.expected, &self.brief, &report_path);
+        supervisor::replace(&self.dir.prompt(), prompt.as_bytes())?;
         let context = prompt::context(&self.expected, &self.attempt.to_string(), &self.brief, &report_path);
-        std::fs::write(self.dir.context(), context)?;
+        supervisor::replace(&self.dir.context(), context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
-        let set: Vec<_> = self.player.env.iter().chain(&self.staging.env).cloned().collect();
+        let set: Vec<_> = player.env.iter().chain(&self.staging.env).cloned().collect();
         Ok(Launch {
             run: self.mark.run.clone(),
             attempt: self.attempt.clone(),
             store: self.mark.store.clone(),
-            argv: self.player.adapter.argv(&assignment),
+            argv: player.adapter.argv(&assignment),
             cwd: self.staging.workdir.clone(),
-            env: environment(&self.player.pass, std::env::vars_os(), &set, &assignment),
-            timeout: self.brief.timeout.or(self.player.timeout),
-            silence: self.player.silence,
-            grace: self.player.grace,
+            env: environment(&player.pass, std::env::vars_os(), &set, &assignment),
+            timeout: self.brief.timeout.or(player.timeout),
+            silence: player.silence,
+            grace: player.grace,
+            descriptors: self.descriptors,
         })
     }
 
@@ -131,10 +172,26 @@ impl Cast {
 /// Why an attempt was not even started. It costs a try, like a program that cannot be started.
 #[derive(Debug, thiserror::Error)]
 enum NotStarted {
+    #[error("nobody plays it")]
+    NoPlayer,
     #[error("could not prepare the attempt: {0}")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
     Attend(#[from] AttendError),
+}
+
+impl NotStarted {
+    /// Whether the machine is short of something: no fault of the agent's, and no reason to cost it a try.
+    fn is_shortage(&self) -> bool {
+        match self {
+            Self::NoPlayer => false,
+            Self::Prepare(error) | Self::Attend(AttendError::Watch { source: error, .. }) => {
+                supervisor::is_shortage(error)
+            }
+            Self::Attend(AttendError::Spawn(error)) => error.is_shortage(),
+            Self::Attend(_) => false,
+        }
+    }
 }
 
 /// An error and its causes in one sentence.
@@ -167,6 +224,11 @@ pub(crate) enum Happening<S> {
     Lingers {
         attempt: AttemptId,
     },
+    /// It is to be started, and nobody is there to play it.
+    NoPlayer {
+        attempt: AttemptId,
+        agent: String,
+    },
     /// It can no longer be attended.
     Lost {
         attempt: AttemptId,
@@ -177,6 +239,12 @@ pub(crate) enum Happening<S> {
 /// Why an attempt can no longer be attended.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
+    #[error("the machine is short of something: {0}")]
+    Shortage(String),
+    #[error("nobody plays it")]
+    NoPlayer,
+    #[error("what is left of it could not be ended")]
+    Sweep(#[source] io::Error),
     #[error(transparent)]
     Attend(#[from] AttendError),
     #[error(transparent)]
@@ -211,6 +279,9 @@ pub(crate) fn attend<S: Send + 'static>(
         };
         let happening = match attendant.see_to_the_end(lingers).await {
             Ok(ended) => Happening::Over { attempt, cast: Box::new(attendant.cast), ended },
+            Err(Lost::NoPlayer) => {
+                Happening::NoPlayer { attempt: id.clone(), agent: attendant.cast.expected.agent }
+            }
             Err(source) => Happening::Lost { attempt: id.clone(), source },
         };
         // The engine has stopped listening: the fact lies on disk for the next one.
@@ -241,8 +312,13 @@ impl Attendant {
                     News::Wrote => self.look_at_report(),
                     News::Over(Over::Unclaimed) if !launched => {
                         launched = true;
+                        if self.was_at_work().await? {
+                            return Ok(Ended::Over(Over::Vanished));
+                        }
                         match self.cast.launch() {
                             Ok(started) => attendance = started,
+                            Err(NotStarted::NoPlayer) => return Err(Lost::NoPlayer),
+                            Err(error) if error.is_shortage() => return Err(Lost::Shortage(chain(&error))),
                             Err(error) if self.is_void()? => return Ok(Ended::NotStarted(chain(&error))),
                             // An earlier shim was only slow: it is at work after all.
                             Err(_) => {}
@@ -264,6 +340,20 @@ impl Attendant {
         }
     }
 
+    /// Whether an attempt without a claim was at work all the same: its files can be removed under it. If so, nothing
+    /// of it is left now.
+    async fn was_at_work(&self) -> Result<bool, Lost> {
+        match self.cast.provenance {
+            Provenance::New => Ok(false),
+            Provenance::Found => {
+                let mark = self.cast.mark.clone();
+                let swept = tokio::task::spawn_blocking(move || supervisor::sweep(&mark)).await;
+                let swept = swept.unwrap_or_else(|error| Err(io::Error::other(error)));
+                Ok(swept.map_err(Lost::Sweep)? > 0)
+            }
+        }
+    }
+
     /// After a valid report the process has a grace.
     fn look_at_report(&mut self) {
         if let Collected::Valid(..) = collect(&self.cast.dir, &self.cast.expected) {
@@ -277,12 +367,5 @@ impl Attendant {
             Voided::Now | Voided::Already => Ok(true),
             Voided::ClaimedBy(_) => Ok(false),
         }
-    }
-}
-
-async fn until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => tokio::time::sleep_until(instant).await,
-        None => std::future::pending().await,
     }
 }

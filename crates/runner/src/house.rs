@@ -50,6 +50,8 @@ pub struct House {
     pub store_root: PathBuf,
     pub clock: Clock,
     pub boot_id: String,
+    /// How many files an agent may have open, if the engine has raised its own limit.
+    pub descriptors: Option<u64>,
     /// Who we are in the journal.
     pub author: Author,
 }

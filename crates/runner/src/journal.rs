@@ -104,11 +104,15 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     /// One entry of the run.
     pub async fn entry(&self, revision: Revision) -> Result<Option<Entry<P>>, LoadError> {
         let stored = self.store.entry(&self.run, revision).await?;
-        stored.map(|stored| decode(&self.run, &stored)).transpose()
+        stored.map(|stored| self.decode(&stored)).transpose()
+    }
+
+    pub(crate) fn decode(&self, stored: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
+        decode(&self.run, stored)
     }
 
     /// Forgets what was decided here and reads the run again.
-    pub(crate) async fn reload(&mut self) -> Result<(), LoadError> {
+    pub async fn reload(&mut self) -> Result<(), LoadError> {
         let Some(fresh) = Self::load(&self.store, &self.clock, &self.run).await? else {
             return Err(LoadError::Damaged { run: self.run.clone(), what: "it is gone".to_owned() });
         };

@@ -22,7 +22,7 @@ mod views;
 
 pub use attempt::Lost;
 pub use clock::Clock;
-pub use engine::{Engine, EngineError, Rest};
+pub use engine::{Asked, Engine, EngineError, Rest};
 pub use house::{Again, GRACE, House, Player};
 pub use journal::{Journal, LoadError};
 pub use notice::{Notice, Observer};

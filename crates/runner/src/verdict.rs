@@ -1,6 +1,5 @@
 //! From the end of a process to a fact: what the report says, or why there is none.
 
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -55,7 +54,10 @@ impl<P: Protocol> Judge<'_, P> {
         };
         let duration_ms = over.map(|record| record.duration_ms);
         let unfit = match collect(&self.cast.dir, &self.cast.expected) {
-            Collected::Valid(report, _) => return self.reported(*report, duration_ms),
+            Collected::Valid(report, _) => match self.cast.localise(*report) {
+                Ok(report) => return self.reported(report, duration_ms),
+                Err(reason) => Some(reason),
+            },
             Collected::Unfit(reason) => Some(reason),
             Collected::Missing => None,
         };
@@ -67,7 +69,7 @@ impl<P: Protocol> Judge<'_, P> {
             );
         };
         if unfit.is_none()
-            && self.cast.player.report == ReportRule::ExitCode
+            && self.cast.report_rule() == ReportRule::ExitCode
             && let Some(report) = exit_code_report(&self.cast.dir, &self.cast.expected, record)
         {
             return self.reported(report, duration_ms);
@@ -159,8 +161,8 @@ pub fn last_line(path: &Path) -> Option<String> {
 
 /// The last lines with something on them, oldest first, without terminal control codes.
 fn tail(path: &Path, lines: usize) -> Vec<String> {
-    let Ok(mut file) = File::open(path) else { return Vec::new() };
-    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    // The agent may have put anything in its place, a pipe that nobody writes to among them.
+    let Ok(Some((mut file, length))) = supervisor::report::open(path) else { return Vec::new() };
     let mut bytes = Vec::new();
     let read = file
         .seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))

@@ -88,6 +88,19 @@ impl Views {
         self.not_before = Instant::now() + Duration::from_secs(1);
     }
 
+    /// Whether the file we wrote last is still in its place, as far as a look without reading tells.
+    pub(crate) fn is_there(&self, path: &Path) -> bool {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return false };
+        let known = self.known.get(path);
+        match known.and_then(|known| known.signature.as_ref()) {
+            Some(signature) => *signature == Signature::of(&metadata),
+            // Written by an earlier engine: then the digest tells.
+            None => known.is_some_and(|known| {
+                metadata.is_file() && fs::read(path).is_ok_and(|bytes| Digest::of(bytes) == known.digest)
+            }),
+        }
+    }
+
     /// Marks for the next commit.
     pub(crate) fn take_marks(&mut self) -> Vec<ViewMark> {
         std::mem::take(&mut self.unmarked)
@@ -150,12 +163,19 @@ impl Views {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unique = uuid::Uuid::now_v7().simple();
         let kept = self.quarantine.join(format!("{unique}-{name}"));
-        // The store may lie on another file system than the repository.
-        if fs::rename(path, &kept).is_err() {
+        if fs::rename(path, &kept).is_ok() {
+            return Ok(SetAside { view: path.to_owned(), kept });
+        }
+        // The store may lie on another file system than the repository. What is no plain file is not copied but moved
+        // out of the way: reading a pipe might never end.
+        if fs::symlink_metadata(path)?.is_file() {
             fs::copy(path, &kept)?;
             fs::remove_file(path)?;
+            return Ok(SetAside { view: path.to_owned(), kept });
         }
-        Ok(SetAside { view: path.to_owned(), kept })
+        let beside = path.with_file_name(format!("{unique}-{name}"));
+        fs::rename(path, &beside)?;
+        Ok(SetAside { view: path.to_owned(), kept: beside })
     }
 }
 

@@ -93,6 +93,11 @@ impl Bell {
     }
 }
 
+/// Whether a process with this number exists on this machine.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
 
@@ -166,6 +166,10 @@ impl Attendance {
     pub fn order_end(&self, how: Shutdown) -> Result<Ordered, OrderError> {
         let mut standing = claim::standing(&self.dir)?;
         if matches!(standing, Standing::Nobody) {
+            // A child of ours is told in any case: the agent may have removed the claim of a shim that is at work.
+            if let Some(child) = self.child()? {
+                self.signal(&child, how)?;
+            }
             match claim::void(&self.dir)? {
                 Voided::Now | Voided::Already => return Ok(Ordered::Voided),
                 Voided::ClaimedBy(_) => standing = claim::standing(&self.dir)?,
@@ -179,29 +183,38 @@ impl Attendance {
         }
     }
 
+    /// The shim we started ourselves, as long as we have not reaped it: nobody else can have its number.
+    fn child(&self) -> Result<Option<Process>, OrderError> {
+        let pid = self.child.as_ref().and_then(Child::id).and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let failed = |source| OrderError::Signal { attempt: self.mark.attempt.to_string(), source };
+        pid.map(Process::child).transpose().map_err(failed)
+    }
+
     fn signal(&self, shim: &Process, how: Shutdown) -> Result<Ordered, OrderError> {
         let attempt = self.mark.attempt.to_string();
         let signal = match how {
             Shutdown::Once => Signal::TERM,
             Shutdown::Twice => Signal::INT,
         };
-        match shim.signal(signal) {
+        // A stopped shim hears nothing until it is continued.
+        match shim.signal(signal).and_then(|ours| Ok(ours && shim.signal(Signal::CONT)?)) {
             Ok(true) => Ok(Ordered::Told),
             Ok(false) => Err(OrderError::NotOurs { attempt }),
             Err(source) => Err(OrderError::Signal { attempt, source }),
         }
     }
 
-    /// Looks how the attempt stands, with no child of ours in it (any more).
+    /// Looks how the attempt stands, with no child of ours in it (any more). The living come first: an exit record may
+    /// be anybody's as long as the shim has not ended.
     async fn look(&self) -> Result<Look, AttendError> {
-        if let Some(record) = self.exit_record()? {
-            return Ok(Look::Over(Over::Exit(record)));
-        }
         match claim::standing(&self.dir)? {
-            Standing::Nobody => Ok(Look::Over(Over::Unclaimed)),
-            Standing::Void => Ok(Look::Over(Over::Voided)),
             Standing::Alive(process) => Ok(Look::Runs(process)),
+            Standing::Void => Ok(Look::Over(Over::Voided)),
             Standing::Dead => self.bury().await.map(Look::Over),
+            Standing::Nobody => match self.exit_record()? {
+                Some(record) => Ok(Look::Over(Over::Exit(record))),
+                None => Ok(Look::Over(Over::Unclaimed)),
+            },
             Standing::Elsewhere(identity) => {
                 Err(AttendError::Elsewhere { attempt: self.mark.attempt.to_string(), identity })
             }
@@ -240,7 +253,11 @@ enum Look {
 
 async fn ended(child: &mut Option<Child>) -> io::Result<()> {
     match child {
-        Some(child) => child.wait().await.map(|_| ()),
+        Some(child) => match child.wait().await {
+            // Whoever started us may have asked the kernel to reap our children: then it has ended all the same.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::CHILD.raw_os_error()) => Ok(()),
+            ended => ended.map(|_| ()),
+        },
         None => std::future::pending().await,
     }
 }

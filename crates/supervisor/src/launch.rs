@@ -36,6 +36,9 @@ pub struct Launch {
     pub silence: Option<Duration>,
     /// How long it has between TERM and KILL.
     pub grace: Duration,
+    /// How many files it may have open; the engine has raised its own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptors: Option<u64>,
 }
 
 impl Launch {
@@ -57,6 +60,21 @@ impl Launch {
 pub struct ShimProgram {
     pub program: PathBuf,
     pub args: Vec<OsString>,
+}
+
+impl SpawnError {
+    /// Whether the machine is short of something, which is neither the agent's fault nor ours.
+    pub fn is_shortage(&self) -> bool {
+        let (Self::Write { source, .. } | Self::Spawn { source, .. }) = self;
+        is_shortage(source)
+    }
+}
+
+/// Whether the error says that the machine is short of something: files, processes, memory, disk.
+pub fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let short = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT];
+    short.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Why a shim could not be spawned.

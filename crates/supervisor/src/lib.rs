@@ -25,6 +25,7 @@ mod linux;
 mod mark;
 pub mod report;
 pub mod shim;
+mod transcript;
 mod whole;
 
 #[cfg(target_os = "linux")]
@@ -34,6 +35,7 @@ pub use attend::{AttendError, Attendance, News, OrderError, Ordered, Over, Shutd
 pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
-pub use launch::{Launch, ShimProgram, SpawnError};
+pub use launch::{Launch, ShimProgram, SpawnError, is_shortage};
 pub use mark::{Mark, enclosing_attempt, sweep};
-pub use os::{Identity, Lookout, boot_id};
+pub use os::{Departure, Identity, Lookout, boot_id, raise_descriptor_limit};
+pub use whole::replace;

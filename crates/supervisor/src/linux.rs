@@ -1,10 +1,15 @@
 //! What only Linux gives us: pidfds, `/proc`, boot id, pid namespaces, subreapers. Other systems get a file of the
 //! same functions beside this one.
 
+mod departure;
+mod descriptors;
 mod process;
 mod table;
 mod watch;
 
+pub use departure::Departure;
+pub use descriptors::raise_descriptor_limit;
+pub(crate) use descriptors::set_descriptor_limit;
 pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
 pub(crate) use table::{Table, inherited};

@@ -1,8 +1,8 @@
 //! Collects an attempt's report from wherever the agent left it.
 //!
-//! In falling order of trust: what `callboard report` accepted, the report file, the markers on standard output. The
-//! content itself is judged in [`protocol::report`]. When in doubt there is no valid report: it costs a try, and the
-//! files stay where they are as evidence.
+//! In falling order of trust: what `callboard report` accepted, the report file, the markers on standard output, in
+//! what the agent itself says there (see `transcript`). The content is judged in [`protocol::report`]. When in doubt
+//! there is no valid report: it costs a try, and the files stay where they are as evidence.
 
 use std::fmt;
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::dir::AttemptDir;
-use crate::whole;
+use crate::{transcript, whole};
 
 /// The largest report we read.
 pub const LARGEST: u64 = 8 * 1024 * 1024;
@@ -137,11 +137,13 @@ fn read_markers(stdout: &Path) -> Result<Option<Vec<u8>>, String> {
         Ok(bytes)
     };
     let bytes = tail().map_err(|error: io::Error| error.to_string())?;
-    Ok(content::between_markers(&String::from_utf8_lossy(&bytes)).map(|block| block.as_bytes().to_vec()))
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(content::between_markers(&transcript::spoken(&text)).map(|block| block.as_bytes().to_vec()))
 }
 
 /// Opens a regular file of the agent's, without following a link out of the directory and without waiting for a pipe.
-fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
+/// The error is for people; `None` if there is no such file.
+pub fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
@@ -151,4 +153,37 @@ fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
     };
     let data = file.metadata().map_err(|error| error.to_string())?;
     if data.is_file() { Ok(Some((file, data.len()))) } else { Err("it is not a regular file".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{RunId, SeatName};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_gate_failure_in_stream_json_is_honoured() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = AttemptDir::at(root.path());
+        let expected = Expected {
+            run_id: RunId::new("f8c1").unwrap(),
+            step_id: SeatName::new("review").unwrap(),
+            agent: "claude".to_owned(),
+        };
+        let report = json!({
+            "schema": content::SCHEMA, "run_id": "f8c1", "step_id": "review", "agent": "claude", "status": "COMPLETED",
+            "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:01:00Z", "logs": ["a \"quoted\" word"],
+            "gate_failure": true,
+        });
+        let said = format!("{}\n{report:#}\n{}", content::MARKER_OPEN, content::MARKER_CLOSE);
+        let told =
+            json!({"type": "user", "message": {"content": content::instructions(&expected, "/report.json")}});
+        let result = json!({"type": "result", "subtype": "success", "result": said});
+        std::fs::write(dir.stdout(), format!("{told}\n{result}\n")).unwrap();
+        match collect(&dir, &expected) {
+            Collected::Valid(report, Source::Markers) => assert!(report.gate_failure),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use rustix::fs::FlockOperation;
 use tempfile::NamedTempFile;
 
 /// Replaces `path` by `bytes` with a rename. Not synced: what a power cut takes away counts as an interrupted try.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     beside(path, bytes)?.persist(path)?;
     Ok(())
 }

@@ -6,7 +6,8 @@ use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
-use crate::{render, wish};
+use crate::render;
+use crate::wish::Wish;
 
 /// Pause a run: agents at work go on, nothing more starts
 #[derive(Debug, clap::Args)]
@@ -27,9 +28,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
         let store = here.store_with(&arguments.run)?;
-        let mut journal = here.load(&store, &arguments.run).await?;
-        wish::make(&mut journal, "pause", Request::Pause, arguments.reason).await?;
-        let run = &journal.run;
+        let run = here.resolve(&store, &arguments.run).await?;
+        let wish = Wish { doing: "pause", request: Request::Pause, reason: arguments.reason };
+        wish.make(&here, &store, &run).await?;
         render::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
         Ok(Exit::Delivered)
     })

@@ -2,6 +2,7 @@
 
 use protocol::RunId;
 use protocol::run::{Phase, Request};
+use runner::Asked;
 use store::{SqliteStore, Store as _};
 
 use super::block_on;
@@ -10,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
-use crate::wish;
+use crate::wish::{self, Wish};
 
 /// Go on with a run: adopt agents that are still at work, start what is due
 ///
@@ -53,16 +54,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         let mut journal = here.load(&store, run.as_str()).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
-        // A paused run has its engine: it only has to be told.
-        if journal.folded.run.phase == Phase::Paused && store.leader(&run).await?.is_some() {
-            wish::make(&mut journal, "resume", Request::Resume, None).await?;
-            return wish::tell_who_goes_on(&store, &run).await;
+        // A paused run may have its engine: then that only has to be told.
+        if wish::engine_of_paused(&store, &journal).await?.is_some() {
+            let wish = Wish { doing: "resume", request: Request::Resume, reason: None };
+            let taken = wish.make(&here, &store, &run).await?;
+            wish::tell_who_goes_on(&run, &taken);
+            return Ok(Exit::Delivered);
         }
         if arguments.detach {
             return play::detach(&here, &store, &run, &arguments.show, arguments.players.as_arguments())
                 .await;
         }
-        play::play(&here, &store, house, &run, Request::Resume, &arguments.show).await
+        play::play(&here, &store, house, &run, Asked::to_resume(), &arguments.show).await
     })
 }
 

@@ -1,15 +1,16 @@
 //! `callboard retry RUN [STEP]`.
 
 use protocol::run::Request;
+use runner::Asked;
 use store::Store as _;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
+use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
-use crate::wish;
+use crate::wish::{self, Wish};
 
 /// Try failed steps again: one, or all of them
 ///
@@ -46,11 +47,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let store = here.store_with(&arguments.run)?;
         let mut journal = here.load(&store, &arguments.run).await?;
+        let run = journal.run.clone();
         let seat = arguments.step.as_deref().map(|step| wish::step(&journal, step)).transpose()?;
-        wish::make(&mut journal, "retry", Request::Retry { seat }, arguments.reason).await?;
-        if store.leader(&journal.run).await?.is_some() {
-            return wish::tell_who_goes_on(&store, &journal.run).await;
+        let request = Request::Retry { seat };
+        wish::refuse_agents(&mut journal, "retry", &request).await?;
+        if store.leader(&run).await?.is_some() {
+            let wish = Wish { doing: "retry", request, reason: arguments.reason };
+            let taken = wish.make(&here, &store, &run).await?;
+            wish::tell_who_goes_on(&run, &taken);
+            return Ok(Exit::Delivered);
         }
-        play::play(&here, &store, house, &journal.run, Request::Resume, &arguments.show).await
+        let asked = Asked { request, by: Some(here::person()), reason: arguments.reason };
+        play::play(&here, &store, house, &run, asked, &arguments.show).await
     })
 }

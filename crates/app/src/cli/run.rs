@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use protocol::Stage;
-use protocol::run::Request;
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure};
-use runner::{Again, Frozen, OpenError, Staging};
+use runner::{Again, Asked, Frozen, OpenError, Staging};
 
 use super::block_on;
 use crate::config::Flags;
@@ -15,7 +14,7 @@ use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
 use crate::stage::Limits;
-use crate::{render, stage};
+use crate::{rehearsal, render, stage};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
 ///
@@ -25,6 +24,7 @@ use crate::{render, stage};
 #[command(after_help = "Examples:
   callboard run wf.yaml --wrapper ./agent.sh
   callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
+  callboard run wf.yaml --rehearse          # the built-in player plays, no token is spent
   callboard run wf.yaml --detach            # goes on in the background
   callboard run wf.yaml --json | jq .       # one event per line")]
 pub(super) struct Arguments {
@@ -64,6 +64,20 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     players: PlayerFlags,
+
+    /// Let the built-in player play every step, from a script if one is given
+    #[arg(
+        long,
+        value_name = "SCRIPT",
+        num_args = 0..=1,
+        require_equals = true,
+        conflicts_with_all = ["wrapper", "command_template"],
+        help_heading = "Who plays",
+        long_help = "Let the built-in player play every step: real processes, no agent, no token spent. Without a script \
+                     every step is done at once and the run is delivered. `callboard rehearse-script` prints a script \
+                     to edit. The run stays rehearsed for life"
+    )]
+    rehearse: Option<Option<PathBuf>>,
 
     #[command(flatten)]
     obsolete: Obsolete,
@@ -142,7 +156,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let staging = Staging {
         stage: Stage { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
         workdir: arguments.players.workdir(&here.repo)?,
-        player: arguments.players.player()?,
+        player: match &arguments.rehearse {
+            Some(script) => Some(rehearsal::cast(script.as_deref(), definition.workflow())?),
+            None => arguments.players.player()?,
+        },
         env: arguments.players.env.clone(),
     };
     let house = play::house(&here, Again::default())?;
@@ -162,7 +179,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.detach {
             return play::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
         }
-        play::play(&here, &store, house, &run, Request::Resume, &arguments.show).await
+        play::play(&here, &store, house, &run, Asked::to_resume(), &arguments.show).await
     })
 }
 

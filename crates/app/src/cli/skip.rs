@@ -6,7 +6,8 @@ use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
-use crate::{render, wish};
+use crate::render;
+use crate::wish::{self, Wish};
 
 /// Skip a step: go on as if it were done
 ///
@@ -32,16 +33,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
         let store = here.store_with(&arguments.run)?;
-        let mut journal = here.load(&store, &arguments.run).await?;
+        let journal = here.load(&store, &arguments.run).await?;
         let seat = wish::step(&journal, &arguments.step)?;
-        wish::make(
-            &mut journal,
-            "skip a step of",
-            Request::Skip { seat: seat.clone() },
-            Some(arguments.reason),
-        )
-        .await?;
+        let request = Request::Skip { seat: seat.clone() };
+        let wish = Wish { doing: "skip a step of", request, reason: Some(arguments.reason) };
+        let taken = wish.make(&here, &store, &journal.run).await?;
         render::talk(format_args!("step `{seat}` is skipped"));
-        wish::tell_who_goes_on(&store, &journal.run).await
+        wish::tell_who_goes_on(&journal.run, &taken);
+        Ok(Exit::Delivered)
     })
 }

@@ -2,7 +2,7 @@
 
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit, Run};
-use protocol::steps::Steps;
+use protocol::steps::{Change as Play, Steps};
 use protocol::{Revision, RunId};
 use runner::{Rest, Summary};
 use serde_json::{Value, json};
@@ -44,7 +44,16 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
             ))
         }
         Change::Phase { phase } => Some(event("phase", json!({ "phase": phase }))),
-        Change::Play { play } => Some(event("play", json!({ "play": play }))),
+        Change::Play { play } => match play {
+            Play::GateFailed(gate) => Some(event("gate_failed", json!({ "seat": gate }))),
+            Play::Reset { gates, targets, steps } => {
+                Some(event("reset", json!({ "gates": gates, "targets": targets, "seats": steps })))
+            }
+            Play::Retried(step) => Some(event("retried", json!({ "seat": step }))),
+            Play::Skipped(step) => Some(event("skipped", json!({ "seat": step }))),
+            // Told by how the attempt is over.
+            Play::Done(_) | Play::Failed(_) => None,
+        },
         Change::Called { .. }
         | Change::Rested { .. }
         | Change::AskedToEnd { .. }

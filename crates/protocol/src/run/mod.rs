@@ -1,8 +1,8 @@
 //! The run: who is seated, tries, stale news, pausing, stopping and finishing; once for all protocols.
 //!
-//! * [`absorb`] takes a *fact*. It has happened, so it cannot fail; stale news is [ignored](Absorbed::Ignored) with the reason.
-//! * [`consider`] takes a *request*. It may be [refused](Refusal).
-//! * [`proceed`] does what the protocol wants done without any news.
+//! * [`absorb()`] takes a *fact*. It has happened, so it cannot fail; stale news is [ignored](Absorbed::Ignored) with the reason.
+//! * [`consider()`] takes a *request*. It may be [refused](Refusal).
+//! * [`proceed()`] does what the protocol wants done without any news.
 //! * [`seat_waiting`] gives free places to seats that wait for one.
 //!
 //! Each moves the run forward by exactly the [changes](Change) it returns, and by nothing else: folding the changes

@@ -122,10 +122,12 @@ fn satisfied(
         Next::Finish(Outcome::Delivered)
     } else {
         let ready = definition.dependents(step).filter(|dependent| dependent.needs.iter().all(is_done));
+        // One that was skipped while it waited stays behind us.
+        let ready = ready.filter(|dependent| is_open(state, &dependent.id));
         let ready: Vec<_> = ready.map(|dependent| dependent.id.clone()).collect();
         if ready.is_empty()
             && !state.failed.is_empty()
-            && !goes_on(definition, &after(state, &[change.clone()]))
+            && !goes_on(definition, &after(state, std::slice::from_ref(&change)))
         {
             Next::Finish(Outcome::Undelivered)
         } else {

@@ -9,9 +9,11 @@
 mod draft;
 mod duration;
 mod field;
+pub mod grammar;
 mod graph;
 mod problem;
 mod scalar;
+mod schema;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,7 @@ mod tree;
 
 pub use duration::{BadDuration, parse_duration};
 pub use problem::{Problem, Rule};
+pub use schema::schema;
 pub use suggest::closest;
 
 use crate::ids::SeatName;
@@ -38,25 +41,53 @@ pub struct Loaded {
     pub workflow: Workflow,
     /// In the order of the file.
     pub warnings: Vec<Problem>,
-    /// Line and column of each step's prompt, in the order of the steps.
-    pub prompts: Vec<(usize, usize)>,
 }
 
 /// Reads a workflow file. On failure every problem that could be found is returned, in the order of the file.
 pub fn load(text: &str) -> Result<Loaded, Vec<Problem>> {
+    let Examined { workflow, problems, warnings, .. } = examine(text);
+    workflow.map(|workflow| Loaded { workflow, warnings }).ok_or(problems)
+}
+
+/// All that one reading of a workflow file tells, for whoever can look further than its text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Examined {
+    /// There is one exactly if there are no problems.
+    pub workflow: Option<Workflow>,
+    /// In the order of the file.
+    pub problems: Vec<Problem>,
+    /// In the order of the file.
+    pub warnings: Vec<Problem>,
+    /// The prompts that steps name, in the order of the steps; all steps have one if there is a workflow.
+    pub prompts: Vec<PromptReference>,
+}
+
+/// Where a step names its prompt. Whether the file exists is not known here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptReference {
+    /// As written.
+    pub path: String,
+    /// The step's id, if it has one.
+    pub step: Option<String>,
+    pub line: usize,
+    pub column: usize,
+}
+
+/// As [`load`], but keeps what could be read of a broken file, too.
+pub fn examine(text: &str) -> Examined {
     let mut problems = Problems::default();
     let mut warnings = Problems::default();
     let draft = tree::parse(text, &mut problems).and_then(|root| draft::read(&root, &mut problems));
     let steps = draft.iter().flat_map(|draft| &draft.steps);
-    let prompts = steps.filter_map(|step| step.prompt.as_ref());
-    let prompts = prompts.map(|prompt| (prompt.position.line, prompt.position.column)).collect();
+    let prompts = steps.filter_map(|step| {
+        let Placed { value, position } = step.prompt.as_ref()?;
+        let id = step.id.as_ref().map(|id| id.value.clone());
+        Some(PromptReference { path: value.clone(), step: id, line: position.line, column: position.column })
+    });
+    let prompts = prompts.collect();
     let workflow = draft.and_then(|draft| check(draft, &mut problems, &mut warnings));
-    match workflow {
-        Some(workflow) if problems.is_empty() => {
-            Ok(Loaded { workflow, warnings: warnings.sorted(), prompts })
-        }
-        Some(_) | None => Err(problems.sorted()),
-    }
+    let workflow = workflow.filter(|_| problems.count() == 0);
+    Examined { workflow, problems: problems.sorted(), warnings: warnings.sorted(), prompts }
 }
 
 /// The checks that need all steps at once. `None` where a required part is missing, which has been reported.

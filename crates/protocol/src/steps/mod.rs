@@ -5,6 +5,7 @@
 //! a try. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
 //! all steps are done, the run is delivered. The document is `run_state.json`.
 
+pub mod check;
 pub mod decide;
 pub mod definition;
 pub mod document;
@@ -16,6 +17,7 @@ pub mod workflow;
 
 use std::num::NonZeroU32;
 
+pub use check::{check, check_document};
 pub use decide::{Change, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, Frozen, OnFailure};
 pub use document::{Document, Status, StepDocument};
@@ -113,6 +115,11 @@ impl Protocol for Steps {
     fn report_path(document: &Document, seat: &SeatName) -> Option<String> {
         let head = &document.head;
         Some(layout::report_path(&head.reports_dir, &head.run_id, seat.as_str()))
+    }
+
+    fn reported(document: &Document) -> Vec<SeatName> {
+        let reported = document.steps.iter().filter(|(_, step)| step.report_path.is_some());
+        reported.filter_map(|(id, _)| SeatName::new(id).ok()).collect()
     }
 
     fn artifacts_dir(stage: &Stage) -> String {

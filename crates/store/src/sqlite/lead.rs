@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use protocol::{Epoch, RunId};
 
@@ -35,8 +36,26 @@ impl Lead {
     }
 }
 
-/// Takes the lock and the next epoch in one turn at the ticket: whoever is refused reads a finished signature.
+/// How often we look again at a lock whose holder is dead, and how long we wait between.
+const LOOKS: u32 = 200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// Becomes the leader, or says who is.
+///
+/// A killed engine's lock outlives it by a moment: a child that it was just starting has the file open until it
+/// executes its program. A lock held in the name of a dead process is therefore looked at again.
 pub(super) fn lead(database: &Database, run: RunId) -> Result<Lead, LeadError> {
+    for _ in 0..LOOKS {
+        match lead_now(database, run.clone()) {
+            Err(LeadError::Held { pid, .. }) if !os::is_alive(pid) => std::thread::sleep(BETWEEN_LOOKS),
+            settled => return settled,
+        }
+    }
+    lead_now(database, run)
+}
+
+/// Takes the lock and the next epoch in one turn at the ticket: whoever is refused reads a finished signature.
+fn lead_now(database: &Database, run: RunId) -> Result<Lead, LeadError> {
     let path = database.location().engines_dir().join(format!("{run}.lock"));
     database.write(|tx| match seize(&path) {
         Ok(Seized::Free(lock)) => Ok(Ok(Lead { epoch: next_epoch(tx, &run)?, run, _lock: lock })),

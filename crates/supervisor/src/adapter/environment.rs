@@ -44,6 +44,9 @@ const ALLOWED: [&str; 23] = [
     "ALL_PROXY",
     "NO_PROXY",
 ];
+/// Longest variable, name and value, that a program can be given (128 KiB, less the sign between and the end).
+const LONGEST_VARIABLE: usize = 128 * 1024 - 2;
+
 const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
 impl Pass {
@@ -70,6 +73,8 @@ pub fn environment(
         |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     let passed = caller.into_iter().filter_map(utf8).filter(|(name, _)| pass.lets(name));
     let ours = told(assignment).chain(upstream(assignment)).chain(loop_back(assignment));
+    // The kernel refuses to start a program with a longer one. What is left out stands in `context.json`.
+    let ours = ours.filter(|(name, value)| name.len() + value.len() < LONGEST_VARIABLE);
     let all: IndexMap<String, String> = passed.chain(set.iter().cloned()).chain(ours).collect();
     all.into_iter().collect()
 }

@@ -6,6 +6,7 @@
 mod assignment;
 mod command;
 mod environment;
+pub mod rehearsal;
 mod wrapper;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use assignment::{Assignment, Dependency};
 pub use command::{CommandLine, TemplateError};
 pub use environment::{Pass, environment};
+pub use rehearsal::Rehearsal;
 pub use wrapper::Wrapper;
 
 /// A way to launch an agent.
@@ -23,6 +25,8 @@ pub enum Adapter {
     Wrapper(Wrapper),
     /// Any command line, with placeholders.
     Command(CommandLine),
+    /// The built-in player.
+    Rehearsal(Rehearsal),
 }
 
 impl Adapter {
@@ -31,6 +35,16 @@ impl Adapter {
         match self {
             Self::Wrapper(wrapper) => wrapper.argv(assignment),
             Self::Command(line) => line.argv(assignment),
+            Self::Rehearsal(rehearsal) => rehearsal.argv(assignment),
+        }
+    }
+
+    /// Whether all this is only a rehearsal. Whoever acts on the world outside the repository (a push, a pull request,
+    /// a comment) asks the run's frozen player first: what is rehearsed is recorded, never performed.
+    pub fn is_rehearsal(&self) -> bool {
+        match self {
+            Self::Rehearsal(_) => true,
+            Self::Wrapper(_) | Self::Command(_) => false,
         }
     }
 }

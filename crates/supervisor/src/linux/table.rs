@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -71,12 +72,49 @@ impl Table {
     /// Those whose environment holds all the lines. What we may not read is another user's, hence no process of ours.
     pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> Vec<Row> {
         let carries = |row: &&Row| {
-            let environment = fs::read(format!("/proc/{}/environ", row.pid.as_raw_pid())).unwrap_or_default();
+            let environment = environment(row.pid);
             let held: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
             lines.iter().all(|line| held.contains(line.as_slice()))
         };
         self.0.iter().filter(carries).copied().collect()
     }
+}
+
+/// How long an exec may hide an environment from us; one that takes longer hangs on a dead file system.
+const LONGEST_EXEC: Duration = Duration::from_secs(1);
+
+/// The environment of a process. While it executes another program it reads as empty, though it carried a mark before
+/// and will again: an empty one is believed only if the kernel goes on saying that there is nothing in it. What we may
+/// not read belongs to another user, hence to no process of ours.
+fn environment(pid: Pid) -> Vec<u8> {
+    let begun = Instant::now();
+    let mut empty_looks = 0;
+    loop {
+        let Ok(bytes) = read_at_once(pid) else { return Vec::new() };
+        empty_looks = if has_none(pid) { empty_looks + 1 } else { 0 };
+        if !bytes.is_empty() || empty_looks > 10 || begun.elapsed() > LONGEST_EXEC {
+            return bytes;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// In one call: between two the process may have taken another program, and the rest would be missing.
+fn read_at_once(pid: Pid) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 1 << 20];
+    let length = fs::File::open(format!("/proc/{}/environ", pid.as_raw_pid()))?.read(&mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+/// Whether a process can have no environment: it is a kernel thread, it has ended, or its environment is empty.
+fn has_none(pid: Pid) -> bool {
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    let Ok(Some(stat)) = read_stat(pid) else { return true };
+    let number = |place| field(&stat, place).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let (flags, env_start, env_end) = (number(9), number(50), number(51));
+    let ended = matches!(field(&stat, 3), Some("Z" | "X" | "x") | None);
+    ended || flags & KERNEL_THREAD != 0 || (env_end != 0 && env_start == env_end)
 }
 
 /// The value of a variable in the environment of this process or, if it has none, of its nearest ancestor that has.
@@ -85,8 +123,7 @@ pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
     let prefix = format!("{variable}=");
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
-        // What we may not read belongs to another user: no process of ours.
-        let environment = fs::read(format!("/proc/{}/environ", this.as_raw_pid())).unwrap_or_default();
+        let environment = environment(this);
         let mut lines = environment.split(|byte| *byte == 0);
         if let Some(line) = lines.find(|line| line.starts_with(prefix.as_bytes())) {
             return Ok(Some(String::from_utf8_lossy(&line[prefix.len()..]).into_owned()));

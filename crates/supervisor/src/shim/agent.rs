@@ -39,7 +39,7 @@ impl Agent {
     pub(super) fn start(dir: &AttemptDir, launch: &Launch) -> Result<Self, String> {
         let (program, args) = launch.argv.split_first().ok_or("its command line is empty")?;
         // Else a missing directory would look like a missing program.
-        std::fs::read_dir(&launch.cwd)
+        std::fs::metadata(launch.cwd.join("."))
             .map_err(|error| format!("working directory `{}`: {error}", launch.cwd.display()))?;
         let log = |path: &Path| {
             let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
@@ -72,7 +72,11 @@ impl Agent {
     /// Signals the agent and its group. The agent may have left the group it was given, hence both.
     pub(super) fn signal_group(&self, signal: Signal) -> io::Result<()> {
         match kernel::kill_process_group(self.pid, signal) {
-            Ok(()) if signal != Signal::KILL => Ok(()),
+            // A stopped agent hears nothing until it is continued.
+            Ok(()) if signal != Signal::KILL => match kernel::kill_process_group(self.pid, Signal::CONT) {
+                Ok(()) | Err(Errno::SRCH | Errno::PERM) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
             Ok(()) | Err(Errno::SRCH | Errno::PERM) => self.process.signal(signal).map(|_| ()),
             Err(error) => Err(error.into()),
         }

@@ -65,6 +65,9 @@ fn run(dir: &AttemptDir) -> Result<(), ShimError> {
 /// Starts the agent and stays until nothing is left of it.
 fn attend(dir: &AttemptDir, launch: &Launch, bells: &Bells) -> io::Result<ExitRecord> {
     let (started, started_at) = (Instant::now(), Timestamp::now());
+    if let Some(limit) = launch.descriptors {
+        os::set_descriptor_limit(limit)?;
+    }
     let (how, because, swept) = match Agent::start(dir, launch) {
         Err(error) => (How::NotStarted { error }, Because::Own, 0),
         Ok(mut agent) => {

@@ -43,6 +43,7 @@ impl Stage {
             timeout: None,
             silence: None,
             grace: LONG,
+            descriptors: None,
         };
         Self { _root: root, dir, launch }
     }

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::duration::parse_duration;
+use super::duration::{BadDuration, parse_duration};
+use super::grammar::{Key, Needed, STEP};
 use super::problem::{Problems, Rule};
 use super::scalar::Scalar;
 use super::tree::{Entry, Node, Position, Value};
+
+const TRIES: &str = "write how often the step may be tried in all, such as `max_attempts: 3`";
+const TIMES: &str = "write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`";
 
 /// A value and where it was written.
 #[derive(Debug, Clone)]
@@ -23,7 +27,8 @@ pub(super) fn text(entry: &Entry, problems: &mut Problems) -> Option<Placed<Stri
     match &node.value {
         Value::Scalar { text, quoted: true } => {
             if text.trim().is_empty() {
-                problems.add(node.position, Rule::EmptyValue, format!("`{key}` is empty"));
+                let message = format!("`{key}` is empty");
+                problems.add(node.position, Rule::EmptyValue, message, give_one(&entry.key));
                 return None;
             }
             // A block (`|`) brings its line's end along, which is part of no name and no path.
@@ -32,19 +37,18 @@ pub(super) fn text(entry: &Entry, problems: &mut Problems) -> Option<Placed<Stri
         Value::Scalar { text, quoted: false } => match Scalar::of(text) {
             Scalar::Text => Some(Placed { value: text.clone(), position: node.position }),
             Scalar::Null => {
-                let message = format!("`{key}` has no value where a text is expected");
-                problems.add(entry.key_position, Rule::EmptyValue, message);
+                no_value(entry, "a text", problems);
                 None
             }
             other @ (Scalar::Bool(_) | Scalar::Number(_) | Scalar::OldBool) => {
                 let message = format!("`{key}` is {} where a text is expected", other.kind());
                 let hint = format!("quote it: `{key}: \"{text}\"`");
-                problems.add_with_hint(node.position, Rule::WrongType, message, hint);
+                problems.add(node.position, Rule::WrongType, message, hint);
                 None
             }
         },
         Value::List(_) | Value::Mapping(_) => {
-            wrong_type(entry, "a text", problems);
+            wrong_type(entry, "a text", &format!("write `{key}: …` on one line"), problems);
             None
         }
     }
@@ -68,7 +72,7 @@ pub(super) fn ids(entry: &Entry, problems: &mut Problems) -> Vec<Placed<String>>
         Value::Scalar { text, .. } if !entry.value.is_null() => {
             let message = format!("`{key}` is {} where a list is expected", kind(&entry.value));
             let hint = format!("write `{key}: [{text}]`");
-            problems.add_with_hint(entry.value.position, Rule::WrongType, message, hint);
+            problems.add(entry.value.position, Rule::WrongType, message, hint);
             return vec![];
         }
         Value::Scalar { .. } => {
@@ -76,7 +80,7 @@ pub(super) fn ids(entry: &Entry, problems: &mut Problems) -> Vec<Placed<String>>
             return vec![];
         }
         Value::Mapping(_) => {
-            wrong_type(entry, "a list", problems);
+            wrong_type(entry, "a list", &format!("write `{key}: [one, two]`"), problems);
             return vec![];
         }
     };
@@ -88,11 +92,11 @@ fn id(key: &str, item: &Node, problems: &mut Problems) -> Option<Placed<String>>
         Value::Scalar { text, quoted } if *quoted || Scalar::of(text) == Scalar::Text => {
             return Some(Placed { value: text.clone(), position: item.position });
         }
-        Value::Scalar { text, .. } if !item.is_null() => Some(format!("quote it: `\"{text}\"`")),
-        Value::Scalar { .. } | Value::List(_) | Value::Mapping(_) => None,
+        Value::Scalar { text, .. } if !item.is_null() => format!("quote it: `\"{text}\"`"),
+        Value::Scalar { .. } | Value::List(_) | Value::Mapping(_) => format!("write `{key}: [one, two]`"),
     };
     let message = format!("an entry of `{key}` is {} where the id of a step is expected", kind(item));
-    problems.push(item.position, Rule::WrongType, message, hint);
+    problems.add(item.position, Rule::WrongType, message, hint);
     None
 }
 
@@ -105,7 +109,7 @@ pub(super) fn mapping(entry: &Entry, problems: &mut Problems) -> Map<String, Jso
             Map::new()
         }
         Value::Scalar { .. } | Value::List(_) => {
-            wrong_type(entry, "a mapping", problems);
+            wrong_type(entry, "a mapping", &format!("write `{}: {{name: value}}`", entry.key), problems);
             Map::new()
         }
     }
@@ -121,7 +125,7 @@ pub(super) fn tries(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32
             return None;
         }
         Value::List(_) | Value::Mapping(_) => {
-            wrong_type(entry, "a whole number", problems);
+            wrong_type(entry, "a whole number", TRIES, problems);
             return None;
         }
     };
@@ -131,18 +135,18 @@ pub(super) fn tries(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32
                 number.as_u64().and_then(|number| u32::try_from(number).ok()).and_then(NonZeroU32::new);
             if tries.is_none() {
                 let message = format!("`{key}` is {word}; it must be a whole number from 1");
-                problems.add(node.position, Rule::BadMaxAttempts, message);
+                problems.add(node.position, Rule::BadMaxAttempts, message, TRIES);
             }
             tries
         }
         Scalar::Number(_) => {
             let message = format!("`{key}` is a text where a whole number is expected");
             let hint = format!("remove the quotes: `{key}: {word}`");
-            problems.add_with_hint(node.position, Rule::WrongType, message, hint);
+            problems.add(node.position, Rule::WrongType, message, hint);
             None
         }
         Scalar::Null | Scalar::Bool(_) | Scalar::OldBool | Scalar::Text => {
-            wrong_type(entry, "a whole number", problems);
+            wrong_type(entry, "a whole number", TRIES, problems);
             None
         }
     }
@@ -154,8 +158,12 @@ pub(super) fn length_of_time(entry: &Entry, problems: &mut Problems) -> Option<D
         Value::Scalar { text, .. } if !entry.value.is_null() => match parse_duration(text) {
             Ok(duration) => Some(duration),
             Err(error) => {
-                let message = format!("bad `{}`: {error}", entry.key);
-                problems.add(entry.value.position, Rule::BadTimeout, message);
+                let message = match error {
+                    // The hint says the rest.
+                    BadDuration::Unreadable(text) => format!("`{text}` is not a length of time"),
+                    BadDuration::Zero | BadDuration::TooLong(_) => format!("bad `{}`: {error}", entry.key),
+                };
+                problems.add(entry.value.position, Rule::BadTimeout, message, TIMES);
                 None
             }
         },
@@ -164,20 +172,25 @@ pub(super) fn length_of_time(entry: &Entry, problems: &mut Problems) -> Option<D
             None
         }
         Value::List(_) | Value::Mapping(_) => {
-            wrong_type(entry, "a length of time", problems);
+            wrong_type(entry, "a length of time", TIMES, problems);
             None
         }
     }
 }
 
-pub(super) fn wrong_type(entry: &Entry, expected: &str, problems: &mut Problems) {
+pub(super) fn wrong_type(entry: &Entry, expected: &str, hint: &str, problems: &mut Problems) {
     let message = format!("`{}` is {} where {expected} is expected", entry.key, kind(&entry.value));
-    problems.add(entry.value.position, Rule::WrongType, message);
+    problems.add(entry.value.position, Rule::WrongType, message, hint);
 }
 
 fn no_value(entry: &Entry, expected: &str, problems: &mut Problems) {
     let message = format!("`{}` has no value where {expected} is expected", entry.key);
-    problems.add_with_hint(entry.key_position, Rule::EmptyValue, message, "give it one, or remove the key");
+    problems.add(entry.key_position, Rule::EmptyValue, message, give_one(&entry.key));
+}
+
+fn give_one(key: &str) -> &'static str {
+    let always = |known: &Key| known.name == key && known.needed == Needed::Always;
+    if STEP.iter().any(always) { "give it a value" } else { "give it a value, or remove the key" }
 }
 
 /// What to call a node in a message.

@@ -19,6 +19,8 @@ const LONGEST_CYCLE_NAMED: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     pub(super) needs: Vec<Placed<usize>>,
+    /// Some of the needs were reported and are not among the above.
+    pub(super) more_needs: bool,
     pub(super) next_on_success: Vec<Placed<usize>>,
     pub(super) loop_back_to: Option<Placed<usize>>,
 }
@@ -30,12 +32,16 @@ pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Opt
         let Placed { value: id, position } = step.id.as_ref()?;
         if let Some(first) = first.get(id.as_str()) {
             let message = format!("two steps are called `{id}`; the first is on line {}", first.line);
-            problems.add_with_hint(*position, Rule::DuplicateId, message, "give one of them another id");
+            problems.add(*position, Rule::DuplicateId, message, "give one of them another id");
             return None;
         }
         first.insert(id, *position);
-        let unsafe_id = |error: BadName| format!("`{id}` cannot be an id: {error}");
-        SeatName::new(id).map_err(|error| problems.add(*position, Rule::UnsafeId, unsafe_id(error))).ok()
+        let unsafe_id = |error: BadName| {
+            let message = format!("`{id}` cannot be an id: {error}");
+            let hint = "the id names files and variables; choose something like `code_review-2`";
+            problems.add(*position, Rule::UnsafeId, message, hint);
+        };
+        SeatName::new(id).map_err(unsafe_id).ok()
     });
     ids.collect()
 }
@@ -50,17 +56,20 @@ pub(super) fn resolve(steps: &[StepDraft], problems: &mut Problems, warnings: &m
     }
     let mut resolver = Resolver { places, guesses: 0, problems, warnings };
     let resolved = steps.iter().enumerate().map(|(place, step)| {
+        let before = resolver.problems.count();
         let mut needs = resolver.list("needs", &step.needs);
+        let more_needs = step.needs_unread || resolver.problems.count() > before;
         needs.retain(|need| {
             if need.value == place {
                 let message = format!("step `{}` needs itself", name(steps, place));
-                resolver.problems.add(need.position, Rule::SelfDependency, message);
+                let hint = "remove it from its own `needs`";
+                resolver.problems.add(need.position, Rule::SelfDependency, message, hint);
             }
             need.value != place
         });
         let next_on_success = resolver.list("next_on_success", &step.next_on_success);
         let loop_back_to = resolver.list("loop_back_to", step.loop_back_to.as_slice()).pop();
-        Edges { needs, next_on_success, loop_back_to }
+        Edges { needs, more_needs, next_on_success, loop_back_to }
     });
     resolved.collect()
 }
@@ -83,7 +92,7 @@ impl Resolver<'_> {
             };
             if seen.insert(place, ()).is_some() {
                 let message = format!("`{key}` names `{id}` twice");
-                self.warnings.add(*position, Rule::RepeatedReference, message);
+                self.warnings.add(*position, Rule::RepeatedReference, message, "once is enough");
             } else {
                 found.push(Placed { value: place, position: *position });
             }
@@ -95,9 +104,12 @@ impl Resolver<'_> {
         self.guesses += 1;
         let meant =
             (self.guesses <= MOST_GUESSES).then(|| closest(id, self.places.keys().copied())).flatten();
-        let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+        let hint = match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("name a step of this file, or add one with `id: {id}`"),
+        };
         let message = format!("`{key}` names `{id}`, but no step is called so");
-        self.problems.push(position, Rule::UnknownStep, message, hint);
+        self.problems.add(position, Rule::UnknownStep, message, hint);
     }
 }
 
@@ -112,7 +124,7 @@ pub(super) fn check_successors(steps: &[StepDraft], edges: &[Edges], warnings: &
             let message = format!("`{next_name}` is named as next after `{this}`, but does not need it");
             let hint =
                 format!("only `needs` makes a step wait: add `{this}` to the `needs` of `{next_name}`");
-            warnings.add_with_hint(next.position, Rule::SuccessorDoesNotNeed, message, hint);
+            warnings.add(next.position, Rule::SuccessorDoesNotNeed, message, hint);
         }
     }
 }
@@ -131,14 +143,18 @@ pub(super) fn check_ways_back(steps: &[StepDraft], edges: &[Edges], problems: &m
             format!("step `{gate}` goes back to `{target}`, which it does not need, directly or not")
         };
         let hint = format!("name a step that comes before `{gate}`: one of its `needs`, or of theirs");
-        problems.add_with_hint(*position, Rule::NotAnAncestor, message, hint);
+        problems.add(*position, Rule::NotAnAncestor, message, hint);
     }
 }
 
+/// Whether it is, or may be: where a need could not be read, its own problem is enough.
 fn is_ancestor(ancestor: usize, of: usize, edges: &[Edges]) -> bool {
     let mut seen = vec![false; edges.len()];
     let mut open = vec![of];
     while let Some(place) = open.pop() {
+        if edges[place].more_needs {
+            return true;
+        }
         for need in edges[place].needs.iter().map(|need| need.value) {
             if need == ancestor {
                 return true;
@@ -167,7 +183,7 @@ pub(super) fn check_cycles(steps: &[StepDraft], edges: &[Edges], problems: &mut 
         let names = describe(steps, &cycle);
         let message = format!("these steps wait for each other and none could ever start: {names}");
         let hint = "read `→` as \"needs\"; remove one of these needs";
-        problems.add_with_hint(position, Rule::Cycle, message, hint);
+        problems.add(position, Rule::Cycle, message, hint);
     }
 }
 

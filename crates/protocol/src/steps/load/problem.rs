@@ -71,7 +71,8 @@ pub struct Problem {
     pub column: usize,
     pub rule: Rule,
     pub message: String,
-    pub hint: Option<String>,
+    /// What to change.
+    pub hint: String,
 }
 
 /// `line:column: message`, to be put behind the file's name.
@@ -88,27 +89,13 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    pub(super) fn add(&mut self, at: Position, rule: Rule, message: impl Into<String>) {
-        self.push(at, rule, message.into(), None);
-    }
-
-    pub(super) fn add_with_hint(
-        &mut self,
-        at: Position,
-        rule: Rule,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.push(at, rule, message.into(), Some(hint.into()));
-    }
-
-    pub(super) fn push(&mut self, at: Position, rule: Rule, message: String, hint: Option<String>) {
-        let (message, hint) = (printable(&message), hint.as_deref().map(printable));
+    pub(super) fn add(&mut self, at: Position, rule: Rule, message: impl AsRef<str>, hint: impl AsRef<str>) {
+        let (message, hint) = (printable(message.as_ref()), printable(hint.as_ref()));
         self.found.push(Problem { line: at.line, column: at.column, rule, message, hint });
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty()
+    pub(super) fn count(&self) -> usize {
+        self.found.len()
     }
 
     /// In the order of the file. A place reached through several aliases is reported once.

@@ -12,11 +12,8 @@ use super::*;
 fn shown(problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems {
-        write!(text, "{}:{} [{}] {}", problem.line, problem.column, problem.rule, problem.message).unwrap();
-        if let Some(hint) = &problem.hint {
-            write!(text, " ({hint})").unwrap();
-        }
-        text.push('\n');
+        let Problem { line, column, rule, message, hint } = problem;
+        writeln!(text, "{line}:{column} [{rule}] {message} ({hint})").unwrap();
     }
     text
 }
@@ -129,7 +126,11 @@ fn a_file_that_is_no_workflow_is_refused() {
         ("name: w\n", format!("1:1 [missing-key] the workflow has no `steps` ({step})")),
         ("steps: []\n", format!("1:1 [no-steps] `steps` is empty ({step})")),
         ("name: w\nsteps:\n", format!("2:1 [no-steps] `steps` is empty ({step})")),
-        ("steps: a\n", "1:8 [wrong-type] `steps` is a text where a list is expected".to_owned()),
+        (
+            "steps: a\n",
+            "1:8 [wrong-type] `steps` is a text where a list is expected (begin each step with `- id: …`)"
+                .to_owned(),
+        ),
         (
             "steps:\n  plan: {agent: x}\n",
             "2:3 [wrong-type] `steps` is a mapping where a list is expected (begin each step with `- id: …`)"
@@ -149,7 +150,10 @@ fn a_file_that_is_no_workflow_is_refused() {
 #[test]
 fn broken_yaml_is_refused_where_it_breaks() {
     for (text, expected) in [
-        ("name: [a\n", "1:7 [broken-yaml] this is not valid YAML: unclosed bracket '['"),
+        (
+            "name: [a\n",
+            "1:7 [broken-yaml] this is not valid YAML: unclosed bracket '[' (close it, or quote a text that begins with it)",
+        ),
         (
             "name: \"a\nsteps: []\n",
             "2:1 [broken-yaml] this is not valid YAML: invalid indentation in multiline quoted scalar \
@@ -167,25 +171,39 @@ fn broken_yaml_is_refused_where_it_breaks() {
         ),
         (
             "steps:\n- id: a\n agent: x\n",
-            "3:2 [broken-yaml] this is not valid YAML: while parsing a block mapping, did not find expected key",
+            "3:2 [broken-yaml] this is not valid YAML: while parsing a block mapping, did not find expected key \
+             (look at the line above, too: is something not closed, or indented more than its neighbours?)",
         ),
         (
             "steps: *nowhere\n",
             "1:8 [broken-yaml] this is not valid YAML: while parsing node, found unknown anchor \
              (a text that begins with `*` must be quoted; an alias needs its `&name` earlier in the file)",
         ),
-        ("steps: &a [*a]\n", "1:12 [broken-yaml] this alias stands inside what it names"),
+        (
+            "steps: &a [*a]\n",
+            "1:12 [broken-yaml] this alias stands inside what it names (write out what it stands for)",
+        ),
         (
             "name: a\n---\nname: b\n",
-            "2:1 [broken-yaml] a second document begins here; a file holds one workflow",
+            "2:1 [broken-yaml] a second document begins here; a file holds one workflow \
+             (move it into a file of its own, or remove the `---`)",
         ),
-        ("? [a]\n: b\n", "1:3 [broken-yaml] a key must be a word, not a list or a mapping"),
+        (
+            "? [a]\n: b\n",
+            "1:3 [broken-yaml] a key must be a word, not a list or a mapping (quote a key that contains brackets or braces)",
+        ),
         (
             "name: !secret x\nsteps: [{id: a, agent: x, prompt: p}]\n",
             "1:15 [broken-yaml] the tag `!secret` is not supported (remove the tag, or quote the text)",
         ),
-        ("<<: a\n", "1:5 [broken-yaml] `<<` needs a mapping, such as `<<: *defaults`"),
-        ("<<: [a]\n", "1:5 [broken-yaml] `<<` takes mappings only"),
+        (
+            "<<: a\n",
+            "1:5 [broken-yaml] `<<` brings in a mapping, and this is none (name one, such as `<<: *defaults`)",
+        ),
+        (
+            "<<: [a]\n",
+            "1:5 [broken-yaml] `<<` takes mappings only (name mappings only, such as `<<: [*defaults, *more]`)",
+        ),
     ] {
         refused(text, expected);
     }
@@ -243,50 +261,74 @@ fn keys_that_come_later_are_refused_by_name() {
 fn values_of_the_wrong_type_are_refused() {
     for (line, expected) in [
         ("needs: b", "5:10 [wrong-type] `needs` is a text where a list is expected (write `needs: [b]`)"),
-        ("needs: {b: c}", "5:10 [wrong-type] `needs` is a mapping where a list is expected"),
+        (
+            "needs: {b: c}",
+            "5:10 [wrong-type] `needs` is a mapping where a list is expected (write `needs: [one, two]`)",
+        ),
         (
             "needs: [1, [a], ~]",
             "5:11 [wrong-type] an entry of `needs` is a number where the id of a step is expected (quote it: `\"1\"`)\n\
-             5:14 [wrong-type] an entry of `needs` is a list where the id of a step is expected\n\
-             5:19 [wrong-type] an entry of `needs` is nothing where the id of a step is expected",
+             5:14 [wrong-type] an entry of `needs` is a list where the id of a step is expected (write `needs: [one, two]`)\n\
+             5:19 [wrong-type] an entry of `needs` is nothing where the id of a step is expected (write `needs: [one, two]`)",
         ),
         (
             "needs:",
-            "5:3 [empty-value] `needs` has no value where a list is expected (give it one, or remove the key)",
+            "5:3 [empty-value] `needs` has no value where a list is expected (give it a value, or remove the key)",
         ),
         (
             "next_on_success: b",
             "5:20 [wrong-type] `next_on_success` is a text where a list is expected (write `next_on_success: [b]`)",
         ),
-        ("metadata: [a]", "5:13 [wrong-type] `metadata` is a list where a mapping is expected"),
+        (
+            "metadata: [a]",
+            "5:13 [wrong-type] `metadata` is a list where a mapping is expected (write `metadata: {name: value}`)",
+        ),
         (
             "metadata:",
-            "5:3 [empty-value] `metadata` has no value where a mapping is expected (give it one, or remove the key)",
+            "5:3 [empty-value] `metadata` has no value where a mapping is expected (give it a value, or remove the key)",
         ),
-        ("model: ''", "5:10 [empty-value] `model` is empty"),
-        ("max_attempts: 0", "5:17 [bad-max-attempts] `max_attempts` is 0; it must be a whole number from 1"),
+        ("model: ''", "5:10 [empty-value] `model` is empty (give it a value, or remove the key)"),
+        (
+            "max_attempts: 0",
+            "5:17 [bad-max-attempts] `max_attempts` is 0; it must be a whole number from 1 (write how often the step may be tried in all, such as `max_attempts: 3`)",
+        ),
         (
             "max_attempts: -1",
-            "5:17 [bad-max-attempts] `max_attempts` is -1; it must be a whole number from 1",
+            "5:17 [bad-max-attempts] `max_attempts` is -1; it must be a whole number from 1 (write how often the step may be tried in all, such as `max_attempts: 3`)",
         ),
         (
             "max_attempts: 1.5",
-            "5:17 [bad-max-attempts] `max_attempts` is 1.5; it must be a whole number from 1",
+            "5:17 [bad-max-attempts] `max_attempts` is 1.5; it must be a whole number from 1 (write how often the step may be tried in all, such as `max_attempts: 3`)",
         ),
-        ("max_attempts: many", "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected"),
+        (
+            "max_attempts: many",
+            "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected (write how often the step may be tried in all, such as `max_attempts: 3`)",
+        ),
         (
             "max_attempts: \"3\"",
             "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected \
              (remove the quotes: `max_attempts: 3`)",
         ),
-        ("max_attempts: [3]", "5:17 [wrong-type] `max_attempts` is a list where a whole number is expected"),
-        ("timeout: 0", "5:12 [bad-timeout] bad `timeout`: it must be longer than nothing"),
+        (
+            "max_attempts: [3]",
+            "5:17 [wrong-type] `max_attempts` is a list where a whole number is expected (write how often the step may be tried in all, such as `max_attempts: 3`)",
+        ),
+        (
+            "timeout: 0",
+            "5:12 [bad-timeout] bad `timeout`: it must be longer than nothing (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
+        ),
         (
             "timeout: 10x",
-            "5:12 [bad-timeout] bad `timeout`: `10x` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`",
+            "5:12 [bad-timeout] `10x` is not a length of time (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
         ),
-        ("timeout: 9999h", "5:12 [bad-timeout] bad `timeout`: `9999h` is more than a year"),
-        ("timeout: [1]", "5:12 [wrong-type] `timeout` is a list where a length of time is expected"),
+        (
+            "timeout: 9999h",
+            "5:12 [bad-timeout] bad `timeout`: `9999h` is more than a year (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
+        ),
+        (
+            "timeout: [1]",
+            "5:12 [wrong-type] `timeout` is a list where a length of time is expected (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
+        ),
     ] {
         refused(&step_with(line), expected);
     }
@@ -309,13 +351,13 @@ fn words_that_yaml_takes_for_numbers_or_truth_values_must_be_quoted() {
 fn a_step_without_id_agent_or_prompt_is_refused() {
     refused(
         "steps:\n- {}\n- id: a\n  prompt: p\n- id:\n  agent: ''\n  prompt: [p]\n",
-        "2:3 [missing-key] this step has no `agent`\n\
-         2:3 [missing-key] this step has no `id`\n\
-         2:3 [missing-key] this step has no `prompt`\n\
-         3:3 [missing-key] step `a` has no `agent`\n\
-         5:3 [empty-value] `id` has no value where a text is expected\n\
-         6:10 [empty-value] `agent` is empty\n\
-         7:11 [wrong-type] `prompt` is a list where a text is expected",
+        "2:3 [missing-key] this step has no `agent` (add it, such as `agent: claude`)\n\
+         2:3 [missing-key] this step has no `id` (add it, such as `id: plan`)\n\
+         2:3 [missing-key] this step has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
+         3:3 [missing-key] step `a` has no `agent` (add it, such as `agent: claude`)\n\
+         5:3 [empty-value] `id` has no value where a text is expected (give it a value)\n\
+         6:10 [empty-value] `agent` is empty (give it a value)\n\
+         7:11 [wrong-type] `prompt` is a list where a text is expected (write `prompt: …` on one line)",
     );
 }
 
@@ -342,9 +384,9 @@ fn graph(steps: &[(&str, &[&str])]) -> String {
 fn ids_that_are_taken_or_unsafe_are_refused() {
     refused(
         &graph(&[("a", &[]), ("../b", &[]), ("a", &["../b"]), ("-c", &[])]),
-        "3:8 [unsafe-id] `../b` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-`\n\
+        "3:8 [unsafe-id] `../b` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-` (the id names files and variables; choose something like `code_review-2`)\n\
          4:8 [duplicate-id] two steps are called `a`; the first is on line 2 (give one of them another id)\n\
-         5:8 [unsafe-id] `-c` cannot be an id: it begins with `-`; begin with a letter or a digit",
+         5:8 [unsafe-id] `-c` cannot be an id: it begins with `-`; begin with a letter or a digit (the id names files and variables; choose something like `code_review-2`)",
     );
 }
 
@@ -352,7 +394,7 @@ fn ids_that_are_taken_or_unsafe_are_refused() {
 fn columns_count_characters_and_messages_cannot_write_to_the_terminal() {
     refused(
         "steps: [{agent: äö, prompt: p, id: \"a\\e[2J\"}]\n",
-        "1:36 [unsafe-id] `a\\u{1b}[2J` cannot be an id: it contains `\\u{1b}`; use letters, digits, `.`, `_` and `-`",
+        "1:36 [unsafe-id] `a\\u{1b}[2J` cannot be an id: it contains `\\u{1b}`; use letters, digits, `.`, `_` and `-` (the id names files and variables; choose something like `code_review-2`)",
     );
 }
 
@@ -361,7 +403,7 @@ fn references_to_unknown_steps_are_refused_with_a_guess() {
     refused(
         "steps:\n- {id: plan, agent: x, prompt: p}\n- {id: b, agent: x, prompt: p, needs: [paln], next_on_success: [zebra]}\n",
         "3:40 [unknown-step] `needs` names `paln`, but no step is called so (did you mean `plan`?)\n\
-         3:65 [unknown-step] `next_on_success` names `zebra`, but no step is called so",
+         3:65 [unknown-step] `next_on_success` names `zebra`, but no step is called so (name a step of this file, or add one with `id: zebra`)",
     );
 }
 
@@ -373,7 +415,10 @@ fn steps_that_wait_for_each_other_are_refused() {
              (read `→` as \"needs\"; remove one of these needs)"
         )
     };
-    refused(&graph(&[("a", &["a"])]), "2:19 [self-dependency] step `a` needs itself");
+    refused(
+        &graph(&[("a", &["a"])]),
+        "2:19 [self-dependency] step `a` needs itself (remove it from its own `needs`)",
+    );
     refused(&graph(&[("a", &["b"]), ("b", &["a"])]), &cycle("2:19", "a → b → a"));
     // One report for each knot, the shortest way round; `z` only waits for one and is in none.
     let knots = graph(&[
@@ -421,7 +466,7 @@ fn a_successor_that_does_not_need_the_step_is_a_warning() {
         shown(&loaded.warnings),
         "2:53 [successor-does-not-need] `c` is named as next after `a`, but does not need it \
          (only `needs` makes a step wait: add `a` to the `needs` of `c`)\n\
-         3:43 [repeated-reference] `needs` names `a` twice\n"
+         3:43 [repeated-reference] `needs` names `a` twice (once is enough)\n"
     );
     assert_eq!(ids(&loaded.workflow.steps[1].needs), ["a"]);
 }
@@ -433,17 +478,26 @@ fn a_file_cannot_stand_for_more_than_we_can_hold() {
         let below = level - 1;
         writeln!(laughs, "  a{level}: &a{level} [*a{below}, *a{below}]").unwrap();
     }
-    refused(&laughs, "19:20 [too-large] the file grows beyond 64 MiB when its aliases are written out");
+    refused(
+        &laughs,
+        "19:20 [too-large] the file grows beyond 64 MiB when its aliases are written out (use fewer aliases of aliases)",
+    );
     let deep = format!("metadata: {}{}", "[".repeat(100), "]".repeat(100));
-    refused(&deep, "1:74 [too-large] this is nested more than 64 levels deep");
+    refused(
+        &deep,
+        "1:74 [too-large] this is nested more than 64 levels deep (make it flatter: metadata can hold a text, too)",
+    );
     let mut stairs = "metadata:\n  a0: &a0 [x]\n".to_owned();
     for level in 1..200 {
         writeln!(stairs, "  a{level}: &a{level} [*a{}]", level - 1).unwrap();
     }
-    refused(&stairs, "64:13 [too-large] this is nested more than 64 levels deep");
+    refused(
+        &stairs,
+        "64:13 [too-large] this is nested more than 64 levels deep (make it flatter: metadata can hold a text, too)",
+    );
     refused(
         &"#".repeat(16 * 1024 * 1024 + 1),
-        "1:1 [too-large] the file has 16777217 bytes, the limit is 16777216",
+        "1:1 [too-large] the file has 16777217 bytes, the limit is 16777216 (keep long texts in prompt files, or split the workflow)",
     );
 }
 
@@ -463,13 +517,13 @@ steps:
     timeout: soon
 ",
         "1:1 [unknown-key] `nme` is not a key of a workflow (did you mean `name`?)\n\
-         3:5 [missing-key] step `plan` has no `prompt`\n\
+         3:5 [missing-key] step `plan` has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
          4:12 [wrong-type] `agent` is a number where a text is expected (quote it: `agent: \"7\"`)\n\
          5:12 [wrong-type] `needs` is a text where a list is expected (write `needs: [code]`)\n\
-         6:5 [missing-key] step `code` has no `prompt`\n\
+         6:5 [missing-key] step `code` has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
          8:5 [unknown-key] `promt` is not a key of a step (did you mean `prompt`?)\n\
          9:13 [unknown-step] `needs` names `plna`, but no step is called so (did you mean `plan`?)\n\
-         10:14 [bad-timeout] bad `timeout`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`",
+         10:14 [bad-timeout] `soon` is not a length of time (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
     );
 }
 
@@ -494,8 +548,36 @@ fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
             ),
         ),
         ("g", format!("9:17 [not-an-ancestor] step `g` goes back to itself {hint}")),
-        ("z", "9:17 [unknown-step] `loop_back_to` names `z`, but no step is called so".to_owned()),
+        ("z", "9:17 [unknown-step] `loop_back_to` names `z`, but no step is called so (name a step of this file, or add one with `id: z`)".to_owned()),
     ] {
         refused(&workflow(target), &expected);
     }
+}
+
+/// `needs: plan` is one mistake; that `plan` is then no ancestor is not a second one.
+#[test]
+fn a_way_back_is_not_judged_by_needs_that_could_not_be_read() {
+    for (needs, expected) in [
+        ("plan", "[wrong-type] `needs` is a text where a list is expected (write `needs: [plan]`)"),
+        ("[paln]", "[unknown-step] `needs` names `paln`, but no step is called so (did you mean `plan`?)"),
+    ] {
+        let text = format!(
+            "steps:\n- {{id: plan, agent: x, prompt: p}}\n- id: code\n  agent: x\n  prompt: p\n  needs: {needs}\n\
+             - {{id: review, agent: x, prompt: p, needs: [code], loop_back_to: plan}}\n"
+        );
+        let column = if needs == "plan" { 10 } else { 11 };
+        refused(&text, &format!("6:{column} {expected}"));
+    }
+}
+
+#[test]
+fn prompts_of_a_broken_file_are_known_all_the_same() {
+    let examined = examine("nam: w\nsteps:\n- {id: a, agent: x, prompt: p.md}\n- {agent: x, prompt: q.md}\n");
+    let prompts: Vec<_> = examined
+        .prompts
+        .iter()
+        .map(|prompt| (prompt.path.as_str(), prompt.step.as_deref(), prompt.line, prompt.column))
+        .collect();
+    assert_eq!(prompts, [("p.md", Some("a"), 3, 29), ("q.md", None, 4, 22)]);
+    assert_eq!((examined.workflow, examined.problems.len()), (None, 2));
 }

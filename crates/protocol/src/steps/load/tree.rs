@@ -66,7 +66,8 @@ pub(super) struct Entry {
 pub(super) fn parse(text: &str, problems: &mut Problems) -> Option<Rc<Node>> {
     if text.len() > LONGEST_FILE {
         let message = format!("the file has {} bytes, the limit is {LONGEST_FILE}", text.len());
-        problems.add(Position::START, Rule::TooLarge, message);
+        let hint = "keep long texts in prompt files, or split the workflow";
+        problems.add(Position::START, Rule::TooLarge, message, hint);
         return None;
     }
     let options = granit_parser::options! { emit_comments: false };
@@ -77,14 +78,14 @@ pub(super) fn parse(text: &str, problems: &mut Problems) -> Option<Rc<Node>> {
             Err(error) => Err(Fatal::from(&error)),
         };
         if let Err(Fatal { position, rule, message, hint }) = step {
-            problems.push(position, rule, message, hint);
+            problems.add(position, rule, message, hint);
             return None;
         }
     }
     let root = builder.root.filter(|root| !root.is_null());
-    if root.is_none() && problems.is_empty() {
+    if root.is_none() && problems.count() == 0 {
         let hint = "a workflow has a `name` and a list of `steps`";
-        problems.add_with_hint(Position::START, Rule::EmptyFile, "the file is empty", hint);
+        problems.add(Position::START, Rule::EmptyFile, "the file is empty", hint);
     }
     root
 }
@@ -103,12 +104,12 @@ struct Fatal {
     position: Position,
     rule: Rule,
     message: String,
-    hint: Option<String>,
+    hint: &'static str,
 }
 
 impl Fatal {
-    fn new(position: Position, rule: Rule, message: impl Into<String>) -> Self {
-        Self { position, rule, message: message.into(), hint: None }
+    fn broken(position: Position, message: &str, hint: &'static str) -> Self {
+        Self { position, rule: Rule::BrokenYaml, message: message.to_owned(), hint }
     }
 }
 
@@ -119,21 +120,23 @@ impl From<&ScanError> for Fatal {
             kind,
             ErrorKind::TabInIndentation | ErrorKind::TabInBlockIndentation | ErrorKind::TabNotAllowed
         ) {
-            Some("indent with spaces, not with tabs")
+            "indent with spaces, not with tabs"
         } else if matches!(kind, ErrorKind::MappingValueNotAllowed | ErrorKind::InvalidColonPlacement) {
-            Some("quote a text that contains `: `, and check the indentation")
+            "quote a text that contains `: `, and check the indentation"
         } else if matches!(kind, ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent) {
-            Some("a quote may not have been closed")
+            "a quote may not have been closed"
         } else if matches!(kind, ErrorKind::UnknownAnchor) {
-            Some("a text that begins with `*` must be quoted; an alias needs its `&name` earlier in the file")
+            "a text that begins with `*` must be quoted; an alias needs its `&name` earlier in the file"
+        } else if matches!(kind, ErrorKind::UnclosedFlowCollection { .. }) {
+            "close it, or quote a text that begins with it"
         } else {
-            None
+            "look at the line above, too: is something not closed, or indented more than its neighbours?"
         };
         Self {
             position: Position::of(*error.marker()),
             rule: Rule::BrokenYaml,
             message: format!("this is not valid YAML: {kind}"),
-            hint: hint.map(str::to_owned),
+            hint,
         }
     }
 }
@@ -197,10 +200,10 @@ impl Builder<'_> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => self.follow(anchor, position),
-            Event::DocumentStart(..) if self.root.is_some() => Err(Fatal::new(
+            Event::DocumentStart(..) if self.root.is_some() => Err(Fatal::broken(
                 position,
-                Rule::BrokenYaml,
                 "a second document begins here; a file holds one workflow",
+                "move it into a file of its own, or remove the `---`",
             )),
             Event::StreamStart
             | Event::StreamEnd
@@ -209,7 +212,7 @@ impl Builder<'_> {
             | Event::Comment(..) => Ok(()),
             // Switched off by our options, or newer than this code: to skip it could lose a part of the workflow.
             Event::Anchor(..) | Event::UnresolvedAlias(_) | _ => {
-                Err(Fatal::new(position, Rule::BrokenYaml, "this part of YAML is not supported"))
+                Err(Fatal::broken(position, "this part of YAML is not supported", "write it out plainly"))
             }
         }
     }
@@ -219,12 +222,8 @@ impl Builder<'_> {
         let Some(tag) = tag else { return false };
         if !tag.is_yaml_core_schema() {
             let message = format!("the tag `{tag}` is not supported");
-            self.problems.add_with_hint(
-                position,
-                Rule::BrokenYaml,
-                message,
-                "remove the tag, or quote the text",
-            );
+            let hint = "remove the tag, or quote the text";
+            self.problems.add(position, Rule::BrokenYaml, message, hint);
         }
         tag.is_yaml_core_schema_tag("str")
     }
@@ -248,12 +247,14 @@ impl Builder<'_> {
 
     fn follow(&mut self, anchor: usize, position: Position) -> Result<(), Fatal> {
         let Some(target) = self.anchors.get(&anchor).cloned() else {
-            return Err(Fatal::new(position, Rule::BrokenYaml, "this alias stands inside what it names"));
+            let hint = "write out what it stands for";
+            return Err(Fatal::broken(position, "this alias stands inside what it names", hint));
         };
         self.aliased = self.aliased.saturating_add(target.cost);
         if self.aliased > ALIAS_LIMIT {
-            let message = "the file grows beyond 64 MiB when its aliases are written out";
-            return Err(Fatal::new(position, Rule::TooLarge, message));
+            let message = "the file grows beyond 64 MiB when its aliases are written out".to_owned();
+            let hint = "use fewer aliases of aliases";
+            return Err(Fatal { position, rule: Rule::TooLarge, message, hint });
         }
         self.attach(target, position)
     }
@@ -288,7 +289,8 @@ impl Builder<'_> {
 }
 
 fn too_deep(position: Position) -> Fatal {
-    Fatal::new(position, Rule::TooLarge, format!("this is nested more than {DEEPEST} levels deep"))
+    let message = format!("this is nested more than {DEEPEST} levels deep");
+    Fatal { position, rule: Rule::TooLarge, message, hint: "make it flatter: metadata can hold a text, too" }
 }
 
 impl OpenMapping {
@@ -296,10 +298,10 @@ impl OpenMapping {
     fn take(&mut self, node: Rc<Node>, position: Position, problems: &mut Problems) -> Result<(), Fatal> {
         let Some(key) = self.key.take() else {
             let Value::Scalar { text, quoted } = &node.value else {
-                return Err(Fatal::new(
+                return Err(Fatal::broken(
                     position,
-                    Rule::BrokenYaml,
                     "a key must be a word, not a list or a mapping",
+                    "quote a key that contains brackets or braces",
                 ));
             };
             self.key = Some(Key { text: text.clone(), position, is_merge: text == "<<" && !quoted });
@@ -310,7 +312,7 @@ impl OpenMapping {
         }
         if let Some(first) = self.seen.get(&key.text) {
             let message = format!("`{}` is given twice; the first is on line {}", key.text, first.line);
-            problems.add_with_hint(key.position, Rule::DuplicateKey, message, "keep one of the two");
+            problems.add(key.position, Rule::DuplicateKey, message, "keep one of the two");
         } else {
             self.seen.insert(key.text.clone(), key.position);
             self.entries.push(Entry { key: key.text, key_position: key.position, value: node });
@@ -328,16 +330,17 @@ impl OpenMapping {
             Value::Scalar { .. } => &[],
         };
         if sources.is_empty() {
-            return Err(Fatal::new(
+            return Err(Fatal::broken(
                 position,
-                Rule::BrokenYaml,
-                "`<<` needs a mapping, such as `<<: *defaults`",
+                "`<<` brings in a mapping, and this is none",
+                "name one, such as `<<: *defaults`",
             ));
         }
         sources.iter().try_for_each(|source| match &source.value {
             Value::Mapping(_) => self.merge(source, position),
             Value::Scalar { .. } | Value::List(_) => {
-                Err(Fatal::new(position, Rule::BrokenYaml, "`<<` takes mappings only"))
+                let hint = "name mappings only, such as `<<: [*defaults, *more]`";
+                Err(Fatal::broken(position, "`<<` takes mappings only", hint))
             }
         })
     }

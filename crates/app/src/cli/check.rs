@@ -1,0 +1,88 @@
+//! `callboard check PATH…`.
+
+mod file;
+mod format;
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::render::{self, GREEN, styled};
+use file::{Checked, check};
+use format::Format;
+
+/// Check workflow files and state files; nothing is run and nothing is written
+///
+/// A workflow is read with its prompts, as `run` would. The state file of a run (`run_state.json`) is held against the
+/// rules of its format. Every problem is shown with its place, the rule and what to change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 all is well or only doubtful, 2 a rule is broken
+
+Examples:
+  callboard check wf.yaml
+  callboard check .agents/runs/*/run_state.json
+  callboard check wf.yaml --json | jq '.[].findings'")]
+pub(super) struct Arguments {
+    /// Files to check
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+
+    /// What the files are [default: found by their content]
+    #[arg(long = "as", value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// The repository in which prompts are looked for [default: the one around each file]
+    #[arg(long, value_name = "DIR")]
+    repo: Option<PathBuf>,
+
+    /// Print a JSON array with an object for each file
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let Arguments { paths, format, repo, json } = arguments;
+    let checked: Vec<_> = paths.iter().map(|path| (path, check(path, format, repo.as_deref()))).collect();
+    if json {
+        let files = checked.iter().map(|(path, checked)| match checked {
+            Ok(checked) => serde_json::to_value(checked).expect("BUG: what we print is plain data"),
+            Err(failure) => json!({ "file": path, "error": failure.what, "causes": failure.causes }),
+        });
+        render::json_pretty(&files.collect::<Vec<_>>());
+    } else {
+        for (_, checked) in &checked {
+            match checked {
+                Ok(checked) => show(checked, paths.len() > 1),
+                Err(failure) => render::failure(failure),
+            }
+        }
+    }
+    let exits = checked.iter().map(|(_, checked)| match checked {
+        Ok(checked) if checked.errors() == 0 => Exit::Delivered,
+        Ok(_) => Exit::Usage,
+        Err(failure) => failure.exit,
+    });
+    Ok(exits.max_by_key(|exit| exit.code()).expect("BUG: clap requires a path"))
+}
+
+/// What was found is this command's data; how much it was, for who reads only that, is talk.
+fn show(checked: &Checked, several: bool) {
+    let file = checked.file.display();
+    for finding in &checked.findings {
+        render::data(format_args!(
+            "{}\n",
+            render::excerpt(&checked.file, &checked.source, &finding.remark())
+        ));
+    }
+    if let Some(steps) = checked.steps {
+        let name = if several { format!("{file}: ") } else { String::new() };
+        render::data(format_args!("{name}{} {}", styled(GREEN, "ok:"), count(steps, "step")));
+    } else {
+        render::failure(&Failure::usage(format!("`{file}` has {}", count(checked.errors(), "problem"))));
+    }
+}
+
+fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}

@@ -1,0 +1,172 @@
+//! What `check` says about files, as a terminal shows it.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::render;
+
+const STATE: &str = include_str!("../../../../../protocol/tests/fixtures/steps/in-progress.json");
+
+/// What checking a file with this content shows, as a terminal shows it.
+fn shown(name: &str, content: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    fs::write(&file, content).unwrap();
+    let checked = check(&file, None, Some(folder.path())).unwrap();
+    let shown = checked.findings.iter().map(|finding| {
+        let excerpt = render::draw(Path::new(name), &checked.source, &finding.remark(), 120);
+        let excerpt = anstream::adapter::strip_str(&excerpt).to_string();
+        excerpt.replace(folder.path().to_str().unwrap(), "/repo")
+    });
+    let shown = shown.chain(checked.steps.map(|steps| format!("ok: {steps} steps")));
+    shown.collect::<Vec<_>>().join("\n\n")
+}
+
+#[test]
+fn a_state_file_that_keeps_the_rules_is_ok() {
+    assert_snapshot!(shown("run_state.json", STATE), @"ok: 3 steps");
+}
+
+#[test]
+fn broken_rules_are_shown_where_they_are_broken() {
+    let broken = STATE
+        .replacen("\"COMPLETED\"", "\"COMPLETE\"", 1)
+        .replacen("\"PLAN.md\"", "\"/tmp/PLAN.md\"", 1)
+        .replacen("      \"attempts\": 0,\n", "", 1);
+    assert_snapshot!(shown("run_state.json", &broken), @r#"
+    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is no status
+      --> run_state.json:11:17
+       |
+    11 |       "status": "COMPLETE",
+       |                 ^^^^^^^^^^
+       |
+       = hint: did you mean `COMPLETED`?
+
+    error[artifact-not-relative]: entry 1 in `artifacts` of step `planning` is absolute: `/tmp/PLAN.md`
+      --> run_state.json:18:21
+       |
+    18 |       "artifacts": ["/tmp/PLAN.md", "tasks.yaml"],
+       |                     ^^^^^^^^^^^^^^
+       |
+       = hint: write the path from the repository's top
+
+    error[missing-field]: step `code_review` has no `attempts`
+      --> run_state.json:41:20
+       |
+    41 |     "code_review": {
+       |                    ^
+       |
+       = hint: add `"attempts": 0`
+    "#);
+}
+
+#[test]
+fn a_state_file_that_was_cut_off_is_shown_where_it_ends() {
+    let cut = STATE.find("\"ended_at\"").unwrap() + 20;
+    assert_snapshot!(shown("run_state.json", &STATE[..cut]), @r#"
+    error[broken-json]: this is not valid JSON: EOF while parsing a string
+      --> run_state.json:16:26
+       |
+    16 |       "ended_at": "2025-01
+       |                          ^
+       |
+       = hint: the file ends too early; if it was cut off, `callboard show` still has the run
+    "#);
+}
+
+#[test]
+fn columns_of_broken_json_count_characters() {
+    assert_snapshot!(shown("x.json", "{\"näme\": nö}"), @r#"
+    error[broken-json]: this is not valid JSON: expected ident
+     --> x.json:1:11
+      |
+    1 | {"näme": nö}
+      |           ^
+      |
+      = hint: look just before this place: a comma, a quote or a bracket may be missing or too many
+    "#);
+}
+
+#[test]
+fn json_of_an_unknown_format_is_told_which_are_known() {
+    assert_snapshot!(shown("package.json", "{\"version\": 1}\n"), @r#"
+    error[unknown-format]: this is no format that can be checked
+     --> package.json:1:1
+      |
+    1 | {"version": 1}
+      | ^
+      |
+      = hint: known are `workflow` (a list of `steps`) and `steps` (`run_state.json`, with `run_id` and `steps`); `--as` names one
+    "#);
+}
+
+#[test]
+fn a_workflow_is_checked_with_its_prompts_and_its_doubts() {
+    let workflow = "\
+steps:
+  - {id: plan, agent: x, prompt: wf.yaml, next_on_success: [code]}
+  - {id: code, agent: x, prompt: code.md, needs: []}
+";
+    assert_snapshot!(shown("wf.yaml", workflow), @"
+    warning[successor-does-not-need]: `code` is named as next after `plan`, but does not need it
+     --> wf.yaml:2:61
+      |
+    2 |   - {id: plan, agent: x, prompt: wf.yaml, next_on_success: [code]}
+      |                                                             ^^^^
+      |
+      = hint: only `needs` makes a step wait: add `plan` to the `needs` of `code`
+
+    error[missing-prompt]: the prompt `code.md` of step `code` does not exist
+     --> wf.yaml:3:34
+      |
+    3 |   - {id: code, agent: x, prompt: code.md, needs: []}
+      |                                  ^^^^^^^
+      |
+      = hint: write it; looked for `/repo/.agents/prompts/code.md`, then `/repo/code.md`
+    ");
+}
+
+#[test]
+fn a_doubtful_workflow_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wf.yaml");
+    let workflow = "steps:\n- {id: a, agent: x, prompt: wf.yaml, next_on_success: [b]}\n- {id: b, agent: x, prompt: wf.yaml}\n";
+    fs::write(&file, workflow).unwrap();
+    let checked = check(&file, None, None).unwrap();
+    assert_eq!((checked.findings.len(), checked.errors(), checked.steps), (1, 0, Some(2)));
+}
+
+#[test]
+fn findings_are_data_for_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.json");
+    fs::write(&file, STATE.replacen("\"attempts\": 1", "\"attempts\": -1", 1)).unwrap();
+    let mut value = serde_json::to_value(check(&file, Some(Format::Steps), None).unwrap()).unwrap();
+    value["file"] = "s.json".into();
+    assert_snapshot!(serde_json::to_string_pretty(&value).unwrap(), @r#"
+    {
+      "file": "s.json",
+      "format": "steps",
+      "steps": null,
+      "findings": [
+        {
+          "severity": "error",
+          "rule": "bad-count",
+          "line": 12,
+          "column": 19,
+          "pointer": "/steps/planning/attempts",
+          "message": "`attempts` of step `planning` is -1; it must be a whole number from 0 to 4294967295",
+          "hint": "write how often it happened, such as `0`"
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn what_cannot_be_read_is_a_failure_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let failure = check(&folder.path().join("none.yaml"), None, None).unwrap_err();
+    assert_eq!(failure.exit.code(), 2);
+    assert!(failure.what.contains("none.yaml"), "{}", failure.what);
+}

@@ -1,0 +1,76 @@
+//! Which of the formats a file has: its content says it.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// A format that can be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Format {
+    /// A workflow, in YAML or JSON
+    Workflow,
+    /// The state of a run: `run_state.json`
+    Steps,
+}
+
+/// What a file's content says of its format.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Guess {
+    Format(Format),
+    /// JSON, but of no format that we know.
+    Unknown,
+    /// It looks like JSON and cannot be read as that.
+    BrokenJson,
+}
+
+/// Finds the format. Every JSON text is YAML, too: the name decides only where the content leaves it open.
+pub(super) fn guess(file: &Path, source: &str) -> Guess {
+    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let is_yaml = matches!(ending.as_str(), "yaml" | "yml");
+    match serde_json::from_str::<Value>(source) {
+        Ok(Value::Object(fields)) => {
+            let steps = fields.get("steps");
+            if fields.contains_key("run_id") || steps.is_some_and(Value::is_object) && !is_yaml {
+                Guess::Format(Format::Steps)
+            } else if steps.is_some() || is_yaml {
+                Guess::Format(Format::Workflow)
+            } else {
+                Guess::Unknown
+            }
+        }
+        Ok(_) if ending == "json" => Guess::Unknown,
+        Err(_) if ending == "json" || source.trim_start().starts_with('{') && !is_yaml => Guess::BrokenJson,
+        Ok(_) | Err(_) => Guess::Format(Format::Workflow),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_tells_the_format_and_the_name_decides_what_it_leaves_open() {
+        let workflow = || Guess::Format(Format::Workflow);
+        let steps = || Guess::Format(Format::Steps);
+        for (file, source, expected) in [
+            ("wf.yaml", "steps:\n- id: a\n", workflow()),
+            ("wf", "name: w\n", workflow()),
+            ("wf", "", workflow()),
+            ("wf.json", r#"{"name": "w", "steps": [{"id": "a"}]}"#, workflow()),
+            ("wf.yaml", r#"{"steps": {"a": {}}}"#, workflow()),
+            ("wf.yml", "{steps: [{id: a}]}", workflow()),
+            ("run_state.json", r#"{"run_id": "x", "steps": {}}"#, steps()),
+            ("copy.txt", r#"{"run_id": "x", "steps": {}}"#, steps()),
+            ("copy.txt", r#"{"steps": {"a": {}}}"#, steps()),
+            ("copy.yaml", r#"{"run_id": "x", "steps": {}}"#, steps()),
+            ("run_state.json", r#"{"run_id": "x", "steps": {"#, Guess::BrokenJson),
+            ("copy.txt", "\n {\"run_id\": ", Guess::BrokenJson),
+            ("empty.json", "", Guess::BrokenJson),
+            ("package.json", r#"{"name": "x", "version": "1"}"#, Guess::Unknown),
+            ("list.json", "[1, 2]", Guess::Unknown),
+        ] {
+            assert_eq!(guess(Path::new(file), source), expected, "{file}: {source}");
+        }
+    }
+}

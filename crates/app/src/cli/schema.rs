@@ -1,0 +1,30 @@
+//! `callboard schema FORMAT`.
+
+use crate::failure::{Exit, Failure};
+use crate::render;
+
+/// Print the JSON Schema of a file format, for editors
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  callboard schema workflow > workflow.schema.json
+
+A workflow that begins with this line is completed and checked by editors with the YAML language server:
+  # yaml-language-server: $schema=workflow.schema.json")]
+pub(super) struct Arguments {
+    /// Which format
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// Workflow files
+    Workflow,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let schema = match arguments.format {
+        Format::Workflow => protocol::steps::load::schema(),
+    };
+    render::json_pretty(&schema);
+    Ok(Exit::Delivered)
+}

@@ -1,0 +1,263 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use protocol::steps::load;
+use supervisor::adapter::rehearsal::{Delivery, Play};
+
+use super::*;
+use crate::rehearsal::blank;
+
+const WORKFLOW: &str = "
+name: release
+steps:
+  - {id: code, agent: a, prompt: p}
+  - {id: review, agent: a, prompt: p, needs: [code], loop_back_to: code}
+  - {id: '1', agent: a, prompt: p}
+  - {id: 'on', agent: a, prompt: p}
+  - {id: _draft.2, agent: a, prompt: p}
+";
+
+fn workflow() -> Workflow {
+    load::load(WORKFLOW).unwrap().workflow
+}
+
+fn loaded(text: &str) -> Rehearsal {
+    load(text, &workflow()).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+/// The parts of `code`, written as a list.
+fn parts(list: &str) -> Vec<Part> {
+    loaded(&format!("steps: {{code: {list}}}")).seats.remove(&SeatName::new("code").unwrap()).unwrap()
+}
+
+fn played(part: &str) -> Play {
+    parts(&format!("[{part}]")).remove(0).play
+}
+
+/// Each problem as `line:column rule: message (hint)`.
+fn problems(text: &str) -> Vec<String> {
+    let problems = load(text, &workflow()).unwrap_err();
+    let shown = |problem: &Problem| {
+        let Problem { line, column, rule, message, hint } = problem;
+        format!("{line}:{column} {rule}: {message} ({hint})")
+    };
+    problems.iter().map(shown).collect()
+}
+
+fn problem(text: &str) -> String {
+    let mut problems = problems(text);
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    problems.remove(0)
+}
+
+#[test]
+fn a_script_has_one_part_for_each_try() {
+    let rehearsal = loaded(
+        r#"
+steps:
+  code:
+    - fail: "syntax error"
+    - ok: {logs: ["fixed"], artifacts: ["notes.txt"], write: {"src/x.txt": "content"}}
+  review:
+    - gate_fail: {times: 2, why: "found P0 issues"}
+"#,
+    );
+    let seat = |name: &str| SeatName::new(name).unwrap();
+    let delivery = Delivery {
+        logs: vec!["fixed".to_owned()],
+        artifacts: vec!["notes.txt".to_owned()],
+        write: BTreeMap::from([("src/x.txt".to_owned(), "content".to_owned())]),
+    };
+    let code = [Play::Fail { why: "syntax error".to_owned() }, Play::Ok(delivery)];
+    assert_eq!(rehearsal.seats[&seat("code")], code.map(|play| Part { take: None, play }));
+    let times = NonZeroU32::new(2).unwrap();
+    let gate = Play::GateFail { times, why: "found P0 issues".to_owned() };
+    assert_eq!(rehearsal.seats[&seat("review")], [Part { take: None, play: gate }]);
+}
+
+#[test]
+fn every_kind_is_read() {
+    for (part, play) in [
+        ("ok", Play::default()),
+        ("ok: {}", Play::default()),
+        ("ok: ", Play::default()),
+        ("fail", Play::Fail { why: "rehearsed failure".to_owned() }),
+        ("fail: broken", Play::Fail { why: "broken".to_owned() }),
+        ("hang", Play::Hang),
+        ("crash", Play::Crash),
+        ("exit: 0", Play::Exit { code: 0 }),
+        ("exit: 255", Play::Exit { code: 255 }),
+        ("flood: 10MB", Play::Flood { bytes: 10_000_000 }),
+        ("flood: 64 KiB", Play::Flood { bytes: 65_536 }),
+        ("flood: 12", Play::Flood { bytes: 12 }),
+        ("rubbish", Play::Rubbish),
+        ("leave_child", Play::LeaveChild),
+        ("report_then_hang", Play::ReportThenHang),
+    ] {
+        assert_eq!(played(part), play, "{part}");
+    }
+    let take = parts("[take: 1m30s, {take: 0.5, fail: slow}]");
+    assert_eq!(take[0], Part { take: Some(Duration::from_secs(90)), play: Play::default() });
+    assert_eq!(take[1].take, Some(Duration::from_millis(500)));
+    assert_eq!(take[1].play, Play::Fail { why: "slow".to_owned() });
+}
+
+#[test]
+fn all_problems_are_told_at_once_each_with_its_place() {
+    let script = "\
+steps:
+  cod: [ok]
+  code:
+    - flod: 10MB
+    - exit: 256
+    - {hang: , crash: }
+    - ok: {log: [x], artifacts: [../x], write: {.git/config: x}}
+    - gate_fail: {times: 1}
+  review:
+    - gate_fail: {times: 0, whi: x}
+    - take: soon
+    - 3
+stops: {}
+";
+    insta::assert_snapshot!(problems(script).join("\n"), @"
+    2:3 unknown-step: the workflow has no step `cod` (did you mean `code`?)
+    4:7 unknown-key: `flod` is not a kind of part (did you mean `flood`?)
+    5:13 wrong-type: `exit` must be a whole number from 0 to 255 (write `exit: 3`)
+    6:16 unknown-key: `crash` is a second kind in one part (only `take` may stand beside another; begin the next part with `- `)
+    7:12 unknown-key: `log` is not a key of `ok` (did you mean `logs`?)
+    7:34 wrong-type: `../x` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
+    7:49 wrong-type: `.git/config` is not the path of a file inside the repository (write a relative path without `..`, such as `src/x.txt`)
+    8:7 missing-key: step `code` has no `loop_back_to`, so it has no gate that could fail (write `fail` for a step that fails; a gate is set up in the workflow)
+    10:26 wrong-type: `times` must be a whole number from 1 (write `times: 1`)
+    10:29 unknown-key: `whi` is not a key of `gate_fail` (did you mean `why`?)
+    11:13 bad-timeout: bad `take`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m` (write `take: 500ms`, `take: 2s` or `take: 1m30s`)
+    12:7 wrong-type: a part of `review` is a number (a part is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `take: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
+    13:1 unknown-key: `stops` is not a key of a script (did you mean `steps`?)
+    ");
+}
+
+#[test]
+fn what_is_no_script_is_refused() {
+    let shapes = [
+        "",
+        "steps:",
+        "steps: {}",
+        "steps: [code]",
+        "- code",
+        "steps: {code: }",
+        "steps: {code: ok}",
+        "steps: {code: [{}]}",
+    ];
+    insta::assert_snapshot!(shapes.map(problem).join("\n"), @"
+    1:1 empty-file: the file is empty (a script begins with `steps:`, and below it `STEP: [PART, …]`)
+    1:1 no-steps: `steps` is empty (name a step, or rehearse without a script: `--rehearse`)
+    1:1 no-steps: `steps` is empty (name a step, or rehearse without a script: `--rehearse`)
+    1:8 wrong-type: `steps` is a list where a mapping is expected (write `STEP:`, and below it one `- PART` a try)
+    1:1 not-a-mapping: the file is a list where a mapping is expected (a script begins with `steps:`, and below it `STEP: [PART, …]`)
+    1:9 empty-value: step `code` has no part (write `- ok` below it, or remove it)
+    1:15 wrong-type: the parts of `code` are a text where a list is expected (begin each part with `- `, one a try)
+    1:16 empty-value: this part is empty (a part is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `take: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
+    ");
+}
+
+#[test]
+fn broken_yaml_is_refused_with_its_place() {
+    let texts = [
+        "steps:\n  code: [ok\n",
+        "steps:\n  code: [ok]\n  code: [hang]\n",
+        "steps:\n\tcode: [ok]\n",
+        "steps: {code: [fail: \"x]}\n",
+        "steps: {code: [ok]}\n---\nsteps: {}\n",
+    ];
+    insta::assert_snapshot!(texts.map(problem).join("\n"), @"
+    2:9 broken-yaml: this is not valid YAML: unclosed bracket '[' (check indentation, quotes and brackets; `- ` begins a part)
+    3:3 duplicate-key: `code` is given twice (keep one of the two)
+    2:2 broken-yaml: this is not valid YAML: tabs disallowed within this context (block indentation) (check indentation, quotes and brackets; `- ` begins a part)
+    1:22 broken-yaml: this is not valid YAML: unclosed quote (check indentation, quotes and brackets; `- ` begins a part)
+    3:1 broken-yaml: this is not valid YAML: only single YAML document expected but multiple found (check indentation, quotes and brackets; `- ` begins a part)
+    ");
+}
+
+#[test]
+fn aliases_that_stand_for_gigabytes_are_refused() {
+    let bomb = format!(
+        "a: &a [{0}]\nb: &b [{1}]\nc: &c [{2}]\nd: &d [{3}]\nsteps: [{4}]\n",
+        ["x"; 100].join(","),
+        ["*a"; 100].join(","),
+        ["*b"; 100].join(","),
+        ["*c"; 100].join(","),
+        ["*d"; 100].join(",")
+    );
+    let said = problem(&bomb);
+    assert!(said.contains("too-large: the file is too large, or grows too large with its aliases"), "{said}");
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_refused() {
+    let wrong = [
+        "fail: 3",
+        "fail: [x]",
+        "hang: 3s",
+        "exit: x",
+        "exit",
+        "flood",
+        "flood: 10 elephants",
+        "flood: 99GB",
+        "take",
+        "ok: [x]",
+        "ok: {logs: x}",
+        "ok: {logs: [1]}",
+        "ok: {artifacts: [/etc/x]}",
+        "ok: {artifacts: ['']}",
+        "ok: {write: [x]}",
+        "ok: {write: {x: 1}}",
+    ];
+    let said = wrong.map(|part| problem(&format!("steps: {{code: [{part}]}}")));
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    1:22 wrong-type: `fail` is a number where a text is expected (put it in quotes)
+    1:22 wrong-type: `fail` is a list where a text is expected (write `"a text"`)
+    1:22 wrong-type: `hang` takes no value (write `- hang`)
+    1:22 wrong-type: `exit` is a text where a whole number from 0 to 255 is expected (write `exit: 3`)
+    1:16 wrong-type: `exit` has no value where a whole number from 0 to 255 is expected (write `exit: 3`)
+    1:16 wrong-type: `flood` has no value where a size is expected (write `flood: 10MB`)
+    1:23 wrong-type: `10 elephants` is not a size from 1 byte to 1 GB (write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`)
+    1:23 wrong-type: `99GB` is not a size from 1 byte to 1 GB (write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`)
+    1:16 wrong-type: `take` has no value where a length of time is expected (write `take: 2s`)
+    1:20 wrong-type: `ok` is a list where a mapping is expected (write `ok: {logs: [did it]}`)
+    1:27 wrong-type: `logs` is a text where a list is expected (write `logs: ["…"]`)
+    1:28 wrong-type: an entry of `logs` is a number where a text is expected (put it in quotes)
+    1:33 wrong-type: `/etc/x` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
+    1:33 wrong-type: `` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
+    1:28 wrong-type: `write` is a list where a mapping is expected (write `write: {"src/x.txt": "content"}`)
+    1:32 wrong-type: `x` is a number where a text is expected (put it in quotes)
+    "#);
+}
+
+#[test]
+fn a_part_that_cannot_be_an_argument_is_refused() {
+    let script = format!("steps:\n  code:\n    - ok: {{write: {{x: {}}}}}\n", "x".repeat(200_000));
+    let said = problem(&script);
+    assert!(said.starts_with("3:7 too-large: this part has 200"), "{said}");
+}
+
+#[test]
+fn a_printed_script_can_be_loaded_and_names_every_step() {
+    let workflow = workflow();
+    let script = blank::script(&workflow);
+    let rehearsal = loaded(&script);
+    assert!(workflow.steps.iter().all(|step| rehearsal.seats[&step.id] == [Part::default()]), "{script}");
+    assert!(script.contains("  review:   # a gate: `gate_fail` sends back to `code`\n"), "{script}");
+}
+
+#[test]
+fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
+    let script = blank::script(&workflow());
+    let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
+    let examples: Vec<_> = comments.map(|line| format!("    {line}\n")).collect();
+    let gate = loaded(&format!("steps:\n  review:\n{}", examples.concat()));
+    let plays = &gate.seats[&SeatName::new("review").unwrap()];
+    assert_eq!(plays.len(), part::KINDS.len() + 1, "each kind once, and `ok` twice");
+    for (kind, _) in part::KINDS {
+        assert!(examples.iter().any(|line| line.trim_start().starts_with(&format!("- {kind}"))), "{kind}");
+    }
+}

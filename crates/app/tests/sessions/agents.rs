@@ -1,0 +1,202 @@
+//! How agents are started and what they are told.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use insta::assert_snapshot;
+use testkit::{Held, Scene};
+
+use crate::{last_error, scene, status};
+
+/// The environment the agent with the behaviour `tell` saw.
+fn environment(scene: &Scene) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(scene.kit().join("environment")).expect("somebody told");
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
+    let scene = scene();
+    scene.write(
+        "wf.yaml",
+        "name: two words\nsteps:\n  - {id: plan-it, agent: player, prompt: task.md}\n  - {id: b, agent: player, prompt: \
+         task.md, needs: [plan-it], model: large}\n",
+    );
+    scene.plan(&["b 1 exit 1", "b * tell"]);
+    let more = ["--wrapper-arg", "--model", "--wrapper-arg", "a b", "--env", "COLOUR=dark blue"];
+    let session = scene.run(&more).env("SECRET", "kept").run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+
+    let attempt = scene.attempt("trial", "b", "1.2");
+    let path = |name: &str| attempt.join(name).display().to_string();
+    let repo = scene.repo().display().to_string();
+    let arguments = fs::read_to_string(scene.kit().join("arguments")).unwrap();
+    #[rustfmt::skip]
+    assert_eq!(
+        arguments.lines().collect::<Vec<_>>(),
+        ["--run-id", "trial", "--step-id", "b", "--agent", "player", "--prompt", &path("prompt.md"), "--repo", &repo,
+         "--report", &path("report.json"), "--model", "a b"]
+    );
+    let told = environment(&scene);
+    let artifact = format!("{repo}/made/plan-it.txt");
+    let artifacts_dir = format!("{repo}/.agents/runs/trial/artifacts");
+    let store = scene.store().display().to_string();
+    let expected = [
+        ("RUN_ID", "trial"),
+        ("STEP_ID", "b"),
+        ("AGENT_ID", "player"),
+        ("REPO_DIR", &repo),
+        ("PROMPT_PATH", &path("prompt.md")),
+        ("REPORT_PATH", &path("report.json")),
+        ("MANUAL_RESULT_PATH", ""),
+        ("STEP_ATTEMPT", "2"),
+        ("STEP_MODEL", "large"),
+        ("ARTIFACTS_DIR", &artifacts_dir),
+        ("WORKFLOW_NAME", "two words"),
+        ("DEP_PLAN_IT_ARTIFACT_0", &artifact),
+        ("DEP_PLAN_IT_ARTIFACTS", &artifact),
+        ("CALLBOARD_RUN", "trial"),
+        ("CALLBOARD_SEAT", "b"),
+        ("CALLBOARD_ATTEMPT", "b#1.2"),
+        ("CALLBOARD_ROOT", &repo),
+        ("CALLBOARD_STORE", &store),
+        ("COLOUR", "dark blue"),
+        ("SECRET", "kept"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert_eq!(fs::read_to_string(scene.kit().join("directory")).unwrap().trim_end(), repo);
+}
+
+#[test]
+fn the_prompt_holds_the_task_the_last_failure_and_what_others_handed_over() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b 1 failed", "b * tell"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
+    let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
+    assert_snapshot!(own, @"
+    You are `player`, playing step `b` of run `trial`.
+
+    This is try 2 of 2. The one before failed: Agent reported failure: b did not work out
+
+    Do what the step says.
+
+    ## Handed over by `a`
+
+    - file `made/a.txt`
+    - did a
+    ");
+}
+
+#[test]
+fn a_command_template_keeps_spaces_and_quotes_whole() {
+    let scene = Scene::named(env!("CARGO_BIN_EXE_callboard"), "a b");
+    scene.write("wf.yaml", "name: t\nsteps:\n  - {id: a, agent: \"it's me\", prompt: task.md}\n");
+    scene.plan(&["a * tell"]);
+    let template = format!(
+        "{} '--who is it' {{agent}} \"say \\\"{{step_id}}\\\"\" --in={{repo}} {{{{}}}}",
+        scene.agent().display()
+    );
+    let session =
+        scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--command-template", &template]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let arguments = fs::read_to_string(scene.kit().join("arguments")).unwrap();
+    let repo = format!("--in={}", scene.repo().display());
+    assert_eq!(arguments.lines().collect::<Vec<_>>(), ["--who is it", "it's me", "say \"a\"", &repo, "{}"]);
+}
+
+#[test]
+fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
+    let scene = scene();
+    let agent = scene.agent();
+    let text = format!(
+        "[adapters.player]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n"
+    );
+    scene.write("callboard.toml", &text);
+    scene.workflow(&["a"]);
+    scene.plan(&["a * tell"]);
+    let run = scene.callboard(&["run", "wf.yaml"]).env("SECRET", "no").env("NAMED", "yes");
+    assert_eq!(run.run().code, 0);
+    let told = environment(&scene);
+    assert!(!told.contains_key("SECRET"));
+    assert_eq!((told["NAMED"].as_str(), told["OWN"].as_str()), ("yes", "x y"));
+    assert!(told.contains_key("PATH") && told.contains_key("HOME"));
+}
+
+#[test]
+fn the_exit_code_of_a_configured_command_can_be_its_report() {
+    let scene = scene();
+    scene.write(
+        "callboard.toml",
+        "[adapters.good]\nshell = \"echo all is well; test \\\"$STEP_ID\\\" = a\"\nreport = \"exit-code\"\n\n\
+         [adapters.bad]\ncommand = [\"sh\", \"-c\", \"echo oh no >&2; exit 3\"]\nreport = \"exit-code\"\n\n\
+         [adapters.silent]\ncommand = [\"true\"]\nreport = \"required\"\n",
+    );
+    let workflow = |agent: &str| {
+        scene.write("wf.yaml", &format!("name: t\nsteps:\n  - {{id: a, agent: {agent}, prompt: task.md}}\n"));
+        let session = scene.callboard(&["run", "wf.yaml", "--run-id", agent, "--max-attempts", "1"]).run();
+        (session.code, scene.document(agent))
+    };
+    let (code, document) = workflow("good");
+    assert_eq!((code, status(&document, "a")), (0, "COMPLETED"));
+    assert_eq!(document["steps"]["a"]["logs"], serde_json::json!(["all is well"]));
+    let (code, document) = workflow("bad");
+    assert_eq!((code, status(&document, "a")), (1, "FAILED"));
+    assert_snapshot!(last_error(&document, "a"), @"Agent reported failure: exited with code 3");
+    // Where a report is required, a good exit is none.
+    let (code, document) = workflow("silent");
+    assert_eq!(code, 1);
+    assert_snapshot!(last_error(&document, "a"), @"Agent process exited with code 0 without a report");
+}
+
+#[test]
+fn the_command_line_wins_over_the_configuration() {
+    let scene = scene();
+    scene.write("callboard.toml", "[adapters.player]\ncommand = [\"false\"]\n");
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+}
+
+#[test]
+fn a_python_wrapper_needs_no_run_bit() {
+    let scene = scene();
+    let python = Command::new("python3").args(["-c", ""]).env("HOME", scene.home()).status();
+    if !python.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: there is no python3 here");
+        return;
+    }
+    let wrapper = scene.kit().join("agent.py");
+    fs::write(&wrapper, "import os, sys\nagent = os.path.join(os.path.dirname(__file__), 'agent.sh')\nos.execv(agent, [agent] + sys.argv[1:])\n").unwrap();
+    scene.workflow(&["a"]);
+    let session = scene.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+}
+
+#[test]
+fn agents_start_where_they_are_told_to() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * tell"]);
+    let elsewhere = scene.home();
+    assert_eq!(scene.run(&["--workdir", elsewhere.to_str().unwrap()]).run().code, 0);
+    let directory = fs::read_to_string(scene.kit().join("directory")).unwrap();
+    assert_eq!(directory.trim_end(), elsewhere.to_str().unwrap());
+    assert_eq!(environment(&scene)["REPO_DIR"], scene.repo().to_str().unwrap());
+}
+
+#[test]
+fn what_an_agent_leaves_in_a_session_of_its_own_is_ended_with_it() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * grandchild"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert!(Held::of(scene.ledger().wait_for_grandchild("a#1.1")).is_none());
+    scene.expect_no_orphans();
+}

@@ -1,0 +1,199 @@
+//! `kill -9`, on purpose and at a known moment. `torture.rs` does it at random ones.
+
+use insta::assert_snapshot;
+use testkit::{Held, ViewReader};
+
+use crate::{last_error, scene, status};
+
+#[test]
+fn agents_outlive_the_engine_and_are_adopted() {
+    let scene = scene();
+    scene.workflow(&["a", "b", "c: a b"]);
+    scene.plan(&["a * wait gate", "b * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let reader = ViewReader::start(&scene.view("trial"));
+    let running = scene.run(&["--jobs", "2"]).start();
+    let agents =
+        ["a#1.1", "b#1.1"].map(|attempt| Held::of(scene.ledger().wait_for_begin(attempt)).expect("at work"));
+    running.kill();
+    assert_eq!(running.wait().code, -1);
+    assert!(agents.iter().all(|agent| !agent.has_ended()), "they work on");
+    let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
+    resumed.wait_until_it_says("b#1.1 was found at work and adopted");
+    gate.open();
+    let session = resumed.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let mut begun = scene.ledger().begun();
+    begun.sort();
+    assert_eq!(begun, ["a#1.1", "b#1.1", "c#1.1"], "each ran once");
+    reader.expect_whole_views();
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn what_ended_while_nobody_looked_is_taken_as_it_is() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    gate.open();
+    let exit = scene.attempt("trial", "a", "1.1");
+    testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+}
+
+#[test]
+fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    agent.wait();
+    scene.ledger().wait_for_begin("a#1.2");
+    gate.open();
+    assert_snapshot!(running.wait().transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    run trial in [REPO]
+    ▸ a#1.1 started
+    ↻ a#1.1 was interrupted: Agent process was interrupted: its shim was killed
+    ▸ a#1.2 started
+    ✓ a#1.2 done [TIME]
+
+    delivered run `trial`: 1 of 1 steps done, [TIME]
+    [exit 0]
+    ");
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn what_a_killed_shim_leaves_is_ended_before_the_next_try() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * grandchild gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    let left = scene.ledger().wait_for_grandchild("a#1.1");
+    let left = Held::of(left).expect("it lives in a session of its own");
+    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    scene.ledger().wait_for_begin("a#1.2");
+    assert!(left.has_ended());
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_process_that_keeps_changing_its_program_is_found_all_the_same() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * restless gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    let mut left = Vec::new();
+    for number in 1..=5 {
+        let pid = scene.ledger().wait_for_grandchild(&format!("a#1.{number}"));
+        left.extend(Held::of(pid));
+        Held::shim(&scene.attempt("trial", "a", &format!("1.{number}"))).expect("its shim lives").kill();
+    }
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    let alive: Vec<_> = left.iter().filter(|left| !left.has_ended()).collect();
+    alive.iter().for_each(|left| left.kill());
+    assert_eq!((left.len(), alive.len()), (5, 0), "left behind: {alive:?}");
+}
+
+#[test]
+fn a_turn_that_is_interrupted_too_often_is_given_up() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    // The first try and five repeats.
+    for number in 1..=6 {
+        scene.ledger().wait_for_begin(&format!("a#1.{number}"));
+        Held::shim(&scene.attempt("trial", "a", &format!("1.{number}"))).expect("its shim lives").kill();
+    }
+    let session = running.wait();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = scene.document("trial");
+    assert_eq!(status(&document, "a"), "FAILED");
+    assert!(last_error(&document, "a").contains("interrupted"), "{}", last_error(&document, "a"));
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn engine_and_shim_may_die_together() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    running.kill();
+    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    running.wait();
+    agent.wait();
+    gate.open();
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2"]);
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+}
+
+#[test]
+fn a_detached_run_goes_on_without_us() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let session = scene.run(&["--detach"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --detach
+    note: `callboard show trial` tells how far it is, `callboard stop trial` stops it
+    trial
+    [exit 0]
+    ");
+    scene.ledger().wait_for_begin("a#1.1");
+    let refused = scene.callboard(&["resume"]).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    gate.open();
+    scene.wait_for_engine("trial");
+    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_detached_run_tells_programs_its_pid() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    let session = scene.run(&["--detach", "--json"]).run();
+    let event = session.json();
+    assert_eq!((&event["event"], &event["run"]), (&"detached".into(), &"trial".into()));
+    assert!(event["pid"].as_u64().is_some());
+    scene.wait_for_engine("trial");
+    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+}
+
+#[test]
+fn a_store_that_is_removed_under_an_engine_ends_it_aloud() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    std::fs::rename(scene.store(), scene.home().join("gone")).unwrap();
+    gate.open();
+    let session = running.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    assert!(session.stderr.contains("error:"), "{}", session.stderr);
+    assert_eq!(scene.ledger().begun(), ["a#1.1"], "nothing is begun without a store");
+}

@@ -1,0 +1,169 @@
+//! Tries that fail, and what becomes of the run.
+
+use insta::assert_snapshot;
+
+use crate::{last_error, scene, status};
+
+#[test]
+fn a_try_that_fails_is_repeated() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a 1 failed"]);
+    let session = scene.run(&[]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    run trial in [REPO]
+    ▸ a#1.1 started
+    ✗ a#1.1 failed, again in [TIME]: Agent reported failure: a did not work out
+    ▸ a#1.2 started
+    ✓ a#1.2 done [TIME]
+
+    delivered run `trial`: 1 of 1 steps done, [TIME]
+    [exit 0]
+    ");
+    let document = scene.document("trial");
+    assert_eq!(document["steps"]["a"]["attempts"], 2);
+    assert_eq!(document["steps"]["a"]["last_error"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
+    let scene = scene();
+    scene.workflow(&["bad", "slow", "after: bad slow"]);
+    scene.plan(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2"]).start();
+    scene.ledger().wait_for_begin("slow#1.1");
+    gate.open();
+    let session = running.wait();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --jobs 2
+    run trial in [REPO]
+    ▸ bad#1.1 started
+    ▸ slow#1.1 started
+    ✗ bad#1.1 failed, again in [TIME]: Agent process exited with code 1 without a report: bad gives up
+    ▸ bad#1.2 started
+    ✗ bad#1.2 failed: Agent process exited with code 1 without a report: bad gives up
+    ■ slow#1.1 was stopped
+
+    undelivered run `trial`: 0 of 3 steps done, [TIME]
+      FAILED    bad  Agent process exited with code 1 without a report: bad gives up
+      PENDING   slow  Stopped because `bad` failed
+      PENDING   after
+    [exit 1]
+    ");
+    let document = scene.document("trial");
+    assert_eq!((status(&document, "bad"), &document["steps"]["bad"]["attempts"]), ("FAILED", &2.into()));
+    assert_eq!(
+        last_error(&document, "bad"),
+        "Agent process exited with code 1 without a report: bad gives up"
+    );
+    assert_eq!((status(&document, "slow"), status(&document, "after")), ("PENDING", "PENDING"));
+    assert_eq!(last_error(&document, "slow"), "Stopped because `bad` failed");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn the_number_of_tries_can_be_set_for_the_run_and_for_a_step() {
+    let scene = scene();
+    let step = "agent: player, prompt: task.md";
+    scene.write(
+        "wf.yaml",
+        &format!("name: t\nsteps:\n  - {{id: own, {step}, max_attempts: 4}}\n  - {{id: other, {step}}}\n"),
+    );
+    scene.plan(&["own 1 exit 1", "own 2 exit 1", "own 3 exit 1", "other 1 exit 1", "other 2 exit 1"]);
+    assert_eq!(scene.run(&["--max-attempts", "3", "--jobs", "1"]).run().code, 0);
+    let document = scene.document("trial");
+    assert_eq!(document["steps"]["own"]["attempts"], 4);
+    assert_eq!(document["steps"]["other"]["attempts"], 3);
+}
+
+#[test]
+fn a_missing_agent_is_a_failed_try_and_no_usage_error() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    let session =
+        scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "/nowhere/agent"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper /nowhere/agent
+    run trial in [REPO]
+    ▸ a#1.1 started
+    ✗ a#1.1 failed, again in [TIME]: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+    ▸ a#1.2 started
+    ✗ a#1.2 failed: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+
+    undelivered run `trial`: 0 of 2 steps done, [TIME]
+      FAILED    a  Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+      PENDING   b
+    [exit 1]
+    ");
+    let document = scene.document("trial");
+    assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("FAILED", &2.into()));
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_ended() {
+    let scene = scene();
+    let text =
+        "name: t\nsteps:\n  - {id: a, agent: player, prompt: task.md, timeout: 50ms, max_attempts: 1}\n";
+    scene.write("wf.yaml", text);
+    scene.plan(&["a * hang"]);
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    assert_eq!(last_error(&scene.document("trial"), "a"), "Agent process timed out after 0 s");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn an_agent_that_ignores_being_asked_is_killed() {
+    let scene = scene();
+    let agent = scene.agent();
+    scene.write(
+        "callboard.toml",
+        &format!("[adapters.player]\nwrapper = {agent:?}\ntimeout = \"50ms\"\ngrace = \"50ms\"\n"),
+    );
+    scene.workflow(&["a"]);
+    scene.plan(&["a 1 stubborn"]);
+    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
+    scene.expect_no_orphans();
+}
+
+/// How a first try with this behaviour is judged; the second one is good.
+#[track_caller]
+fn reason(behaviour: &str) -> String {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&[&format!("a 1 {behaviour}")]);
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let failed =
+        session.stderr.lines().find(|line| line.contains("a#1.1 failed")).expect("the first try fails");
+    failed.split_once(": ").expect("it says why").1.to_owned()
+}
+
+#[test]
+fn a_report_that_is_not_json_costs_a_try() {
+    assert_snapshot!(reason("garbage"), @"Agent process exited with code 0 and its report was refused: the report file: it is not JSON: EOF while parsing a value at line 1, column 12");
+}
+
+#[test]
+fn a_report_with_the_ids_of_another_costs_a_try() {
+    assert_snapshot!(reason("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, but this attempt's is `a`");
+}
+
+#[test]
+fn a_report_copied_from_the_instructions_costs_a_try() {
+    assert_snapshot!(reason("left-over"), @"Agent process exited with code 0 and its report was refused: the report file: the field `logs` still holds `<one sentence about what you did>` from the instructions");
+}
+
+#[test]
+fn two_reports_that_contradict_each_other_cost_a_try() {
+    assert_snapshot!(reason("contradict"), @"Agent process exited with code 0 and its report was refused: contradictory: the report file says COMPLETED, the report between the markers says FAILED");
+}
+
+#[test]
+fn an_agent_that_says_nothing_costs_a_try_even_if_it_exits_well() {
+    assert_snapshot!(reason("exit 0"), @"Agent process exited with code 0 without a report: a gives up");
+}

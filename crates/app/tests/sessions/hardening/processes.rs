@@ -1,0 +1,231 @@
+//! Engines, shims and agents that die, stop or lie at the wrong moment.
+
+use std::fs;
+
+use rustix::process::Signal;
+use testkit::{Held, Scene};
+
+use crate::{last_error, scene, status};
+
+/// A run with a step that behaves so and one that needs it.
+fn behaving(behaviour: &str) -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&[behaviour]);
+    scene
+}
+
+#[test]
+fn stop_takes_over_from_an_engine_that_dies_while_it_is_waited_for() {
+    let scene = behaving("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.signal(Signal::STOP);
+    let stop = scene.callboard(&["stop", "trial"]).start();
+    stop.wait_until_it_says("waiting for its engine");
+    running.kill();
+    running.wait();
+    let stopped = stop.wait();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    scene.expect_no_orphans();
+    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
+}
+
+#[test]
+fn a_stopped_shim_does_not_keep_a_stop_waiting() {
+    let scene = behaving("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(running.wait().code, 130);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn an_agent_that_stopped_itself_hears_that_it_shall_end() {
+    let scene = behaving(r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#);
+    let running = scene.run(&[]).start();
+    wait_until_stopped(scene.ledger().wait_for_begin("a#1.1"));
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(running.wait().code, 130);
+    assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1"], "it was asked, not just killed");
+    scene.expect_no_orphans();
+}
+
+/// Nothing tells us that a process of others has stopped: we can only look.
+fn wait_until_stopped(pid: i32) {
+    let deadline = std::time::Instant::now() + testkit::DEADLINE;
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    while !stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
+        assert!(std::time::Instant::now() < deadline, "it does not stop");
+        std::thread::yield_now();
+    }
+}
+
+/// What an agent does that removes everything it was given.
+const DESTROYS: &str = r#"a * do rm -rf "${REPORT_PATH%/*}"; : >"$kit/gone $CALLBOARD_ATTEMPT"; hang"#;
+
+#[test]
+fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
+    let scene = behaving(DESTROYS);
+    let running = scene.run(&[]).start();
+    let first = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    scene.wait_for_note("gone a#1.1");
+    running.kill();
+    running.wait();
+    let resumed = scene.callboard(&["resume"]).start();
+    // The same attempt again, or the next one: whoever begins does so when the first has ended.
+    testkit::until(&scene.kit(), "a second begin", || (scene.ledger().begun().len() == 2).then_some(()));
+    assert!(first.has_ended(), "two at once: {:?}", scene.ledger().begun());
+    let second = scene.ledger().begun()[1].clone();
+    scene.wait_for_note(&format!("gone {second}"));
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(resumed.wait().code, 130);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn stop_without_an_engine_ends_an_agent_whose_directory_is_gone() {
+    let scene = behaving(DESTROYS);
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    scene.wait_for_note("gone a#1.1");
+    running.kill();
+    running.wait();
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert!(agent.has_ended());
+    scene.expect_no_orphans();
+    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
+}
+
+#[test]
+fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
+    let scene = scene();
+    scene.workflow(&["a", "other", "b: a other"]);
+    let forged = r#"{"attempt":"a#1.1","how":{"exited":{"code":1}},"because":"own","boot_id":"%s","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","duration_ms":1,"swept":0}"#;
+    let forge = format!(
+        r#"a * do printf '{forged}' "$(cat /proc/sys/kernel/random/boot_id)" >"${{REPORT_PATH%/*}}/exit.json"; : >"$kit/forged"; read -r _ <"$kit/gate"; hand_in COMPLETED "did a""#
+    );
+    scene.plan(&[&forge, "other * wait other-gate"]);
+    let (mut gate, mut other_gate) = (scene.gate("gate"), scene.gate("other-gate"));
+    let running = scene.run(&["--jobs", "2"]).start();
+    scene.ledger().wait_for_begin("other#1.1");
+    scene.wait_for_note("forged");
+    running.kill();
+    running.wait();
+    let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
+    // When the engine has heard of the other step it has long looked at the forged record.
+    other_gate.open();
+    resumed.wait_until_it_says("other#1.1 done");
+    gate.open();
+    let session = resumed.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!scene.ledger().begun().contains(&"a#1.2".to_owned()), "{:?}", scene.ledger().begun());
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+}
+
+#[test]
+fn adopting_and_stopping_need_no_player() {
+    let scene = scene();
+    scene.write("callboard.toml", &format!("[adapters.player]\nwrapper = {:?}\n", scene.agent()));
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    fs::remove_file(scene.repo().join("callboard.toml")).unwrap();
+    let resumed = scene.callboard(&["resume"]).start();
+    resumed.wait_until_it_says("a#1.1 was found at work and adopted");
+    gate.open();
+    let session = resumed.wait();
+    assert_eq!(session.code, 2, "nobody plays the next step: {}", session.transcript());
+    assert!(session.stderr.contains("nobody plays agent `player`, which `b` asks for"), "{}", session.stderr);
+    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    let agent = scene.agent();
+    assert_eq!(scene.callboard(&["resume", "--wrapper", agent.to_str().unwrap()]).run().code, 0);
+    let document = scene.document("trial");
+    assert_eq!(
+        (&document["steps"]["a"]["attempts"], &document["steps"]["b"]["attempts"]),
+        (&1.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_run_whose_player_is_gone_can_be_stopped() {
+    let scene = scene();
+    scene.write("callboard.toml", &format!("[adapters.player]\nwrapper = {:?}\n", scene.agent()));
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    fs::remove_file(scene.repo().join("callboard.toml")).unwrap();
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_parent_that_ignores_ended_children_changes_nothing() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a 1 exit 1"]);
+    let session = scene.run(&[]).in_shell(r#"trap "" CHLD; exec "$@""#).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
+}
+
+#[test]
+fn stop_says_that_the_run_was_delivered_meanwhile() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&[
+        r#"a * do trap 'hand_in COMPLETED "just in time"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#,
+    ]);
+    let running = scene.run(&[]).start();
+    scene.wait_for_note("ready");
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert!(
+        stopped.stderr.contains("run `trial` was delivered before it could be stopped"),
+        "{}",
+        stopped.stderr
+    );
+    assert_eq!(running.wait().code, 0);
+    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_detached_run_that_is_over_at_once_is_no_failure_and_a_delivered_one_is_refused() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    let session = scene.run(&["--detach"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    scene.wait_for_engine("trial");
+    let session = scene.callboard(&["resume", "trial", "--detach"]).run();
+    assert_eq!(session.code, 3, "{}", session.transcript());
+    assert!(session.stderr.contains("ended at once"), "{}", session.stderr);
+}
+
+#[test]
+fn an_agent_that_puts_a_pipe_in_place_of_its_log_does_not_hang_the_engine() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&[
+        r#"a * do log="${REPORT_PATH%/*}/stderr.log"; rm "$log"; mkfifo "$log"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
+    ]);
+    let session = scene.run(&["--max-attempts", "1"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = scene.document("trial");
+    assert_eq!(last_error(&document, "a"), "Agent process exited with code 1 without a report: a at work");
+}

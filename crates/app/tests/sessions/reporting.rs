@@ -1,0 +1,103 @@
+//! The ways to hand in a report.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::{scene, status};
+
+#[test]
+fn a_report_between_markers_on_standard_output_counts() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * markers"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let document = scene.document("trial");
+    assert_eq!(document["steps"]["a"]["logs"], json!(["said a"]));
+    assert_eq!(document["steps"]["a"]["attempts"], 1);
+}
+
+#[test]
+fn an_agent_can_hand_in_its_report_with_the_command() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * submit"]);
+    let session = scene.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let step = &scene.document("trial")["steps"]["a"];
+    assert_eq!((&step["logs"], &step["metrics"]), (&json!(["submitted a"]), &json!({ "weight": "1 kg" })));
+}
+
+#[test]
+fn the_report_command_is_refused_outside_an_attempt() {
+    let scene = scene();
+    assert_snapshot!(scene.callboard(&["report", "--status", "COMPLETED"]).run().transcript(), @"
+    $ callboard report --status COMPLETED
+    error: this is not called from inside an attempt: `CALLBOARD_RUN` is not set
+
+    hint: `callboard report` is for agents that callboard has started
+    [exit 3]
+    ");
+}
+
+#[test]
+fn the_report_command_is_refused_when_the_attempt_is_over() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let late = |attempt: &str| {
+        let report = scene.callboard(&["report", "--status", "COMPLETED"]);
+        let report =
+            report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", attempt).env("AGENT_ID", "player");
+        report.env("CALLBOARD_STORE", scene.store()).run()
+    };
+    assert_snapshot!(late("a#1.1").transcript(), @"
+    $ callboard report --status COMPLETED
+    error: attempt `a#1.1` of run `trial` is over
+    [exit 3]
+    ");
+    assert_snapshot!(late("a#1.2").transcript(), @"
+    $ callboard report --status COMPLETED
+    error: attempt `a#1.2` of run `trial` is not under way
+    [exit 3]
+    ");
+}
+
+#[test]
+fn an_unfit_submission_is_told_at_once() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    let report = |status: &str| {
+        let report = scene.callboard(&["report", "--status", status]);
+        let report =
+            report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", "a#1.1").env("AGENT_ID", "player");
+        report.env("CALLBOARD_STORE", scene.store()).run()
+    };
+    assert_snapshot!(report("MAYBE").transcript(), @"
+    $ callboard report --status MAYBE
+    error: the report cannot be accepted: the status is `MAYBE`, expected COMPLETED or FAILED
+      caused by: the status is `MAYBE`, expected COMPLETED or FAILED
+    [exit 2]
+    ");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+#[test]
+fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * report-then-hang"]);
+    let running = scene.run(&[]).start();
+    let attempt = scene.attempt("trial", "a", "1.1");
+    scene.ledger().wait_for_begin("a#1.1");
+    testkit::until(&attempt, "the report", || attempt.join("report.json").exists().then_some(()));
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+}

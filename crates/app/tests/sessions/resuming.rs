@@ -1,0 +1,109 @@
+//! Which run `resume` goes on with.
+
+use insta::assert_snapshot;
+
+use crate::scene;
+
+#[test]
+fn without_an_unfinished_run_there_is_nothing_to_resume() {
+    let scene = scene();
+    assert_snapshot!(scene.callboard(&["resume"]).run().transcript(), @"
+    $ callboard resume
+    error: no run is unfinished
+
+    hint: `callboard run WORKFLOW` starts one; `callboard ls` lists all runs
+    [exit 2]
+    ");
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 2);
+}
+
+#[test]
+fn a_delivered_run_is_not_resumed() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
+    $ callboard resume trial
+    error: cannot go on with run `trial`
+      caused by: it was delivered
+
+    hint: `callboard log trial` shows what it did; `callboard run` starts a new one
+    [exit 3]
+    ");
+}
+
+#[test]
+fn the_only_unfinished_run_is_found_and_two_must_be_named() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let agent = scene.agent();
+    let mut ledger = 0;
+    let mut interrupt = |run: &str| {
+        let running = scene
+            .callboard(&["run", "wf.yaml", "--run-id", run, "--wrapper", agent.to_str().unwrap()])
+            .start();
+        testkit::until(&scene.kit(), "another begin", || {
+            (scene.ledger().begun().len() > ledger).then_some(())
+        });
+        ledger = scene.ledger().begun().len();
+        running.interrupt();
+        assert_eq!(running.wait().code, 130);
+    };
+    interrupt("first");
+    interrupt("second");
+    assert_snapshot!(scene.callboard(&["resume"]).run().transcript(), @"
+    $ callboard resume
+    error: 2 runs are unfinished; name one
+
+    hint: `callboard resume first`  trial
+    hint: `callboard resume second`  trial
+    [exit 2]
+    ");
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume", "second"]).run().code, 0);
+    let session = scene.callboard(&["resume"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stdout.contains("run `first`"), "{}", session.stdout);
+}
+
+#[test]
+fn a_second_engine_is_refused_with_the_pid_of_the_first() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    let refused = scene.callboard(&["resume"]).run();
+    assert!(refused.stderr.contains(&running.pid().to_string()), "{}", refused.stderr);
+    assert_snapshot!(refused.transcript(), @"
+    $ callboard resume
+    error: run `trial` already has an engine: process [PID] on `[HOST]`
+
+    hint: `callboard show trial` shows how far it is; `callboard stop trial` stops it
+    [exit 5]
+    ");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+#[test]
+fn resume_needs_no_flags_but_takes_them() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&["--env", "COLOUR=red"]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    scene.plan(&["a * tell"]);
+    let template = format!("{} from-the-template", scene.agent().display());
+    assert_eq!(scene.callboard(&["resume", "--command-template", &template]).run().code, 0);
+    let arguments = std::fs::read_to_string(scene.kit().join("arguments")).unwrap();
+    assert_eq!(arguments, "from-the-template\n");
+    let environment = std::fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert!(environment.contains("COLOUR=red\n"), "what `run` was given holds");
+}

@@ -1,0 +1,143 @@
+//! Ctrl-C, SIGTERM and `stop`: the agents end, the run does not.
+
+use insta::assert_snapshot;
+use testkit::Scene;
+
+use crate::{last_error, scene, status};
+
+/// A run with one agent that hangs at its first try.
+fn hanging(behaviour: &str) -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&[behaviour]);
+    scene
+}
+
+#[test]
+fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
+    let scene = hanging("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.interrupt();
+    assert_snapshot!(running.wait().transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    run trial in [REPO]
+    ▸ a#1.1 started
+    interrupted: ending the agents; press Ctrl-C again to kill them
+    ■ a#1.1 was stopped
+
+    note: `callboard resume trial` goes on with it
+    interrupted run `trial`: 0 of 2 steps done, [TIME]
+      PENDING   a  Agent process was stopped
+      PENDING   b
+    [exit 130]
+    ");
+    scene.expect_no_orphans();
+    let document = scene.document("trial");
+    assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("PENDING", &0.into()));
+    scene.plan(&["a 1 tell"]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    let document = scene.document("trial");
+    assert_eq!(document["steps"]["a"]["attempts"], 1, "the try that was cut short is not counted");
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+}
+
+#[test]
+fn ctrl_c_twice_kills_agents_that_do_not_listen() {
+    let scene = hanging("a * stubborn");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.interrupt();
+    running.wait_until_it_says("press Ctrl-C again");
+    running.interrupt();
+    assert_snapshot!(running.wait().transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    run trial in [REPO]
+    ▸ a#1.1 started
+    interrupted: ending the agents; press Ctrl-C again to kill them
+    ■ a#1.1 was stopped
+
+    note: `callboard resume trial` goes on with it
+    interrupted run `trial`: 0 of 2 steps done, [TIME]
+      PENDING   a  Agent process was stopped
+      PENDING   b
+    [exit 130]
+    ");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn sigterm_is_like_the_first_ctrl_c() {
+    let scene = hanging("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.terminate();
+    assert_eq!(running.wait().code, 130);
+    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn stop_tells_the_engine_and_waits_until_no_agent_is_left() {
+    let scene = hanging("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
+    $ callboard stop trial
+    note: waiting for its engine, process [PID]
+    run `trial` is stopped; `callboard resume trial` goes on with it
+    [exit 0]
+    ");
+    scene.expect_no_orphans();
+    assert_snapshot!(running.wait().transcript(), @"
+    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    run trial in [REPO]
+    ▸ a#1.1 started
+    ■ a#1.1 was stopped
+
+    note: `callboard resume trial` goes on with it
+    stopped run `trial`: 0 of 2 steps done, [TIME]
+      PENDING   a  Agent process was stopped
+      PENDING   b
+    [exit 130]
+    ");
+    let document = scene.document("trial");
+    assert_eq!(status(&document, "a"), "PENDING");
+    assert!(!last_error(&document, "a").is_empty());
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+}
+
+#[test]
+fn stop_without_an_engine_ends_the_agents_itself() {
+    let scene = hanging("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    let session = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    scene.expect_no_orphans();
+    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+}
+
+#[test]
+fn stopping_twice_is_like_stopping_once_and_a_delivered_run_cannot_be_stopped() {
+    let scene = hanging("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 130);
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
+    $ callboard stop trial
+    error: cannot stop run `trial`
+      caused by: it was delivered
+    [exit 3]
+    ");
+}

@@ -1,0 +1,20 @@
+//! `kill -9` at random moments, as a test. `scripts/torture` runs it long.
+
+use testkit::torture::Torture;
+
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("CALLBOARD_TORTURE_* are numbers"))
+}
+
+#[test]
+fn nothing_is_lost_or_repeated_whatever_is_killed() {
+    let torture = Torture {
+        program: env!("CARGO_BIN_EXE_callboard").into(),
+        kills: u32::try_from(number("CALLBOARD_TORTURE_KILLS", 50)).unwrap(),
+        seed: number("CALLBOARD_TORTURE_SEED", 1),
+    };
+    let tally = torture.run();
+    println!("{tally}");
+    assert!(tally.engine_kills > 0 && tally.adopted > 0, "it killed without effect: {tally}");
+}

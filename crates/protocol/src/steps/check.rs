@@ -1,0 +1,310 @@
+//! The seed's rules for `run_state.json`: any JSON → every rule it breaks.
+//!
+//! Works on plain JSON and not on [`Document`], which could not hold most of what is wrong. Fields that the seed does not
+//! know are kept and are no violation.
+
+use serde_json::{Map, Value};
+
+use super::document::{Document, Status};
+use super::load::closest;
+use crate::Stamp;
+use crate::check::{Violation, artifact_fault, entry, member};
+
+/// Checks our own document as a reader of its file would.
+pub fn check_document(document: &Document) -> Vec<Violation> {
+    check(&serde_json::to_value(document).expect("BUG: a document is plain data"))
+}
+
+/// Checks a document from anywhere. The violations are in the order of the seed's tables.
+pub fn check(document: &Value) -> Vec<Violation> {
+    let mut findings = Findings(Vec::new());
+    let at = At { pointer: String::new(), owner: "the document".to_owned() };
+    let Value::Object(fields) = document else {
+        findings.wrong_type(&at, document, "an object", "begin it with `{\"run_id\": …`");
+        return findings.0;
+    };
+    let none = Map::new();
+    let steps = fields.get("steps").and_then(Value::as_object).unwrap_or(&none);
+    check_fields(&at, fields, &HEAD, steps, &mut findings);
+    for (id, step) in steps {
+        let at = At { pointer: member("/steps", id), owner: format!("step `{id}`") };
+        let Value::Object(fields) = step else {
+            findings.wrong_type(&at, step, "an object", "give it the twelve fields of a step");
+            continue;
+        };
+        check_fields(&at, fields, &STEP, steps, &mut findings);
+        check_status(&at, fields, &mut findings);
+    }
+    findings.0
+}
+
+const STATUSES: [Status; 6] = [
+    Status::Pending,
+    Status::Running,
+    Status::WaitingOnHuman,
+    Status::Completed,
+    Status::Failed,
+    Status::Skipped,
+];
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Path,
+    Time,
+    Status,
+    Count,
+    Artifacts,
+    Metrics,
+    Logs,
+    /// The id of a step.
+    Step,
+    Steps,
+}
+
+#[derive(Clone, Copy)]
+struct Field {
+    name: &'static str,
+    kind: Kind,
+    /// Whether it may be null; it must be there all the same.
+    null: bool,
+}
+
+const fn field(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, null: false }
+}
+
+const fn or_null(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, null: true }
+}
+
+const HEAD: [Field; 8] = [
+    field("run_id", Kind::Text),
+    field("workflow_name", Kind::Text),
+    field("repo_dir", Kind::Path),
+    field("reports_dir", Kind::Path),
+    field("manual_inputs_dir", Kind::Path),
+    field("created_at", Kind::Time),
+    field("updated_at", Kind::Time),
+    field("steps", Kind::Steps),
+];
+
+const STEP: [Field; 12] = [
+    field("status", Kind::Status),
+    field("attempts", Kind::Count),
+    field("iteration_count", Kind::Count),
+    or_null("report_path", Kind::Path),
+    or_null("started_at", Kind::Time),
+    or_null("ended_at", Kind::Time),
+    or_null("last_error", Kind::Text),
+    field("artifacts", Kind::Artifacts),
+    field("metrics", Kind::Metrics),
+    field("logs", Kind::Logs),
+    or_null("manual_input_path", Kind::Path),
+    or_null("blocked_by_loop", Kind::Step),
+];
+
+/// A value's place, and what to call it in a message.
+struct At {
+    pointer: String,
+    owner: String,
+}
+
+impl At {
+    fn field(&self, name: &str) -> Self {
+        Self { pointer: member(&self.pointer, name), owner: format!("`{name}` of {}", self.owner) }
+    }
+}
+
+type Fields = Map<String, Value>;
+
+fn check_fields(at: &At, fields: &Fields, known: &[Field], steps: &Fields, findings: &mut Findings) {
+    for field in known {
+        match fields.get(field.name) {
+            None => missing(at, fields, field, known, findings),
+            Some(Value::Null) if field.null => {}
+            Some(value) => check_value(&at.field(field.name), field, value, steps, findings),
+        }
+    }
+}
+
+fn missing(at: &At, fields: &Fields, field: &Field, known: &[Field], findings: &mut Findings) {
+    let name = field.name;
+    let strangers = fields.keys().map(String::as_str);
+    let strangers = strangers.filter(|key| !known.iter().any(|field| field.name == *key));
+    let repair = match closest(name, strangers) {
+        Some(slip) => format!("rename `{slip}` to `{name}`"),
+        None if field.null => format!("add `\"{name}\": null`"),
+        None => format!("add `\"{name}\": {}`", example(field.kind)),
+    };
+    findings.add("missing-field", at, format!("{} has no `{name}`", at.owner), repair);
+}
+
+fn example(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text | Kind::Step => "\"…\"",
+        Kind::Path => "\"/…\"",
+        Kind::Time => "\"2025-01-15T14:30:00.123456Z\"",
+        Kind::Status => "\"PENDING\"",
+        Kind::Count => "0",
+        Kind::Artifacts | Kind::Logs => "[]",
+        Kind::Metrics | Kind::Steps => "{}",
+    }
+}
+
+fn check_value(at: &At, field: &Field, value: &Value, steps: &Fields, findings: &mut Findings) {
+    let wrong = |expected: &str, findings: &mut Findings| {
+        let expected = if field.null { format!("{expected} or null") } else { expected.to_owned() };
+        findings.wrong_type(at, value, &expected, &format!("write `{}`", example(field.kind)));
+    };
+    match field.kind {
+        Kind::Count => match value.as_number() {
+            Some(number) => check_count(at, number, findings),
+            None => wrong("a whole number", findings),
+        },
+        Kind::Artifacts | Kind::Logs => match value.as_array() {
+            Some(items) => check_items(at, field.kind, items, findings),
+            None => wrong("a list of texts", findings),
+        },
+        Kind::Metrics => match value.as_object() {
+            Some(metrics) => check_metrics(at, metrics, findings),
+            None => wrong("an object", findings),
+        },
+        Kind::Steps => match value.as_object() {
+            Some(_) => {}
+            None => wrong("an object", findings),
+        },
+        Kind::Text | Kind::Path | Kind::Time | Kind::Status | Kind::Step => match value.as_str() {
+            Some(text) => check_text(at, field.kind, text, steps, findings),
+            None => wrong("a text", findings),
+        },
+    }
+}
+
+fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Findings) {
+    let owner = &at.owner;
+    match kind {
+        Kind::Path if !text.starts_with('/') => {
+            let message = format!("{owner} is `{text}`, which is not an absolute path");
+            findings.add("path-not-absolute", at, message, "write the whole path, from `/`");
+        }
+        Kind::Time if !is_time(text) => {
+            let message = format!("{owner} is `{text}`, which is not a time in UTC with microseconds");
+            findings.add("bad-time", at, message, format!("write it as `{}`", example(kind)));
+        }
+        Kind::Status if status(text).is_none() => {
+            let words: Vec<_> = STATUSES.iter().map(|status| status.as_str()).collect();
+            let repair = match closest(text, words.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("use one of {}", words.join(", ")),
+            };
+            findings.add("unknown-status", at, format!("{owner} is `{text}`, which is no status"), repair);
+        }
+        Kind::Step if !steps.contains_key(text) => {
+            let repair = match closest(text, steps.keys().map(String::as_str)) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "name a step of this document, or write null".to_owned(),
+            };
+            let message = format!("{owner} is `{text}`, but no step is called so");
+            findings.add("unknown-step", at, message, repair);
+        }
+        Kind::Path | Kind::Time | Kind::Status | Kind::Step => {}
+        // Any text will do; the others are none.
+        Kind::Text | Kind::Count | Kind::Artifacts | Kind::Metrics | Kind::Logs | Kind::Steps => {}
+    }
+}
+
+/// Exactly as the seed writes it: what we would print for the same moment.
+fn is_time(text: &str) -> bool {
+    text.parse::<Stamp>().is_ok_and(|stamp| stamp.to_string() == text)
+}
+
+fn status(text: &str) -> Option<Status> {
+    STATUSES.into_iter().find(|status| status.as_str() == text)
+}
+
+fn check_count(at: &At, number: &serde_json::Number, findings: &mut Findings) {
+    if number.as_u64().is_none_or(|number| number > u64::from(u32::MAX)) {
+        let message = format!("{} is {number}; it must be a whole number from 0 to {}", at.owner, u32::MAX);
+        findings.add("bad-count", at, message, "write how often it happened, such as `0`");
+    }
+}
+
+fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
+    for (index, item) in items.iter().enumerate() {
+        let at =
+            At { pointer: entry(&at.pointer, index), owner: format!("entry {} in {}", index + 1, at.owner) };
+        let Some(text) = item.as_str() else {
+            findings.wrong_type(&at, item, "a text", "put it in quotes");
+            continue;
+        };
+        if let (Kind::Artifacts, Some(fault)) = (kind, artifact_fault(text)) {
+            let message = format!("{} {fault}: `{text}`", at.owner);
+            findings.add("artifact-not-relative", &at, message, "write the path from the repository's top");
+        }
+    }
+}
+
+fn check_metrics(at: &At, metrics: &Fields, findings: &mut Findings) {
+    for (name, value) in metrics.iter().filter(|(_, value)| !value.is_string()) {
+        let at = At { pointer: member(&at.pointer, name), owner: format!("`{name}` in {}", at.owner) };
+        let message =
+            format!("{} is {}; metrics are texts, even where they are numbers", at.owner, kind(value));
+        let repair = match value {
+            Value::Number(_) | Value::Bool(_) => format!("put it in quotes: `\"{value}\"`"),
+            Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                "write it as a text".to_owned()
+            }
+        };
+        findings.add("metric-not-text", &at, message, repair);
+    }
+}
+
+/// What a status promises about the other fields. A field that is missing has been reported.
+fn check_status(at: &At, fields: &Fields, findings: &mut Findings) {
+    let Some(status) = fields.get("status").and_then(Value::as_str).and_then(status) else { return };
+    let mut wants = |name: &str, rule, repair: &str| {
+        if fields.get(name).is_some_and(Value::is_null) {
+            let message = format!("{} is {}, but its `{name}` is null", at.owner, status.as_str());
+            findings.add(rule, &at.field(name), message, repair);
+        }
+    };
+    match status {
+        Status::Pending | Status::Skipped => {}
+        Status::Running => wants("started_at", "running-without-start", "write when it started"),
+        Status::WaitingOnHuman => {
+            wants("manual_input_path", "waiting-without-input-path", "write where the answer is expected");
+        }
+        Status::Completed => wants("ended_at", "ended-without-end", "write when it ended"),
+        Status::Failed => {
+            wants("ended_at", "ended-without-end", "write when it ended");
+            wants("last_error", "failed-without-error", "write what went wrong");
+        }
+    }
+}
+
+struct Findings(Vec<Violation>);
+
+impl Findings {
+    fn add(&mut self, rule: &'static str, at: &At, message: String, repair: impl Into<String>) {
+        self.0.push(Violation { rule, pointer: at.pointer.clone(), message, repair: repair.into() });
+    }
+
+    fn wrong_type(&mut self, at: &At, value: &Value, expected: &str, repair: &str) {
+        let message = format!("{} is {} where {expected} is expected", at.owner, kind(value));
+        self.add("wrong-type", at, message, repair);
+    }
+}
+
+/// What to call a value in a message.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,65 @@
+//! The grammar as a JSON Schema, for editors. It knows keys and types; what only the whole graph shows is the loader's.
+
+use serde_json::{Map, Value, json};
+
+use super::grammar::{Key, Kind, Needed, STEP, WORKFLOW};
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// A block text (`|`) ends with a line's end, which the loader takes off; hence the `\n*`.
+const ID: &str = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\n*$";
+const NOT_BLANK: &str = r"\S";
+/// Seconds, or each unit at most once from long to short; the lookahead wants at least one of them.
+const TIME: &str = r"^([0-9]+\.?[0-9]*|\.[0-9]+|(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$";
+
+/// The JSON Schema (draft 2020-12) of workflow files.
+pub fn schema() -> Value {
+    let mut schema = mapping(&WORKFLOW);
+    let head = json!({
+        "$schema": DIALECT,
+        "title": "Callboard workflow",
+        "description": "Steps, each played by an agent, and which of them wait for which.",
+    });
+    if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
+        let rest = std::mem::replace(schema, head);
+        schema.extend(rest);
+        let mut step = mapping(&STEP);
+        step["description"] = "One step: an agent, its prompt, and what it waits for.".into();
+        schema.insert("$defs".to_owned(), json!({ "step": step }));
+    }
+    schema
+}
+
+fn mapping(keys: &[Key]) -> Value {
+    let required: Vec<_> =
+        keys.iter().filter(|key| key.needed == Needed::Always).map(|key| key.name).collect();
+    let properties: Map<_, _> = keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    json!({
+        "type": "object",
+        "required": required,
+        "additionalProperties": false,
+        "properties": properties,
+    })
+}
+
+fn property(key: &Key) -> Value {
+    let mut property = value(key.kind);
+    property["description"] = key.says.into();
+    property
+}
+
+fn value(kind: Kind) -> Value {
+    match kind {
+        Kind::Text => json!({ "type": "string", "pattern": NOT_BLANK }),
+        Kind::AnyText => json!({ "type": "string" }),
+        Kind::Id => json!({ "type": "string", "pattern": ID }),
+        Kind::Ids => json!({ "type": "array", "items": { "type": "string", "pattern": ID } }),
+        Kind::Mapping => json!({ "type": "object" }),
+        Kind::Time => json!({ "anyOf": [
+            { "type": "number", "exclusiveMinimum": 0, "maximum": 31_536_000 },
+            { "type": "string", "pattern": TIME },
+        ] }),
+        Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
+        Kind::Steps => json!({ "type": "array", "minItems": 1, "items": { "$ref": "#/$defs/step" } }),
+    }
+}

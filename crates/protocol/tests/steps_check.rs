@@ -1,0 +1,381 @@
+//! The rules of `run_state.json`: the seed's examples keep them all, and each rule has a document that breaks only it.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use protocol::steps::{Document, check, check_document};
+use serde_json::{Value, json};
+
+const EXAMPLES: [&str; 4] = [
+    include_str!("fixtures/steps/failed-step.json"),
+    include_str!("fixtures/steps/human-in-the-loop.json"),
+    include_str!("fixtures/steps/in-progress.json"),
+    include_str!("fixtures/steps/loop-back-iteration.json"),
+];
+
+#[test]
+fn the_seeds_examples_keep_every_rule_and_come_back_equal() {
+    for text in EXAMPLES {
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(check(&value), []);
+        let document: Document = serde_json::from_str(text).unwrap();
+        assert_eq!(check_document(&document), []);
+        assert_eq!(serde_json::to_string(&document).unwrap(), serde_json::to_string(&value).unwrap());
+    }
+}
+
+/// One document with a step in every status; it keeps all rules.
+fn document() -> Value {
+    let step = |status: &str| {
+        json!({
+            "status": status,
+            "attempts": 1,
+            "iteration_count": 0,
+            "report_path": "/repo/reports/r.json",
+            "started_at": "2025-01-15T14:30:05.000000Z",
+            "ended_at": "2025-01-15T14:32:18.000000Z",
+            "last_error": "it broke",
+            "artifacts": ["PLAN.md", "docs/../src/./lib.rs"],
+            "metrics": {"lines": "245"},
+            "logs": ["did it"],
+            "manual_input_path": "/repo/manual_inputs/m.json",
+            "blocked_by_loop": "review",
+        })
+    };
+    json!({
+        "run_id": "f8c1a491",
+        "workflow_name": "workflow",
+        "repo_dir": "/repo",
+        "reports_dir": "/repo/reports",
+        "manual_inputs_dir": "/repo/manual_inputs",
+        "created_at": "2025-01-15T14:30:00.123456Z",
+        "updated_at": "2025-01-15T14:35:22.789012Z",
+        "steps": {
+            "pending": step("PENDING"),
+            "running": step("RUNNING"),
+            "waiting": step("WAITING_ON_HUMAN"),
+            "review": step("COMPLETED"),
+            "failed": step("FAILED"),
+            "skipped": step("SKIPPED"),
+        },
+    })
+}
+
+/// The document with one value replaced, or removed.
+fn with(pointer: &str, value: Option<Value>) -> Value {
+    let mut document = document();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let parent = document.pointer_mut(parent).unwrap();
+    match (parent, value) {
+        (Value::Object(fields), Some(value)) => drop(fields.insert(key.to_owned(), value)),
+        (Value::Object(fields), None) => drop(fields.shift_remove(key).unwrap()),
+        (parent, Some(value)) => parent[key.parse::<usize>().unwrap()] = value,
+        (_, None) => panic!("`{pointer}` is not in an object"),
+    }
+    document
+}
+
+/// `pointer [rule] message (repair)`, a line for each.
+fn shown(document: &Value) -> String {
+    let lines = check(document)
+        .into_iter()
+        .map(|found| format!("{} [{}] {} ({})", found.pointer, found.rule, found.message, found.repair));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn broken(pointer: &str, value: impl Into<Option<Value>>, expected: &str) {
+    assert_eq!(shown(&with(pointer, value.into())), expected);
+}
+
+#[test]
+fn the_document_of_these_tests_keeps_every_rule() {
+    assert_eq!(shown(&document()), "");
+    serde_json::from_value::<Document>(document()).unwrap();
+}
+
+#[test]
+fn each_of_the_twenty_fields_must_be_there() {
+    let document = document();
+    let head = document.as_object().unwrap().keys().map(|key| ("", key));
+    let step = document["steps"]["pending"].as_object().unwrap().keys().map(|key| ("/steps/pending", key));
+    let fields: Vec<_> = head.chain(step).collect();
+    assert_eq!(fields.len(), 20);
+    for (parent, field) in fields {
+        let found = check(&with(&format!("{parent}/{field}"), None));
+        let [found] = &found[..] else { panic!("{field}: {found:?}") };
+        assert_eq!((found.rule, found.pointer.as_str()), ("missing-field", parent), "{field}");
+        let owner = if parent.is_empty() { "the document" } else { "step `pending`" };
+        assert_eq!(found.message, format!("{owner} has no `{field}`"));
+    }
+}
+
+#[test]
+fn a_field_that_was_misspelt_is_recognised() {
+    let mut document = with("/steps/pending/attempts", None);
+    document["steps"]["pending"]["atempts"] = 1.into();
+    assert_eq!(
+        shown(&document),
+        "/steps/pending [missing-field] step `pending` has no `attempts` (rename `atempts` to `attempts`)"
+    );
+}
+
+#[test]
+fn each_field_has_its_type() {
+    let document = document();
+    for (parent, value) in [("", &document), ("/steps/pending", &document["steps"]["pending"])] {
+        for field in value.as_object().unwrap().keys() {
+            let pointer = format!("{parent}/{field}");
+            let found = check(&with(&pointer, Some(json!(true))));
+            assert_eq!(found.len(), 1, "{pointer}: {found:?}");
+            assert_eq!((found[0].rule, found[0].pointer.as_str()), ("wrong-type", pointer.as_str()));
+        }
+    }
+    broken(
+        "/steps/pending/logs/0",
+        json!(3),
+        "/steps/pending/logs/0 [wrong-type] entry 1 in `logs` of step `pending` is a number where a text is expected \
+         (put it in quotes)",
+    );
+    broken(
+        "/steps/pending",
+        json!([]),
+        "/steps/pending [wrong-type] step `pending` is a list where an object is expected \
+         (give it the twelve fields of a step)",
+    );
+    broken(
+        "/steps/pending/report_path",
+        json!(3),
+        "/steps/pending/report_path [wrong-type] `report_path` of step `pending` is a number where a text or null is \
+         expected (write `\"/…\"`)",
+    );
+    assert_eq!(
+        shown(&json!([])),
+        " [wrong-type] the document is a list where an object is expected (begin it with `{\"run_id\": …`)"
+    );
+}
+
+#[test]
+fn only_the_six_fields_that_may_be_null_may_be_null() {
+    let document = document();
+    let nullable =
+        ["report_path", "started_at", "ended_at", "last_error", "manual_input_path", "blocked_by_loop"];
+    for field in document["steps"]["pending"].as_object().unwrap().keys() {
+        let found = check(&with(&format!("/steps/pending/{field}"), Some(Value::Null)));
+        assert_eq!(found.is_empty(), nullable.contains(&field.as_str()), "{field}: {found:?}");
+    }
+}
+
+#[test]
+fn a_status_is_one_of_six() {
+    broken(
+        "/steps/pending/status",
+        json!("pending"),
+        "/steps/pending/status [unknown-status] `status` of step `pending` is `pending`, which is no status \
+         (did you mean `PENDING`?)",
+    );
+    broken(
+        "/steps/pending/status",
+        json!("DONE"),
+        "/steps/pending/status [unknown-status] `status` of step `pending` is `DONE`, which is no status \
+         (use one of PENDING, RUNNING, WAITING_ON_HUMAN, COMPLETED, FAILED, SKIPPED)",
+    );
+}
+
+#[test]
+fn a_time_is_utc_with_microseconds_and_z() {
+    for time in [
+        "2025-01-15T14:30:05Z",
+        "2025-01-15T14:30:05.000Z",
+        "2025-01-15T14:30:05.000000",
+        "2025-01-15T14:30:05.000000+00:00",
+        "2025-01-15 14:30:05.000000Z",
+        "2025-02-30T14:30:05.000000Z",
+        "2025-01-15T14:30:05.000000z",
+        "2025-01-15T14:30:05.0000000Z",
+        "",
+    ] {
+        broken(
+            "/steps/pending/started_at",
+            json!(time),
+            &format!(
+                "/steps/pending/started_at [bad-time] `started_at` of step `pending` is `{time}`, which is not a time in \
+                 UTC with microseconds (write it as `\"2025-01-15T14:30:00.123456Z\"`)"
+            ),
+        );
+    }
+    for pointer in ["/created_at", "/updated_at", "/steps/pending/ended_at"] {
+        assert_eq!(check(&with(pointer, Some(json!("yesterday"))))[0].rule, "bad-time", "{pointer}");
+    }
+}
+
+#[test]
+fn counters_are_whole_and_not_negative() {
+    for field in ["attempts", "iteration_count"] {
+        for number in [json!(-1), json!(1.5), json!(1.0), json!(u64::MAX)] {
+            broken(
+                &format!("/steps/pending/{field}"),
+                number.clone(),
+                &format!(
+                    "/steps/pending/{field} [bad-count] `{field}` of step `pending` is {number}; it must be a whole number \
+                     from 0 to 4294967295 (write how often it happened, such as `0`)"
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+fn metrics_are_texts() {
+    broken(
+        "/steps/pending/metrics/lines",
+        json!(245),
+        "/steps/pending/metrics/lines [metric-not-text] `lines` in `metrics` of step `pending` is a number; metrics are \
+         texts, even where they are numbers (put it in quotes: `\"245\"`)",
+    );
+    broken(
+        "/steps/pending/metrics/lines",
+        Value::Null,
+        "/steps/pending/metrics/lines [metric-not-text] `lines` in `metrics` of step `pending` is null; metrics are texts, \
+         even where they are numbers (write it as a text)",
+    );
+}
+
+#[test]
+fn artifacts_lie_in_the_repository() {
+    for (path, fault) in [
+        ("/etc/passwd", "is absolute"),
+        ("../secret", "leaves the repository"),
+        ("a/../../b", "leaves the repository"),
+        ("a/../..", "leaves the repository"),
+        ("", "is empty"),
+    ] {
+        broken(
+            "/steps/pending/artifacts/1",
+            json!(path),
+            &format!(
+                "/steps/pending/artifacts/1 [artifact-not-relative] entry 2 in `artifacts` of step `pending` {fault}: \
+                 `{path}` (write the path from the repository's top)"
+            ),
+        );
+    }
+    for path in ["a/../b", "./a", "..a", "a..", "a//b"] {
+        broken("/steps/pending/artifacts/1", json!(path), "");
+    }
+}
+
+#[test]
+fn all_other_paths_are_absolute() {
+    for pointer in ["/repo_dir", "/reports_dir", "/manual_inputs_dir"] {
+        let found = check(&with(pointer, Some(json!("repo/reports"))));
+        assert_eq!(
+            (found.len(), found[0].rule, found[0].pointer.as_str()),
+            (1, "path-not-absolute", pointer)
+        );
+    }
+    for field in ["report_path", "manual_input_path"] {
+        broken(
+            &format!("/steps/pending/{field}"),
+            json!("r.json"),
+            &format!(
+                "/steps/pending/{field} [path-not-absolute] `{field}` of step `pending` is `r.json`, which is not an \
+                 absolute path (write the whole path, from `/`)"
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_status_promises_other_fields() {
+    for (step, status, field, rule, repair) in [
+        ("running", "RUNNING", "started_at", "running-without-start", "write when it started"),
+        (
+            "waiting",
+            "WAITING_ON_HUMAN",
+            "manual_input_path",
+            "waiting-without-input-path",
+            "write where the answer is expected",
+        ),
+        ("review", "COMPLETED", "ended_at", "ended-without-end", "write when it ended"),
+        ("failed", "FAILED", "ended_at", "ended-without-end", "write when it ended"),
+        ("failed", "FAILED", "last_error", "failed-without-error", "write what went wrong"),
+    ] {
+        broken(
+            &format!("/steps/{step}/{field}"),
+            Value::Null,
+            &format!(
+                "/steps/{step}/{field} [{rule}] step `{step}` is {status}, but its `{field}` is null ({repair})"
+            ),
+        );
+    }
+}
+
+#[test]
+fn who_is_blocked_is_blocked_by_a_step() {
+    broken(
+        "/steps/pending/blocked_by_loop",
+        json!("reviw"),
+        "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `reviw`, but no step is \
+         called so (did you mean `review`?)",
+    );
+    broken(
+        "/steps/pending/blocked_by_loop",
+        json!("qa"),
+        "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `qa`, but no step is called \
+         so (name a step of this document, or write null)",
+    );
+}
+
+#[test]
+fn fields_that_the_seed_does_not_know_are_no_violation() {
+    let mut document = document();
+    document["colour"] = "green".into();
+    document["steps"]["pending"]["loop_index"] = 3.into();
+    assert_eq!(shown(&document), "");
+}
+
+#[test]
+fn all_violations_are_found_at_once_and_ids_are_escaped_in_pointers() {
+    let mut document = with("/run_id", None);
+    document["steps"]["a/b~"] = json!({"status": "RUNING"});
+    let found: Vec<_> = check(&document).into_iter().map(|found| (found.pointer, found.rule)).collect();
+    assert_eq!(found[0], (String::new(), "missing-field"));
+    assert_eq!(found[1], ("/steps/a~1b~0/status".to_owned(), "unknown-status"));
+    assert_eq!(found.len(), 2 + 11);
+}
+
+/// What keeps the rules can be read: whoever adopts a document checks it first and then only reads.
+#[test]
+fn every_document_that_keeps_the_rules_can_be_read() {
+    fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
+        found.push(pointer.to_owned());
+        let members = value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value));
+        let entries = value.as_array().into_iter().flatten().enumerate();
+        for (key, value) in members.chain(entries.map(|(index, value)| (index.to_string(), value))) {
+            pointers(value, &format!("{pointer}/{key}"), found);
+        }
+    }
+    let mut places = Vec::new();
+    pointers(&document(), "", &mut places);
+    let mut kept = 0;
+    for place in places.iter().filter(|place| !place.is_empty()) {
+        for value in [
+            json!(null),
+            json!(true),
+            json!(7),
+            json!(-7),
+            json!(1e9),
+            json!("/x"),
+            json!("x"),
+            json!([]),
+            json!({}),
+        ] {
+            let document = with(place, Some(value));
+            if check(&document).is_empty() {
+                let read: Document = serde_json::from_value(document.clone()).expect(place);
+                assert_eq!(serde_json::to_value(&read).unwrap(), document);
+                kept += 1;
+            }
+        }
+    }
+    assert!(kept > 50, "{kept}");
+}

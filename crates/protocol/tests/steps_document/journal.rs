@@ -1,0 +1,154 @@
+//! A run without a store: entries are made as the engine makes them, and the document grows with them.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Folded, Input};
+use protocol::report::{self, Expected};
+use protocol::run::{self, Absorbed, Attempt, Decision, Ending, Fact};
+use protocol::steps::{
+    DEFAULT_ITERATIONS, Definition, Document, Frozen, OnFailure, Step, StepDocument, Steps, Verdict,
+    Workflow, check_document,
+};
+use protocol::{Protocol, RunId, SeatName, Stage, Stamp, TryNo, Turn};
+
+/// Id, needs, and where its gate goes back to.
+pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
+
+pub(crate) struct Journal {
+    pub(crate) definition: Definition,
+    pub(crate) folded: Folded<Steps>,
+    pub(crate) document: Document,
+    pub(crate) parts: BTreeMap<String, String>,
+    pub(crate) entries: Vec<Entry<Steps>>,
+    /// How many may play at once.
+    pub(crate) places: usize,
+    seconds: i64,
+}
+
+fn name(id: &str) -> SeatName {
+    SeatName::new(id).unwrap()
+}
+
+impl Journal {
+    /// Opens a run in which everybody finds a place at once.
+    pub(crate) fn open(steps: &[Outline<'_>]) -> Self {
+        Self::open_with(steps, 8)
+    }
+
+    pub(crate) fn open_with(steps: &[Outline<'_>], places: usize) -> Self {
+        let steps = steps.iter().map(|(id, needs, back)| Step {
+            needs: needs.iter().map(|need| name(need)).collect(),
+            loop_back_to: back.map(name),
+            ..Step::new(name(id), "coder", "p.md")
+        });
+        let definition = Definition::from(Frozen {
+            workflow: Workflow {
+                name: "demo".to_owned(),
+                description: String::new(),
+                metadata: Default::default(),
+                steps: steps.collect(),
+            },
+            source: String::new(),
+            prompts: BTreeMap::new(),
+            max_attempts: NonZeroU32::new(2).unwrap(),
+            max_iterations: DEFAULT_ITERATIONS,
+            on_failure: OnFailure::Stop,
+        });
+        let stage = Stage { run: RunId::new("f8c1a491").unwrap(), repo_dir: "/repo".to_owned() };
+        let at = Stamp::from_micros(0);
+        let mut journal = Self {
+            folded: Folded::blank(&definition, at),
+            document: Steps::open_document(&definition, &stage, at),
+            definition,
+            parts: BTreeMap::new(),
+            entries: Vec::new(),
+            places,
+            seconds: 0,
+        };
+        let decision = run::open(&journal.definition, &mut journal.folded.run);
+        journal.commit(Input::Opened { definition: "digest".to_owned() }, decision);
+        journal
+    }
+
+    /// One entry, and whoever finds a place now begins in it. The document keeps its rules after every one.
+    #[track_caller]
+    pub(crate) fn commit(&mut self, input: Input<Steps>, mut decision: Decision<Steps>) {
+        self.seconds += 1;
+        decision.append(run::seat_waiting(&self.definition, &mut self.folded.run, self.places));
+        let entry = Entry {
+            v: ENTRY_VERSION,
+            at: Stamp::from_micros(self.seconds * 1_000_000),
+            by: Author::Person { name: "ada".to_owned(), host: "here".to_owned() },
+            input,
+            changes: decision.changes,
+            actions: decision.actions,
+            timers: Vec::new(),
+        };
+        self.folded.keep_time(&entry);
+        for path in Steps::record(&self.definition, &mut self.document, &entry) {
+            self.parts.insert(path.clone(), Steps::part(&self.document, &path));
+        }
+        self.entries.push(entry);
+        assert_eq!(check_document(&self.document), [], "{}", self.document.render());
+    }
+
+    #[track_caller]
+    pub(crate) fn fact(&mut self, fact: Fact<SeatName, Verdict>, evidence: Option<Evidence>) {
+        let Absorbed::Decided(decision) = run::absorb(&self.definition, &mut self.folded.run, fact.clone())
+        else {
+            panic!("stale");
+        };
+        self.commit(Input::Fact { fact, evidence: evidence.map(Box::new) }, decision);
+    }
+
+    #[track_caller]
+    pub(crate) fn over(&mut self, attempt: Attempt<SeatName>, ending: Ending<Verdict>, evidence: Evidence) {
+        self.fact(Fact::Over { attempt, ending }, Some(evidence));
+    }
+
+    #[track_caller]
+    pub(crate) fn request(&mut self, request: run::Request<SeatName>) {
+        let decision = run::consider(&self.definition, &mut self.folded.run, &request).unwrap();
+        self.commit(Input::Request { request, reason: None }, decision);
+    }
+
+    /// What the engine does without any news: what is due, and filling free places.
+    #[track_caller]
+    pub(crate) fn proceed(&mut self) {
+        let decision = run::proceed(&self.definition, &mut self.folded.run);
+        self.commit(Input::Due, decision.unwrap_or_else(Decision::nothing));
+    }
+
+    pub(crate) fn step(&self, id: &str) -> &StepDocument {
+        &self.document.steps[id]
+    }
+}
+
+pub(crate) fn attempt(id: &str, turn: u32, try_no: u32) -> Attempt<SeatName> {
+    Attempt { seat: name(id), turn: Turn(turn), try_no: TryNo(try_no) }
+}
+
+pub(crate) fn reported(step: &str, status: &str) -> Evidence {
+    report(step, status, "did it", false)
+}
+
+/// A report whose gate failed, and why.
+pub(crate) fn gate_failed(step: &str, why: &str) -> Evidence {
+    report(step, "COMPLETED", why, true)
+}
+
+fn report(step: &str, status: &str, log: &str, gate_failure: bool) -> Evidence {
+    let expected =
+        Expected { run_id: RunId::new("f8c1a491").unwrap(), step_id: name(step), agent: "coder".to_owned() };
+    let text = format!(
+        r#"{{"schema":"run_report@v0","run_id":"f8c1a491","step_id":"{step}","agent":"coder","status":"{status}",
+            "started_at":"t","ended_at":"t","artifacts":["PLAN.md"],"metrics":{{"lines":245}},"logs":["{log}"],
+            "gate_failure":{gate_failure}}}"#
+    );
+    Evidence { report: Some(report::parse(text.as_bytes(), &expected).unwrap()), ..Evidence::default() }
+}
+
+pub(crate) fn error(text: &str) -> Evidence {
+    Evidence { error: Some(text.to_owned()), ..Evidence::default() }
+}

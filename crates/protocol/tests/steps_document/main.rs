@@ -1,0 +1,99 @@
+//! The document of `steps`: the seed's own examples, and runs followed through their entries.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod journal;
+mod seed;
+
+use journal::{Journal, attempt, error, reported};
+use protocol::entry::{Entry, Folded, Input};
+use protocol::run::{self, Absorbed, Ending, Fact};
+use protocol::steps::{Document, Status, Steps, Verdict};
+use protocol::{Protocol, Stamp};
+
+#[test]
+fn the_seeds_examples_load_and_come_back_unchanged() {
+    for text in [
+        include_str!("../fixtures/steps/failed-step.json"),
+        include_str!("../fixtures/steps/human-in-the-loop.json"),
+        include_str!("../fixtures/steps/in-progress.json"),
+        include_str!("../fixtures/steps/loop-back-iteration.json"),
+    ] {
+        let document: Document = serde_json::from_str(text).unwrap();
+        let before: serde_json::Value = serde_json::from_str(text).unwrap();
+        let after: serde_json::Value = serde_json::from_str(&document.render()).unwrap();
+        assert_eq!(after.to_string(), before.to_string(), "same fields in the same order");
+    }
+}
+
+#[test]
+fn unknown_fields_are_kept_and_written_back() {
+    let mut value: serde_json::Value =
+        serde_json::from_str(include_str!("../fixtures/steps/failed-step.json")).unwrap();
+    value["colour"] = "green".into();
+    value["steps"]["coding"]["loop_index"] = 3.into();
+    let document: Document = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&document).unwrap(), value);
+}
+
+#[test]
+fn a_step_is_shown_from_start_through_failure_to_completion() {
+    let mut journal = Journal::open(&[("a", &[], None)]);
+    let a = journal.step("a");
+    assert_eq!(
+        (a.status, a.attempts, a.started_at.map(|at| at.as_micros())),
+        (Status::Running, 1, Some(1_000_000))
+    );
+
+    journal.over(attempt("a", 1, 1), Ending::Failed, error("Agent process exited with code 1"));
+    let a = journal.step("a");
+    assert_eq!((a.status, a.attempts), (Status::Pending, 1));
+    assert_eq!(a.last_error.as_deref(), Some("Agent process exited with code 1"));
+
+    let fact = Fact::Rested { attempt: attempt("a", 1, 1) };
+    let Absorbed::Decided(decision) = run::absorb(&journal.definition, &mut journal.folded.run, fact.clone())
+    else {
+        panic!("stale");
+    };
+    journal.commit(Input::Fact { fact, evidence: None }, decision);
+    assert_eq!((journal.step("a").status, journal.step("a").attempts), (Status::Running, 2));
+
+    journal.over(attempt("a", 1, 2), Ending::Reported(Verdict::Done), reported("a", "COMPLETED"));
+    let a = journal.step("a");
+    assert_eq!((a.status, a.attempts, a.last_error.clone()), (Status::Completed, 2, None));
+    assert_eq!(a.report_path.as_deref(), Some("/repo/.agents/runs/f8c1a491/reports/f8c1a491__a.json"));
+    assert_eq!(
+        (a.artifacts.clone(), a.logs.clone()),
+        (vec!["PLAN.md".to_owned()], vec!["did it".to_owned()])
+    );
+    assert_eq!(a.metrics["lines"], "245");
+    assert_eq!(journal.document.head.updated_at.as_micros(), 4_000_000);
+}
+
+#[test]
+fn a_try_that_was_stopped_is_not_counted_and_a_sibling_says_why() {
+    let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
+    journal.request(run::Request::Stop);
+    journal.over(attempt("a", 1, 1), Ending::Stopped, error("Agent process was stopped"));
+    let a = journal.step("a");
+    assert_eq!((a.status, a.attempts), (Status::Pending, 0));
+    assert_eq!(a.last_error.as_deref(), Some("Agent process was stopped"));
+}
+
+#[test]
+fn folding_the_entries_gives_the_state_and_the_parts_give_the_document() {
+    let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
+    journal.over(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
+    journal.over(attempt("a", 1, 1), Ending::Reported(Verdict::Done), reported("a", "OK"));
+    let mut folded = Folded::blank(&journal.definition, Stamp::from_micros(0));
+    for entry in &journal.entries {
+        let decoded = Entry::decode(&entry.encode()).unwrap();
+        assert_eq!(&decoded, entry);
+        folded.fold(&decoded);
+    }
+    assert_eq!(folded, journal.folded);
+    let snapshot: Folded<Steps> = serde_json::from_str(&serde_json::to_string(&folded).unwrap()).unwrap();
+    assert_eq!(snapshot, folded);
+    let parts: Vec<_> = journal.parts.clone().into_iter().collect();
+    assert_eq!(Steps::assemble(&journal.definition, &parts), Some(journal.document));
+}

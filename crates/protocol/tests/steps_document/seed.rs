@@ -1,0 +1,140 @@
+//! The seed's own stories, told by the engine: its three snapshots of a way back, and its mutation events 1 to 5.
+
+use protocol::run::{Ending, Fact};
+use protocol::steps::Verdict;
+use serde_json::{Value, json};
+
+use crate::journal::{Journal, attempt, error, gate_failed, reported};
+
+const CODING: &str = "coding";
+const REVIEW: &str = "code_review";
+
+/// Fields that the document must show; those not named may be anything.
+#[track_caller]
+fn shows(journal: &Journal, expected: &Value) {
+    let document: Value = serde_json::from_str(&journal.document.render()).unwrap();
+    for (step, fields) in expected.as_object().unwrap() {
+        for (field, value) in fields.as_object().unwrap() {
+            assert_eq!(&document["steps"][step][field], value, "`{field}` of `{step}`");
+        }
+    }
+}
+
+fn done(journal: &mut Journal, step: &str, turn: u32) {
+    journal.over(attempt(step, turn, 1), Ending::Reported(Verdict::Done), reported(step, "COMPLETED"));
+}
+
+#[test]
+fn a_way_back_is_shown_in_the_three_pictures_of_the_seed() {
+    let mut journal =
+        Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING)), ("docs", &[REVIEW], None)]);
+    done(&mut journal, CODING, 1);
+    let failed = Ending::Reported(Verdict::GateFailed);
+    journal.over(attempt(REVIEW, 1, 1), failed, gate_failed(REVIEW, "found P0 issues"));
+    shows(
+        &journal,
+        &json!({
+            "coding": {"status": "COMPLETED", "iteration_count": 0},
+            "code_review": {"status": "COMPLETED", "iteration_count": 0, "last_error": "Gate failure: found P0 issues"},
+            "docs": {"status": "PENDING", "iteration_count": 0, "blocked_by_loop": null},
+        }),
+    );
+
+    // All places are taken, so that nobody starts in the commit that goes back.
+    journal.places = 0;
+    journal.proceed();
+    let blank = json!({
+        "status": "PENDING", "iteration_count": 1, "attempts": 0, "started_at": null, "ended_at": null,
+        "last_error": null, "artifacts": [], "metrics": {}, "logs": [], "manual_input_path": null,
+        "blocked_by_loop": null,
+    });
+    let mut behind = blank.clone();
+    behind["blocked_by_loop"] = REVIEW.into();
+    shows(&journal, &json!({"coding": blank, "code_review": blank, "docs": behind}));
+    let kept = "/repo/.agents/runs/f8c1a491/reports/f8c1a491__code_review.json";
+    shows(&journal, &json!({"code_review": {"report_path": kept}, "docs": {"report_path": null}}));
+
+    journal.places = 8;
+    journal.proceed();
+    shows(&journal, &json!({"coding": {"status": "RUNNING", "attempts": 1, "iteration_count": 1}}));
+    done(&mut journal, CODING, 2);
+    done(&mut journal, REVIEW, 2);
+    shows(
+        &journal,
+        &json!({
+            "coding": {"status": "COMPLETED", "iteration_count": 1},
+            "code_review": {"status": "COMPLETED", "iteration_count": 1, "last_error": null},
+            "docs": {"status": "RUNNING", "iteration_count": 1, "blocked_by_loop": null},
+        }),
+    );
+}
+
+/// Events 1 to 4; the fifth is the way back above. `attempts` counts at the start, as in the seed's own examples.
+#[test]
+fn a_run_is_shown_through_the_mutation_events_of_the_seed() {
+    let mut journal = Journal::open_with(&[("planning", &[], None), (CODING, &["planning"], None)], 0);
+    let pending = json!({
+        "status": "PENDING", "attempts": 0, "iteration_count": 0, "report_path": null, "started_at": null,
+        "ended_at": null, "last_error": null, "artifacts": [], "metrics": {}, "logs": [], "manual_input_path": null,
+        "blocked_by_loop": null,
+    });
+    shows(&journal, &json!({"planning": pending, "coding": pending}));
+
+    journal.places = 8;
+    journal.proceed();
+    let started = "1970-01-01T00:00:02.000000Z";
+    shows(
+        &journal,
+        &json!({
+            "planning": {"status": "RUNNING", "attempts": 1, "started_at": started, "ended_at": null, "report_path": null},
+            "coding": pending,
+        }),
+    );
+
+    done(&mut journal, "planning", 1);
+    shows(
+        &journal,
+        &json!({
+            "planning": {
+                "status": "COMPLETED", "attempts": 1, "started_at": started, "ended_at": "1970-01-01T00:00:03.000000Z",
+                "artifacts": ["PLAN.md"], "logs": ["did it"], "metrics": {"lines": "245"}, "last_error": null,
+                "report_path": "/repo/.agents/runs/f8c1a491/reports/f8c1a491__planning.json",
+            },
+            "coding": {"status": "RUNNING", "attempts": 1},
+        }),
+    );
+
+    let exited = "Agent process exited with code 1: SyntaxError in generated code";
+    journal.over(attempt(CODING, 1, 1), Ending::Failed, error(exited));
+    shows(&journal, &json!({"coding": {"status": "PENDING", "attempts": 1, "last_error": exited}}));
+    journal.fact(Fact::Rested { attempt: attempt(CODING, 1, 1) }, None);
+    shows(
+        &journal,
+        &json!({"coding": {"status": "RUNNING", "attempts": 2, "last_error": exited, "ended_at": null}}),
+    );
+    journal.over(attempt(CODING, 1, 2), Ending::Failed, error(exited));
+    shows(
+        &journal,
+        &json!({
+            "coding": {
+                "status": "FAILED", "attempts": 2, "last_error": exited,
+                "started_at": "1970-01-01T00:00:05.000000Z", "ended_at": "1970-01-01T00:00:06.000000Z",
+            },
+        }),
+    );
+}
+
+#[test]
+fn the_gate_failure_that_is_one_too_many_fails_the_gate() {
+    let mut journal = Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING))]);
+    for turn in 1..=4 {
+        done(&mut journal, CODING, turn);
+        let failed = Ending::Reported(Verdict::GateFailed);
+        journal.over(attempt(REVIEW, turn, 1), failed, gate_failed(REVIEW, "found P0 issues"));
+        let status = if turn < 4 { "COMPLETED" } else { "FAILED" };
+        shows(&journal, &json!({"code_review": {"status": status, "iteration_count": turn - 1}}));
+        if turn < 4 {
+            journal.proceed();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Carrying out the outbox: attempts are started, adopted, ended, and listened to.
+
+use protocol::run::{Action, Attempt, Fact, Posture, Run};
+use protocol::{AttemptId, Protocol};
+use store::Store;
+use supervisor::Shutdown;
+
+use super::{Engine, EngineError};
+use crate::attempt::{self, Cast, Happening, Provenance};
+use crate::journal::Journal;
+use crate::notice::Notice;
+use crate::verdict::{Judge, Judged};
+
+impl<P: Protocol, S: Store> Engine<'_, P, S> {
+    /// Attends every attempt that may be alive: recovery is this, and nothing else.
+    pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
+        let seated: Vec<_> =
+            self.journal.folded.run.seated().map(|(attempt, chair)| (attempt, chair.posture)).collect();
+        let ids: Vec<_> = seated.iter().map(|(attempt, _)| Run::<P>::id(attempt)).collect();
+        self.observer.notice(Notice::Leads { adopted: &ids });
+        for (attempt, posture) in seated {
+            self.attend(&attempt, Provenance::Found);
+            match posture {
+                Posture::Ending => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
+                Posture::Playing | Posture::Called | Posture::Resting => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out what the outbox holds.
+    pub(super) fn perform(&mut self) -> Result<(), EngineError> {
+        let items = self.journal.outbox.iter().filter(|item| !self.performed.contains(&item.id));
+        let items: Vec<_> = items.cloned().collect();
+        for item in items {
+            let action: Action<P::Seat> =
+                serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
+            match action {
+                Action::Start { attempt } => self.attend(&attempt, Provenance::New),
+                Action::End { attempt } => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
+            }
+            self.performed.insert(item.id);
+        }
+        Ok(())
+    }
+
+    /// Starts or adopts an attempt; one that is attended already, or over, needs nothing.
+    fn attend(&mut self, attempt: &Attempt<P::Seat>, provenance: Provenance) {
+        let id = Run::<P>::id(attempt);
+        let chair = self.journal.folded.run.chairs.get(&attempt.seat);
+        let alive = chair.is_some_and(|chair| {
+            chair.posture.holds_place() && (chair.turn, chair.try_no) == (attempt.turn, attempt.try_no)
+        });
+        if !alive || self.attended.contains_key(&id) {
+            return;
+        }
+        let Journal { frozen, document, .. } = &self.journal;
+        let brief = P::brief(&frozen.definition, document, &attempt.seat, &id);
+        let staging = self.house.staging(&frozen.staging);
+        let artifacts_dir = P::artifacts_dir(&staging.stage);
+        let cast =
+            Cast::new(&self.house, &self.lookout, staging, artifacts_dir, id.clone(), brief, provenance);
+        self.observer.notice(Notice::Output { attempt: &id, stdout: cast.dir.stdout() });
+        let orders = attempt::attend(cast, attempt.clone(), self.news.clone());
+        self.attended.insert(id, orders);
+    }
+
+    pub(super) fn order(&self, attempt: &AttemptId, shutdown: Shutdown) {
+        if let Some(orders) = self.attended.get(attempt) {
+            orders.end(shutdown);
+        }
+    }
+
+    /// What the attempts' attendants tell.
+    pub(super) async fn absorb_happening(
+        &mut self,
+        happening: Happening<P::Seat>,
+    ) -> Result<(), EngineError> {
+        match happening {
+            Happening::Lingers { attempt } => {
+                self.observer.notice(Notice::Lingers { attempt: &attempt, grace: self.house.lingering });
+                Ok(())
+            }
+            Happening::NoPlayer { attempt, agent } => {
+                Err(EngineError::NoPlayer { agent, seat: attempt.seat.to_string() })
+            }
+            Happening::Lost { attempt, source } => Err(EngineError::Attend { attempt, source }),
+            Happening::Over { attempt, cast, ended } => {
+                self.attended.remove(&cast.attempt);
+                let judge = Judge::<P> {
+                    definition: &self.journal.frozen.definition,
+                    seat: &attempt.seat,
+                    cast: &cast,
+                    boot_id: &self.house.boot_id,
+                };
+                let Judged { ending, evidence } = judge.judge(&ended);
+                self.absorb(Fact::Over { attempt, ending }, Some(evidence)).await
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Inputs become decisions, decisions become commits.
+
+use protocol::Protocol;
+use protocol::entry::{Author, Evidence, Input};
+use protocol::run::{
+    Absorbed, Decision, Ending, Fact, Phase, Refusal, Request, absorb, consider, proceed, seat_waiting,
+};
+use store::{CommitError, Store};
+use supervisor::Shutdown;
+
+use super::{Asked, Engine, EngineError};
+use crate::journal::{Journal, Luggage};
+use crate::notice::Notice;
+
+impl<P: Protocol, S: Store> Engine<'_, P, S> {
+    /// Absorbs a fact, however often others are first: a fact is never given up.
+    pub(super) async fn absorb(
+        &mut self,
+        mut fact: Fact<P::Seat, P::Verdict>,
+        mut evidence: Option<Evidence>,
+    ) -> Result<(), EngineError> {
+        loop {
+            let Journal { frozen, folded, .. } = &mut self.journal;
+            let mut decision = match absorb(&frozen.definition, &mut folded.run, fact.clone()) {
+                Absorbed::Decided(decision) => decision,
+                Absorbed::Ignored(stale) => {
+                    tracing::debug!(run = %self.journal.run, ?fact, %stale, "ignored");
+                    return Ok(());
+                }
+            };
+            decision.append(seat_waiting(&frozen.definition, &mut folded.run, self.house.places));
+            let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
+            match self.commit(None, input, decision).await {
+                Ok(()) => return Ok(()),
+                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(CommitError::TooLarge { size, limit }) => {
+                    self.journal.reload().await?;
+                    (fact, evidence) = too_large(fact, size, limit);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether a request would be granted, without moving anything.
+    pub(super) fn would_grant(&self, request: &Request<P::Seat>) -> Result<(), Refusal> {
+        let Journal { frozen, folded, .. } = &self.journal;
+        consider(&frozen.definition, &mut folded.run.clone(), request).map(drop)
+    }
+
+    /// Makes a request and gives free places. What is already so needs no entry, except that the first request of an
+    /// engine always has one: the journal shows who took the lead.
+    pub(super) async fn request(&mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+        let Asked { request, by, reason } = asked;
+        loop {
+            let Journal { frozen, folded, .. } = &mut self.journal;
+            let before = folded.run.phase;
+            let mut decision = consider(&frozen.definition, &mut folded.run, &request)?;
+            decision.append(seat_waiting(&frozen.definition, &mut folded.run, self.house.places));
+            if decision.is_nothing() && self.introduced {
+                return Ok(());
+            }
+            let input = Input::Request { request: request.clone(), reason: reason.clone() };
+            match self.commit(by.clone(), input, decision).await {
+                Ok(()) => {
+                    self.introduced = true;
+                    return Ok(());
+                }
+                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(error) => return Err(error.into()),
+            }
+            // Somebody stopped or paused the run since we looked: the later word holds, we do not undo it.
+            if request == Request::Resume && self.journal.folded.run.phase != before && self.is_held() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        match self.journal.folded.run.phase {
+            Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => true,
+            Phase::Open | Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => false,
+        }
+    }
+
+    /// Does what is due without any news, each thing in an entry of its own; then gives the places that this has freed.
+    pub(super) async fn proceed(&mut self) -> Result<(), EngineError> {
+        let mut proceeded = false;
+        loop {
+            let Journal { frozen, folded, .. } = &mut self.journal;
+            let decision = match proceed(&frozen.definition, &mut folded.run) {
+                Some(decision) => decision,
+                None if proceeded => seat_waiting(&frozen.definition, &mut folded.run, self.house.places),
+                None => return Ok(()),
+            };
+            if decision.is_nothing() {
+                return Ok(());
+            }
+            match self.commit(None, Input::Due, decision).await {
+                Ok(()) => proceeded = true,
+                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Somebody else has committed: read the run again, and give the places that this has freed; the loop performs
+    /// what it brought.
+    pub(super) async fn catch_up(&mut self) -> Result<(), EngineError> {
+        loop {
+            self.journal.reload().await?;
+            self.showing.is_stale();
+            let Journal { frozen, folded, .. } = &mut self.journal;
+            let decision = seat_waiting(&frozen.definition, &mut folded.run, self.house.places);
+            if decision.is_nothing() {
+                return Ok(());
+            }
+            match self.commit(None, Input::Due, decision).await {
+                Ok(()) => return Ok(()),
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The user wants us to go: cleanly, at once, now. Says whether to abandon the attempts.
+    pub(super) async fn interrupt(&mut self) -> Result<bool, EngineError> {
+        self.interrupts += 1;
+        match self.interrupts {
+            1 => self.request(Asked { request: Request::Interrupt, by: None, reason: None }).await?,
+            2 => {
+                for orders in self.attended.values() {
+                    orders.end(Shutdown::Twice);
+                }
+            }
+            _ => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    async fn commit(
+        &mut self,
+        by: Option<Author>,
+        input: Input<P>,
+        decision: Decision<P>,
+    ) -> Result<(), CommitError> {
+        let luggage = Luggage {
+            epoch: Some(self.lead.epoch()),
+            acknowledged: self.performed.iter().cloned().collect(),
+            views: self.showing.take_marks(),
+            backoff: self.house.backoff,
+        };
+        let marks = luggage.views.clone();
+        let by = by.unwrap_or_else(|| self.house.author.clone());
+        let entry = match self.journal.commit(by, input, decision, luggage).await {
+            Ok(entry) => entry,
+            Err(error) => {
+                self.showing.give_back(marks);
+                return Err(error);
+            }
+        };
+        self.performed.clear();
+        self.showing.is_stale();
+        let revision = self.journal.position.revision;
+        tracing::debug!(run = %self.journal.run, %revision, changes = ?entry.changes, "committed");
+        self.observer.notice(Notice::Committed { revision, entry: &entry });
+        self.show_report(&entry.input);
+        Ok(())
+    }
+}
+
+/// A report that no commit can hold is unfit.
+fn too_large<S, V>(fact: Fact<S, V>, size: usize, limit: usize) -> (Fact<S, V>, Option<Evidence>) {
+    let error = format!("Agent report is too large: {size} bytes with its commit, the limit is {limit}");
+    let fact = match fact {
+        Fact::Over { attempt, .. } => Fact::Over { attempt, ending: Ending::Failed },
+        Fact::Rested { attempt } => Fact::Rested { attempt },
+    };
+    (fact, Some(Evidence { error: Some(error), ..Evidence::default() }))
+}

@@ -1,0 +1,225 @@
+//! The loop: one input, one decision, one commit, then the actions; and again.
+//!
+//! Its parts lie beside: `decisions` turns inputs into commits, `attempts` carries out the outbox, `showing` writes the
+//! views, `timers` keeps the back-offs.
+
+mod attempts;
+mod decisions;
+mod showing;
+mod timers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use protocol::entry::Author;
+use protocol::run::{Fact, Halt, Phase, Refusal, Request};
+use protocol::{AttemptId, Outcome, Protocol, Revision, RunId};
+use store::{CommitError, Lead, LeadError, ReadError, Store, WriteError};
+use supervisor::Lookout;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use self::showing::Showing;
+pub(crate) use self::timers::until;
+use self::timers::{Deadlines, rested};
+use crate::attempt::{Happening, Lost, Orders};
+use crate::house::House;
+use crate::journal::{Journal, LoadError};
+use crate::notice::Observer;
+
+/// How an engine leaves its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    Finished(Outcome),
+    Halted(Halt),
+    /// Told three times to go: attempts may be alive, and can be adopted.
+    Abandoned,
+}
+
+/// What the command that makes us the engine wants of the run.
+#[derive(Debug, Clone)]
+pub struct Asked<S> {
+    pub request: Request<S>,
+    /// Who wants it, if it is not just us taking the lead.
+    pub by: Option<Author>,
+    pub reason: Option<String>,
+}
+
+impl<S> Asked<S> {
+    /// To go on with the run.
+    pub fn to_resume() -> Self {
+        Self { request: Request::Resume, by: None, reason: None }
+    }
+}
+
+/// Why an engine had to stop. What was committed stands, attempts work on, `resume` goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("there is no run `{0}`")]
+    NoSuchRun(RunId),
+    #[error(transparent)]
+    Lead(#[from] LeadError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
+    Marks(#[from] WriteError),
+    #[error("it was refused: {0}")]
+    Refused(#[from] Refusal),
+    #[error("nobody plays agent `{agent}`, which `{seat}` asks for")]
+    NoPlayer { agent: String, seat: String },
+    #[error("could not set up the watch over attempts")]
+    Lookout(#[source] std::io::Error),
+    #[error("could not attend `{attempt}`")]
+    Attend { attempt: AttemptId, source: Lost },
+    #[error("could not write `{}`", path.display())]
+    View { path: PathBuf, source: std::io::Error },
+}
+
+/// The one process that acts for a run.
+pub struct Engine<'o, P: Protocol, S: Store> {
+    journal: Journal<P, S>,
+    lead: Lead,
+    house: House,
+    lookout: Lookout,
+    observer: &'o mut dyn Observer<P>,
+    /// Attempts we attend.
+    attended: BTreeMap<AttemptId, Orders>,
+    news: mpsc::UnboundedSender<Happening<P::Seat>>,
+    heard: mpsc::UnboundedReceiver<Happening<P::Seat>>,
+    /// Actions that were carried out; the acknowledgement rides in the next commit.
+    performed: BTreeSet<String>,
+    showing: Showing,
+    deadlines: Deadlines,
+    /// The journal shows that we lead.
+    introduced: bool,
+    interrupts: u32,
+    /// Held so that ended shims stay ours to reap, whatever we inherited.
+    _children: Signal,
+}
+
+impl<P: Protocol, S: Store> fmt::Debug for Engine<'_, P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("run", &self.journal.run).field("attended", &self.attended).finish()
+    }
+}
+
+impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
+    /// Takes the lead of a run and loads it.
+    pub async fn lead(
+        store: &S,
+        house: House,
+        run: &RunId,
+        observer: &'o mut dyn Observer<P>,
+    ) -> Result<Self, EngineError> {
+        let lead = store.lead(run).await?;
+        let journal = Journal::load(store, &house.clock, run).await?;
+        let journal = journal.ok_or_else(|| EngineError::NoSuchRun(run.clone()))?;
+        let (news, heard) = mpsc::unbounded_channel();
+        let quarantine = house.store_root.join("quarantine").join(run.as_str());
+        Ok(Self {
+            showing: Showing::new(&journal.views, quarantine),
+            journal,
+            lead,
+            lookout: Lookout::new().map_err(EngineError::Lookout)?,
+            house,
+            observer,
+            attended: BTreeMap::new(),
+            news,
+            heard,
+            performed: BTreeSet::new(),
+            deadlines: Deadlines::default(),
+            introduced: false,
+            interrupts: 0,
+            _children: signal(SignalKind::child()).map_err(EngineError::Lookout)?,
+        })
+    }
+
+    pub fn journal(&self) -> &Journal<P, S> {
+        &self.journal
+    }
+
+    /// Does the one thing asked for, starts nothing, and leaves.
+    pub async fn oblige(mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+        self.recognise_views().await?;
+        self.house.places = 0;
+        let obliged = self.request(asked).await;
+        self.write_all_views().await?;
+        obliged
+    }
+
+    /// Acts until the run rests. Each message on `interrupts` is one wish of the user that we go.
+    pub async fn play(
+        mut self,
+        asked: Asked<P::Seat>,
+        mut interrupts: mpsc::UnboundedReceiver<()>,
+    ) -> Result<Rest, EngineError> {
+        self.recognise_views().await?;
+        if let Err(refusal) = self.would_grant(&asked.request) {
+            // An earlier engine may have gone before it could show how the run ended.
+            self.write_all_views().await?;
+            return Err(refusal.into());
+        }
+        // Watch first, look second: what is committed in between is seen twice, not missed.
+        let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
+        let mut others = follow(watch);
+        self.take_up()?;
+        self.request(asked).await?;
+        loop {
+            self.proceed().await?;
+            self.perform()?;
+            self.show();
+            if let Some(rest) = self.rest() {
+                self.write_all_views().await?;
+                return Ok(rest);
+            }
+            let (timer, view_due) = (self.next_timer(), self.showing.due());
+            tokio::select! {
+                Some(happening) = self.heard.recv() => self.absorb_happening(happening).await?,
+                attempt = rested(timer) => self.absorb(Fact::Rested { attempt }, None).await?,
+                () = until(view_due) => {}
+                Some(newest) = others.recv() => {
+                    if newest? > self.journal.position.revision {
+                        self.catch_up().await?;
+                    }
+                }
+                Some(()) = interrupts.recv() => {
+                    if self.interrupt().await? {
+                        self.write_all_views().await?;
+                        return Ok(Rest::Abandoned);
+                    }
+                }
+            }
+        }
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        if !self.attended.is_empty() {
+            return None;
+        }
+        match self.journal.folded.run.phase {
+            Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
+            Phase::Halted(halt) => Some(Rest::Halted(halt)),
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+        }
+    }
+}
+
+/// Follows the journal beside the loop, which need not look at the store at every turn.
+fn follow(mut watch: store::Watch) -> mpsc::UnboundedReceiver<Result<Revision, ReadError>> {
+    let (tell, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let newest = watch.next().await.map(|_| watch.after());
+            let failed = newest.is_err();
+            if tell.send(newest).is_err() || failed {
+                return;
+            }
+        }
+    });
+    told
+}

@@ -1,0 +1,154 @@
+//! What the run's files show: the document paced, each report when it comes, everything when the run rests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+
+use protocol::entry::{Entry, Input};
+use protocol::report::Report;
+use protocol::run::Fact;
+use protocol::{Protocol, Revision, View};
+use store::{Store, ViewMark};
+use tokio::time::Instant;
+
+use super::{Engine, EngineError};
+use crate::notice::Notice;
+use crate::views::{Firmness, Views};
+
+/// The views of a run, and whether the document's is behind.
+#[derive(Debug)]
+pub(super) struct Showing {
+    views: Views,
+    stale: bool,
+}
+
+impl Showing {
+    pub(super) fn new(marks: &[ViewMark], quarantine: PathBuf) -> Self {
+        Self { views: Views::new(marks, quarantine), stale: true }
+    }
+
+    /// The document has changed.
+    pub(super) fn is_stale(&mut self) {
+        self.stale = true;
+    }
+
+    /// When the document's view is to be written next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.stale.then(|| self.views.not_before().into())
+    }
+
+    pub(super) fn take_marks(&mut self) -> Vec<ViewMark> {
+        self.views.take_marks()
+    }
+
+    pub(super) fn give_back(&mut self, marks: Vec<ViewMark>) {
+        self.views.give_back(marks);
+    }
+}
+
+impl<P: Protocol, S: Store> Engine<'_, P, S> {
+    /// Finishes what an earlier engine may have left undone after its last commit: the views of that revision. They
+    /// are known for ours before we change the document.
+    pub(super) async fn recognise_views(&mut self) -> Result<(), EngineError> {
+        if let Some(last) = self.journal.entry(self.journal.position.revision).await? {
+            self.show_report(&last.input);
+        }
+        self.show_now();
+        Ok(())
+    }
+
+    /// Writes the document's view if it is stale and its time has come.
+    pub(super) fn show(&mut self) {
+        if self.showing.due().is_some_and(|due| due <= Instant::now()) {
+            self.show_now();
+        }
+    }
+
+    fn show_now(&mut self) {
+        let view = P::view(&self.journal.document);
+        match self.write_view(&view, Firmness::Paced) {
+            Ok(()) => self.showing.stale = false,
+            // Not lost: it stays stale, is tried again, and ends the command aloud if it still fails at rest.
+            Err(error) => {
+                self.showing.views.back_off();
+                self.observer.notice(Notice::ViewFailed { view: PathBuf::from(&view.path), error: &error });
+            }
+        }
+    }
+
+    /// The latest report of a seat is a file of the seed's layout, too. One that cannot be written now is written when
+    /// the run rests.
+    pub(super) fn show_report(&mut self, input: &Input<P>) {
+        let Some((seat, report)) = report_in::<P>(input) else { return };
+        let Some(path) = P::report_path(&self.journal.document, seat) else { return };
+        let view = report_view(path, report);
+        if let Err(error) = self.write_view(&view, Firmness::Paced) {
+            self.observer.notice(Notice::ViewFailed { view: PathBuf::from(&view.path), error: &error });
+        }
+    }
+
+    /// Writes all views so that they last, and notes what they show: the run rests.
+    pub(super) async fn write_all_views(&mut self) -> Result<(), EngineError> {
+        let failed = |view: &View| {
+            let path = PathBuf::from(&view.path);
+            move |source| EngineError::View { path, source }
+        };
+        for view in self.missing_reports().await? {
+            self.write_view(&view, Firmness::AtRest).map_err(failed(&view))?;
+        }
+        let view = P::view(&self.journal.document);
+        self.write_view(&view, Firmness::AtRest).map_err(failed(&view))?;
+        let marks = self.showing.take_marks();
+        Ok(self.journal.store.mark_views(&self.journal.run, marks).await?)
+    }
+
+    /// Report files that should be there and are not: they are found in the journal, which is read only if there are
+    /// any.
+    async fn missing_reports(&self) -> Result<Vec<View>, EngineError> {
+        let reported = P::reported(&self.journal.document).into_iter();
+        let paths = reported.filter_map(|seat| Some((P::report_path(&self.journal.document, &seat)?, seat)));
+        let missing: BTreeMap<_, _> = paths
+            .filter(|(path, _)| !self.showing.views.is_there(path.as_ref()))
+            .map(|(path, seat)| (seat, path))
+            .collect();
+        if missing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut found = BTreeMap::new();
+        for stored in self.journal.store.entries(&self.journal.run, Revision(0)).await? {
+            let entry: Entry<P> = self.journal.decode(&stored)?;
+            if let Some((seat, report)) = report_in::<P>(&entry.input) {
+                found.insert(seat.clone(), report.clone());
+            }
+        }
+        let seats: BTreeSet<_> = missing.keys().cloned().collect();
+        found.retain(|seat, _| seats.contains(seat));
+        Ok(found.into_iter().map(|(seat, report)| report_view(missing[&seat].clone(), &report)).collect())
+    }
+
+    fn write_view(&mut self, view: &View, firmness: Firmness) -> io::Result<()> {
+        if let Some(aside) = self.showing.views.write(view, self.journal.position.revision, firmness)? {
+            self.observer.notice(Notice::SetAside { view: aside.view, kept: aside.kept });
+        }
+        Ok(())
+    }
+}
+
+fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Seat, &Report)> {
+    match input {
+        Input::Fact { fact: Fact::Over { attempt, .. }, evidence: Some(evidence) } => {
+            Some((&attempt.seat, evidence.report.as_ref()?))
+        }
+        Input::Fact { fact: Fact::Over { .. } | Fact::Rested { .. }, .. }
+        | Input::Opened { .. }
+        | Input::Request { .. }
+        | Input::Refused { .. }
+        | Input::Due => None,
+    }
+}
+
+fn report_view(path: String, report: &Report) -> View {
+    let mut body = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
+    body.push('\n');
+    View { path, body }
+}

@@ -1,0 +1,71 @@
+//! Back-offs: durable as due times in the journal, waited for on the monotonic clock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::run::{Attempt, Phase, Posture, Run};
+use protocol::{AttemptId, Protocol};
+use store::Store;
+use tokio::time::Instant;
+
+use super::Engine;
+
+/// When each back-off elapses. Fixed when it is first seen: a wall clock that is set meanwhile moves nothing.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
+
+impl<P: Protocol, S: Store> Engine<'_, P, S> {
+    /// The back-off that elapses first, unless the run starts nothing now.
+    pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Seat>)> {
+        let folded = &self.journal.folded;
+        match folded.run.phase {
+            Phase::Open => {}
+            Phase::Paused
+            | Phase::Halting(_)
+            | Phase::Halted(_)
+            | Phase::Draining(_)
+            | Phase::Closing(_)
+            | Phase::Finished(_) => return None,
+        }
+        let (now, wall) = (Instant::now(), self.house.clock.now());
+        let resting = folded.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting);
+        let attempts = resting.map(|(seat, chair)| Attempt {
+            seat: seat.clone(),
+            turn: chair.turn,
+            try_no: chair.try_no,
+        });
+        let mut seen = BTreeMap::new();
+        let timers = attempts.map(|attempt| {
+            let id = Run::<P>::id(&attempt);
+            let deadline = *self.deadlines.0.entry(id.clone()).or_insert_with(|| {
+                // Farther away than it was set for: the clock was set back while nobody waited.
+                let left = folded.timers.get(&id).map_or(Duration::ZERO, |timer| {
+                    timer.due.since(wall).min(Duration::from_millis(timer.length_ms))
+                });
+                now + left
+            });
+            seen.insert(id, deadline);
+            (deadline, attempt)
+        });
+        let next = timers.min();
+        self.deadlines.0 = seen;
+        next
+    }
+}
+
+pub(super) async fn rested<S>(timer: Option<(Instant, Attempt<S>)>) -> Attempt<S> {
+    match timer {
+        Some((deadline, attempt)) => {
+            tokio::time::sleep_until(deadline).await;
+            attempt
+        }
+        None => std::future::pending().await,
+    }
+}
+
+pub(crate) async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

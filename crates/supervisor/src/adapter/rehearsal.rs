@@ -1,0 +1,168 @@
+//! The built-in player: a seat is played by our own program, from a script or without one. No agent, no token spent.
+//!
+//! The script is frozen with the run, as data. Which part is played follows from what the attempt is told, so a start
+//! that is repeated after a crash plays the same part.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use protocol::SeatName;
+use serde::{Deserialize, Serialize};
+
+use super::assignment::Assignment;
+
+/// The program that plays: whatever the shim is. The link is followed between fork and exec, by a child of the shim,
+/// so it names our own program even if a newer one has taken its place on disk, and nothing has to be frozen.
+pub const PLAYER_PROGRAM: &str = "/proc/self/exe";
+/// The argument that makes our program the player; the part follows it.
+pub const PLAYER_ARGUMENT: &str = "__player";
+/// The longest part as an argument, in bytes. The kernel's limit is 128 KiB for one argument.
+pub const LONGEST_PART: usize = 120 * 1024;
+
+/// What each seat plays. A seat that is not named plays the default part in every try.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rehearsal {
+    /// One part for each try of an iteration; the last one repeats.
+    #[serde(default)]
+    pub seats: BTreeMap<SeatName, Vec<Part>>,
+}
+
+/// What is played in one try.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Part {
+    /// How long it takes before anything else happens.
+    #[serde(default)]
+    pub take: Option<Duration>,
+    pub play: Play,
+}
+
+/// How one try goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Play {
+    /// A report that the work is done.
+    Ok(Delivery),
+    /// A report that it is not.
+    Fail { why: String },
+    /// A report that the work before must be done again, in the first `times` iterations; then [`Play::Ok`].
+    GateFail { times: NonZeroU32, why: String },
+    /// No report and no end.
+    Hang,
+    /// No report, and an end by a signal.
+    Crash,
+    /// No report, and this exit code.
+    Exit { code: u8 },
+    /// So much output, then [`Play::Ok`].
+    Flood { bytes: u64 },
+    /// A report that nobody can read.
+    Rubbish,
+    /// [`Play::Ok`], but a process in a session of its own stays behind.
+    LeaveChild,
+    /// [`Play::Ok`], but no end.
+    ReportThenHang,
+}
+
+/// What a done part leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delivery {
+    /// What the report says was done.
+    pub logs: Vec<String>,
+    /// Small files to be made in the run's `artifacts/`; without any, there is one all the same.
+    pub artifacts: Vec<String>,
+    /// Files to be written in the repository, by their path in it.
+    pub write: BTreeMap<String, String>,
+}
+
+impl Default for Play {
+    fn default() -> Self {
+        Self::Ok(Delivery::default())
+    }
+}
+
+impl Rehearsal {
+    /// The part for a try, both numbers as the attempt is told them: the iteration from 0, the try from 1.
+    pub fn part(&self, seat: &SeatName, iteration: u32, step_attempt: u32) -> Part {
+        let parts = self.seats.get(seat).map_or(&[][..], Vec::as_slice);
+        let place = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+        let Some(part) = parts.get(place).or(parts.last()) else { return Part::default() };
+        match &part.play {
+            Play::GateFail { times, .. } if iteration >= times.get() => {
+                Part { take: part.take, play: Play::default() }
+            }
+            Play::Ok(_)
+            | Play::Fail { .. }
+            | Play::GateFail { .. }
+            | Play::Hang
+            | Play::Crash
+            | Play::Exit { .. }
+            | Play::Flood { .. }
+            | Play::Rubbish
+            | Play::LeaveChild
+            | Play::ReportThenHang => part.clone(),
+        }
+    }
+
+    pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
+        let part = self.part(&assignment.attempt.seat, assignment.iteration, assignment.step_attempt);
+        vec![PLAYER_PROGRAM.to_owned(), PLAYER_ARGUMENT.to_owned(), part.to_argument()]
+    }
+}
+
+impl Part {
+    /// The part as the player gets it.
+    pub fn to_argument(&self) -> String {
+        serde_json::to_string(self).expect("BUG: a part is plain data")
+    }
+
+    /// The way back.
+    pub fn from_argument(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assignment::example;
+    use super::*;
+
+    fn fail(why: &str) -> Part {
+        Part { take: None, play: Play::Fail { why: why.to_owned() } }
+    }
+
+    fn seat() -> SeatName {
+        example().attempt.seat
+    }
+
+    fn rehearsal(parts: Vec<Part>) -> Rehearsal {
+        Rehearsal { seats: BTreeMap::from([(seat(), parts)]) }
+    }
+
+    #[test]
+    fn each_try_has_its_part_the_last_repeats_and_each_iteration_begins_anew() {
+        let rehearsal = rehearsal(vec![fail("first"), fail("second")]);
+        for iteration in [0, 3] {
+            let played: Vec<_> = [1, 2, 3, 9].map(|number| rehearsal.part(&seat(), iteration, number)).into();
+            assert_eq!(played, [fail("first"), fail("second"), fail("second"), fail("second")]);
+        }
+        assert_eq!(Rehearsal::default().part(&seat(), 0, 1), Part::default());
+    }
+
+    #[test]
+    fn a_gate_fails_so_many_iterations_and_passes_then() {
+        let times = NonZeroU32::new(2).unwrap();
+        let gate = Part { take: None, play: Play::GateFail { times, why: "P0".to_owned() } };
+        let rehearsal = rehearsal(vec![gate.clone()]);
+        let played = [0, 1, 2, 3].map(|iteration| rehearsal.part(&seat(), iteration, 1));
+        assert_eq!(played, [gate.clone(), gate, Part::default(), Part::default()]);
+    }
+
+    #[test]
+    fn the_player_gets_the_part_of_its_try_and_no_other() {
+        let rehearsal = rehearsal(vec![fail("first"), fail("second"), fail("third"), fail("fourth")]);
+        let argv = rehearsal.argv(&example());
+        assert_eq!(argv[..2], [PLAYER_PROGRAM, PLAYER_ARGUMENT]);
+        assert_eq!(Part::from_argument(&argv[2]).unwrap(), fail("third"), "the example is the third try");
+    }
+}

@@ -1,0 +1,43 @@
+//! The document grows with the run, and must be sound in every state.
+
+use std::sync::Arc;
+
+use protocol::entry::Entry;
+
+use super::transition::Moment;
+use super::{Broken, Explored, Scene};
+
+/// Writes the entry into the document, and compares it with the run.
+pub(super) fn record<P: Explored>(scene: &Scene<P>, moment: &mut Moment<P>, entry: &Entry<P>) -> Vec<Broken> {
+    moment.touched = P::record(&scene.definition, &mut moment.document, entry);
+    let differs = P::compare(&scene.definition, &moment.folded.run, &moment.document);
+    differs.into_iter().map(|what| Broken::new("the document shows the run", what)).collect()
+}
+
+/// What takes longer, once per state: the document keeps the rules of its seed, the parts a store would hold give the
+/// same document, and the entry is read back as it was written.
+pub(super) fn survives<P: Explored>(
+    scene: &Scene<P>,
+    moment: &mut Moment<P>,
+    entry: &Entry<P>,
+) -> Vec<Broken> {
+    for path in std::mem::take(&mut moment.touched) {
+        let body = P::part(&moment.document, &path);
+        moment.parts.insert(path.into(), body.into());
+    }
+    let wrong = (scene.check)(&moment.document).into_iter();
+    let mut broken: Vec<_> = wrong.map(|what| Broken::new("the document keeps its rules", what)).collect();
+    let parts: Vec<_> = moment.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();
+    if P::assemble(&scene.definition, &parts).as_ref() != Some(&moment.document) {
+        let what = "put together from the parts that were said to have changed, it is another";
+        broken.push(Broken::new("parts make the document", what));
+    }
+    if Entry::<P>::decode(&entry.encode()).ok().as_ref() != Some(entry) {
+        broken.push(Broken::new("entries come back as written", "the entry that was read is another"));
+    }
+    broken
+}
+
+fn owned(text: &Arc<str>) -> String {
+    text.as_ref().to_owned()
+}

@@ -1,0 +1,89 @@
+//! Everything that could come in next.
+
+use protocol::run::{Attempt, Ending, Fact, Phase, Posture, Request, Run, proceed};
+
+use super::Explored;
+use super::scene::Scene;
+
+/// One input of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input<P: Explored> {
+    Fact(Fact<P::Seat, P::Verdict>),
+    /// What the protocol wants done without any news.
+    Due,
+    Ask(Request<P::Seat>),
+}
+
+/// How often one turn is interrupted. Repeating it five times brings nothing to see but the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interruptions {
+    Never,
+    Once,
+    Any,
+}
+
+impl Interruptions {
+    fn allow(self, another_after: u32) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Once => another_after == 0,
+            Self::Any => true,
+        }
+    }
+}
+
+/// The facts that could come, or what is due: the engine does that before it listens to anybody.
+pub(super) fn without_requests<P: Explored>(
+    scene: &Scene<P>,
+    run: &Run<P>,
+    interruptions: Interruptions,
+) -> Vec<Input<P>> {
+    if proceed(&scene.definition, &mut run.clone()).is_some() {
+        return vec![Input::Due];
+    }
+    let mut inputs = Vec::new();
+    for (seat, chair) in &run.chairs {
+        let attempt = Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
+        let is_counted = match chair.posture {
+            Posture::Called => continue,
+            Posture::Resting => {
+                inputs.push(Input::Fact(Fact::Rested { attempt }));
+                continue;
+            }
+            Posture::Playing => true,
+            Posture::Ending => false,
+        };
+        let over = |ending| Input::Fact(Fact::Over { attempt: attempt.clone(), ending });
+        let verdicts = P::verdicts(&scene.definition, seat).into_iter();
+        inputs.extend(verdicts.map(|verdict| over(Ending::Reported(verdict))));
+        inputs.push(over(Ending::Failed));
+        if !is_counted || interruptions.allow(chair.interruptions) {
+            inputs.extend([over(Ending::Interrupted), over(Ending::Stopped)]);
+        }
+    }
+    inputs
+}
+
+/// Everything somebody could ask for, whether or not it makes sense.
+pub(super) fn requests<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> Vec<Request<P::Seat>> {
+    let mut requests = vec![
+        Request::Pause,
+        Request::Resume,
+        Request::Stop,
+        Request::Interrupt,
+        Request::Retry { seat: None },
+    ];
+    let seats = P::seats(&scene.definition);
+    requests.extend(seats.iter().map(|seat| Request::Retry { seat: Some(seat.clone()) }));
+    requests.extend(seats.into_iter().map(|seat| Request::Skip { seat }));
+    requests.retain(|request| (scene.asks)(&scene.definition, run, request));
+    requests
+}
+
+/// Whether something must be able to happen by itself in this phase.
+pub(super) fn goes_by_itself(phase: Phase) -> bool {
+    match phase {
+        Phase::Open | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => true,
+        Phase::Paused | Phase::Halted(_) | Phase::Finished(_) => false,
+    }
+}

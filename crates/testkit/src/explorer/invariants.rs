@@ -1,0 +1,272 @@
+//! What must hold in every protocol: over each transition, and in each state.
+
+use std::collections::BTreeMap;
+
+use protocol::entry::Folded;
+use protocol::rules::Standing;
+use protocol::run::{
+    Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Phase, Posture, Refusal, Request, Run,
+    absorb, consider, seat_waiting,
+};
+use protocol::{TryNo, Turn};
+
+use super::input::{Interruptions, goes_by_itself, without_requests};
+use super::transition::{Moment, Transition};
+use super::{Broken, Explored, Input, Scene};
+
+/// What one input did.
+pub(super) fn transition<P: Explored>(
+    scene: &Scene<P>,
+    before: &Moment<P>,
+    transition: &Transition<'_, P>,
+) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    seated(scene, before, transition, &mut broken);
+    starts(scene, transition, &mut broken);
+    finishes(transition, &mut broken);
+    tries(scene, transition, &mut broken);
+    match transition.input {
+        Some(Input::Fact(fact)) => twice_is_nothing(scene, transition.after, fact, &mut broken),
+        Some(Input::Ask(request)) => granted_twice(scene, transition.after, request, &mut broken),
+        Some(Input::Due) | None => {}
+    }
+    broken
+}
+
+/// Keeps the books as the outside world would: who was started, who ended. They must agree with the run's.
+fn seated<P: Explored>(
+    scene: &Scene<P>,
+    before: &Moment<P>,
+    transition: &Transition<'_, P>,
+    broken: &mut Vec<Broken>,
+) {
+    const TWICE: &str = "nobody is seated twice";
+    let mut alive: BTreeMap<P::Seat, (Turn, TryNo)> = BTreeMap::new();
+    alive.extend(
+        transition.before.seated().map(|(attempt, _)| (attempt.seat, (attempt.turn, attempt.try_no))),
+    );
+    if let Some(Input::Fact(Fact::Over { attempt, .. })) = transition.input {
+        alive.remove(&attempt.seat);
+    }
+    for attempt in transition.started() {
+        let number = (attempt.turn, attempt.try_no);
+        if alive.insert(attempt.seat.clone(), number).is_some() {
+            broken
+                .push(Broken::new(TWICE, format!("`{attempt}` starts while another attempt of it is alive")));
+        }
+        if before.started.get(&attempt.seat).is_some_and(|newest| *newest >= number) {
+            broken.push(Broken::new(TWICE, format!("`{attempt}` is not a new name")));
+        }
+    }
+    let after: BTreeMap<_, _> = transition
+        .after
+        .seated()
+        .map(|(attempt, _)| (attempt.seat, (attempt.turn, attempt.try_no)))
+        .collect();
+    if after != alive {
+        broken.push(Broken::new(TWICE, format!("the run seats {after:?}, but {alive:?} are alive")));
+    }
+    if after.len() > scene.places.count() {
+        broken.push(Broken::new("no more seated than places", format!("{} are seated", after.len())));
+    }
+}
+
+/// Who may be started, and when.
+fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
+    let Transition { before, after, input, .. } = transition;
+    let held = P::due(&scene.definition, &after.play).map(|due| due.quiet).unwrap_or_default();
+    for attempt in transition.started() {
+        if after.phase != Phase::Open {
+            let what = format!("`{attempt}` starts in a run that is {:?}", after.phase);
+            broken.push(Broken::new("only an open run starts anything", what));
+        }
+        if held.contains(&attempt.seat) {
+            let what = format!("`{attempt}` starts, though something is due as soon as it is quiet");
+            broken.push(Broken::new("what is due is waited for", what));
+        }
+    }
+    let is_asked = matches!(input, Some(Input::Ask(_)) | None);
+    if !is_asked && before.phase != Phase::Open && after.phase == Phase::Open {
+        let what = format!("it was {:?}, and opens without being asked", before.phase);
+        broken.push(Broken::new("only people open a run again", what));
+    }
+    for seat in after.chairs.keys() {
+        let standing = P::standing(&scene.definition, &after.play, seat);
+        if standing != Standing::Open {
+            let what = format!("`{seat}` has a turn, but is {standing:?}");
+            broken.push(Broken::new("what is done is not done again", what));
+        }
+    }
+}
+
+fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
+    const RULE: &str = "finished once, with nobody alive";
+    let finished = transition
+        .entry
+        .changes
+        .iter()
+        .filter(|change| matches!(change, Change::Phase { phase: Phase::Finished(_) }))
+        .count();
+    let was_finished = matches!(transition.before.phase, Phase::Finished(_));
+    let is_finished = matches!(transition.after.phase, Phase::Finished(_));
+    if finished > 1 || (was_finished && !matches!(transition.input, Some(Input::Ask(_)))) {
+        broken.push(Broken::new(RULE, "it is finished again"));
+    }
+    if is_finished && !transition.after.chairs.is_empty() {
+        broken.push(Broken::new(RULE, format!("these have turns: {:?}", transition.after.chairs.keys())));
+    }
+}
+
+/// A turn begins with all its tries, each failed try costs one, and the last of them ends the turn.
+fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
+    let mut wrong = |what| broken.push(Broken::new("tries are counted", what));
+    for change in &transition.entry.changes {
+        if let Change::Began { attempt, counted } = change {
+            let tries = P::tries(&scene.definition, &attempt.seat).get();
+            if *counted > tries || (attempt.try_no == TryNo(1) && *counted != 1) {
+                wrong(format!("`{attempt}` counts as try {counted} of {tries}"));
+            }
+        }
+    }
+    let Some(Input::Fact(Fact::Over { attempt, ending })) = transition.input else { return };
+    let chair = &transition.before.chairs[&attempt.seat];
+    let exit = transition.entry.changes.iter().find_map(|change| match change {
+        Change::Over { attempt: over, exit } if over == attempt => Some(*exit),
+        _ => None,
+    });
+    let plays = chair.posture == Posture::Playing;
+    let tries = P::tries(&scene.definition, &attempt.seat).get();
+    let used_up = match ending {
+        Ending::Failed => plays && chair.failures + 1 >= tries,
+        Ending::Interrupted | Ending::Stopped => plays && chair.interruptions + 1 > INTERRUPTIONS,
+        Ending::Reported(_) => false,
+    };
+    if used_up != (exit == Some(Exit::GaveUp)) {
+        wrong(format!("after {} failures of {tries} tries, `{attempt}` leaves as {exit:?}", chair.failures));
+    }
+    let over = transition.after.chairs.get(&attempt.seat).filter(|after| after.turn == attempt.turn);
+    if let Some(after) = over {
+        let costs = u32::from(plays && *ending == Ending::Failed);
+        if after.failures != chair.failures + costs {
+            wrong(format!("`{attempt}` had {} failures and has {}", chair.failures, after.failures));
+        }
+    }
+}
+
+fn twice_is_nothing<P: Explored>(
+    scene: &Scene<P>,
+    after: &Run<P>,
+    fact: &Fact<P::Seat, P::Verdict>,
+    broken: &mut Vec<Broken>,
+) {
+    let mut again = after.clone();
+    match absorb(&scene.definition, &mut again, fact.clone()) {
+        Absorbed::Ignored(_) if again == *after => {}
+        absorbed => {
+            let what = format!("the second time it was {absorbed:?}");
+            broken.push(Broken::new("the same fact twice is nothing", what));
+        }
+    }
+}
+
+fn granted_twice<P: Explored>(
+    scene: &Scene<P>,
+    after: &Run<P>,
+    request: &Request<P::Seat>,
+    broken: &mut Vec<Broken>,
+) {
+    match request {
+        Request::Pause | Request::Resume | Request::Stop | Request::Interrupt | Request::Skip { .. } => {}
+        Request::Retry { .. } => return,
+    }
+    let mut again = after.clone();
+    let nothing = match consider(&scene.definition, &mut again, request) {
+        Ok(mut decision) => {
+            decision.append(seat_waiting(&scene.definition, &mut again, scene.places.count()));
+            decision.is_nothing()
+        }
+        Err(_) => false,
+    };
+    if !nothing || again != *after {
+        broken.push(Broken::new("a request granted twice changes nothing", "the second time it does"));
+    }
+}
+
+/// A refusal says why, and changes nothing.
+pub(super) fn refusal<P: Explored>(before: &Moment<P>, run: &Run<P>, refusal: &Refusal) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    if *run != before.folded.run {
+        broken.push(Broken::new("a refused request changes nothing", format!("refused because {refusal}")));
+    }
+    if refusal.to_string().is_empty() {
+        broken.push(Broken::new("a refusal says why", format!("{refusal:?} has no words")));
+    }
+    broken
+}
+
+/// What must hold in a state, however it was reached.
+pub(super) fn moment<P: Explored>(scene: &Scene<P>, moment: &Moment<P>) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    never_stuck(scene, moment, &mut broken);
+    stale_is_nothing(scene, &moment.folded.run, &mut broken);
+    for (seat, chair) in &moment.folded.run.chairs {
+        let id = Run::<P>::id(&Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no });
+        if chair.posture == Posture::Resting && !moment.folded.timers.contains_key(&id) {
+            broken.push(Broken::new("who rests has a timer", format!("nothing will wake `{id}`")));
+        }
+    }
+    broken
+}
+
+/// A run that nobody holds back goes on by itself; one that is held back does so when it is resumed.
+fn never_stuck<P: Explored>(scene: &Scene<P>, moment: &Moment<P>, broken: &mut Vec<Broken>) {
+    let Folded { run, .. } = &moment.folded;
+    let stuck = |run: &Run<P>| {
+        goes_by_itself(run.phase) && without_requests(scene, run, Interruptions::Any).is_empty()
+    };
+    if stuck(run) {
+        broken.push(Broken::new("never stuck", "nothing can happen any more, and the run is not over"));
+    }
+    if let Phase::Paused | Phase::Halted(_) = run.phase {
+        let mut resumed = run.clone();
+        let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
+        seat_waiting(&scene.definition, &mut resumed, scene.places.count());
+        if granted.is_err() || stuck(&resumed) {
+            broken.push(Broken::new("never stuck", "resumed, nothing can happen, and the run is not over"));
+        }
+    }
+}
+
+/// News of attempts that are not, or no longer, anybody's current one.
+fn stale_is_nothing<P: Explored>(scene: &Scene<P>, run: &Run<P>, broken: &mut Vec<Broken>) {
+    let mut after = run.clone();
+    for seat in P::seats(&scene.definition) {
+        let (turn, try_no, posture) = match run.chairs.get(&seat) {
+            Some(chair) => (chair.turn, chair.try_no, Some(chair.posture)),
+            None => (run.turns.get(&seat).copied().unwrap_or(Turn(1)), TryNo(1), None),
+        };
+        let earlier_try = TryNo(try_no.0.saturating_sub(1));
+        let mut stale = vec![(Turn(turn.0.saturating_sub(1)), try_no), (turn, try_no.next())];
+        stale.extend((try_no.0 > 0).then_some((turn, earlier_try)));
+        let is_over = !posture.is_some_and(Posture::holds_place);
+        let is_up = posture != Some(Posture::Resting);
+        let attempt = |(turn, try_no)| Attempt { seat: seat.clone(), turn, try_no };
+        let over = stale.iter().copied().chain(is_over.then_some((turn, try_no)));
+        let rested = stale.iter().copied().chain(is_up.then_some((turn, try_no)));
+        let mut facts: Vec<_> = rested.map(|number| Fact::Rested { attempt: attempt(number) }).collect();
+        let verdicts = P::verdicts(&scene.definition, &seat);
+        for number in over {
+            let endings = verdicts.iter().cloned().map(Ending::Reported).chain([Ending::Failed]);
+            facts.extend(endings.map(|ending| Fact::Over { attempt: attempt(number), ending }));
+        }
+        for fact in facts {
+            if let Absorbed::Decided(_) = absorb(&scene.definition, &mut after, fact.clone()) {
+                broken.push(Broken::new("stale news is nothing", format!("{fact:?} was taken in")));
+                return;
+            }
+        }
+    }
+    if after != *run {
+        broken.push(Broken::new("stale news is nothing", "it was ignored, and changed the run"));
+    }
+}

@@ -1,0 +1,153 @@
+//! `steps`, explored: its vocabulary for tables and the shapes of workflows; what must hold in it is in `rules`.
+
+mod rules;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use protocol::report::{self, Report, SCHEMA};
+use protocol::run::Run;
+use protocol::steps::decide::{Change as Play, State};
+use protocol::steps::{Definition, Document, Frozen, OnFailure, Status, Step, Steps, Verdict, Workflow};
+use protocol::{RunId, SeatName};
+
+use super::{Broken, Explored, Standing, Transition};
+
+/// What the marks of `steps` mean.
+pub const LEGEND: &str = "· waits for what it needs   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the way back is still to be taken
+@N after it was sent back N times";
+
+/// A workflow in a line: its steps with what they need, and its gates with where they go back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub name: &'static str,
+    pub steps: &'static [(&'static str, &'static [&'static str])],
+    pub gates: &'static [(&'static str, &'static str)],
+}
+
+impl Shape {
+    /// Whether each step needs the one before it.
+    pub fn is_a_line(&self) -> bool {
+        self.steps.windows(2).all(|pair| pair[1].1.contains(&pair[0].0))
+    }
+
+    /// With two tries per step.
+    pub fn definition(&self, on_failure: OnFailure, iterations: u32) -> Definition {
+        let name = |id: &str| SeatName::new(id).expect("BUG: the shapes have safe names");
+        let steps = self.steps.iter().map(|(id, needs)| Step {
+            needs: needs.iter().map(|need| name(need)).collect(),
+            loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
+            ..Step::new(name(id), "agent", "prompt.md")
+        });
+        Definition::from(Frozen {
+            workflow: Workflow {
+                name: self.name.to_owned(),
+                description: String::new(),
+                metadata: serde_json::Map::new(),
+                steps: steps.collect(),
+            },
+            source: String::new(),
+            prompts: BTreeMap::new(),
+            max_attempts: protocol::rules::DEFAULT_TRIES,
+            max_iterations: NonZeroU32::new(iterations).expect("BUG: a gate runs at least once"),
+            on_failure,
+        })
+    }
+}
+
+impl Explored for Steps {
+    fn seats(definition: &Definition) -> Vec<SeatName> {
+        definition.step_ids().cloned().collect()
+    }
+
+    fn verdicts(definition: &Definition, seat: &SeatName) -> Vec<Verdict> {
+        match definition.step(seat).loop_back_to {
+            Some(_) => vec![Verdict::Done, Verdict::GateFailed],
+            None => vec![Verdict::Done],
+        }
+    }
+
+    fn report(_: &Definition, seat: &SeatName, verdict: &Verdict) -> Report {
+        Report {
+            schema: SCHEMA.to_owned(),
+            run_id: RunId::new("explored").expect("BUG: the name is safe"),
+            step_id: seat.clone(),
+            agent: "agent".to_owned(),
+            status: report::Status::Completed,
+            started_at: "2025-06-15T15:00:00.000000Z".to_owned(),
+            ended_at: "2025-06-15T15:00:01.000000Z".to_owned(),
+            artifacts: vec![format!("{seat}.md")],
+            metrics: [("lines".to_owned(), "12".to_owned())].into_iter().collect(),
+            logs: vec![format!("{seat} worked")],
+            next_suggested_steps: Vec::new(),
+            gate_failure: *verdict == Verdict::GateFailed,
+            memory_updates: Vec::new(),
+            others: serde_json::Map::new(),
+        }
+    }
+
+    fn say_verdict(verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Done => "done".to_owned(),
+            Verdict::GateFailed => "gate failed".to_owned(),
+        }
+    }
+
+    fn say_standing(_: &Definition, state: &State, seat: &SeatName) -> Standing {
+        let mark = if state.skipped.contains(seat) {
+            "↷"
+        } else if state.done.contains(seat) {
+            "✓"
+        } else if state.looping.contains(seat) {
+            "↩"
+        } else if state.failed.contains(seat) {
+            "✗"
+        } else {
+            "·"
+        };
+        let sent_back = state.iteration(seat);
+        Standing { mark, note: if sent_back > 0 { format!("@{sent_back}") } else { String::new() } }
+    }
+
+    fn say_change(change: &Play) -> String {
+        match change {
+            Play::Done(step) => format!("{step} done"),
+            Play::Failed(step) => format!("{step} failed"),
+            Play::GateFailed(step) => format!("gate {step} failed"),
+            Play::Reset { targets, steps, .. } => {
+                let list =
+                    |names: &[SeatName]| names.iter().map(SeatName::as_str).collect::<Vec<_>>().join(" ");
+                format!("BACK to {}: reset {}", list(targets), list(steps))
+            }
+            Play::Retried(step) => format!("{step} again"),
+            Play::Skipped(step) => format!("{step} skipped"),
+        }
+    }
+
+    fn compare(definition: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
+        let play = &run.play;
+        let steps = definition.step_ids().filter_map(|step| {
+            let shown = &document.steps[step.as_str()];
+            let expected = if run.chairs.get(step).is_some_and(|chair| chair.posture.holds_place()) {
+                Status::Running
+            } else if play.skipped.contains(step) {
+                Status::Skipped
+            } else if play.done.contains(step) || play.looping.contains(step) {
+                Status::Completed
+            } else if play.failed.contains(step) {
+                Status::Failed
+            } else {
+                Status::Pending
+            };
+            let same = shown.status == expected && shown.iteration_count == play.iteration(step);
+            (!same).then(|| {
+                format!("`{step}` is shown as {:?}, iteration {}", shown.status, shown.iteration_count)
+            })
+        });
+        steps.collect()
+    }
+
+    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Broken> {
+        rules::inspect(definition, transition)
+    }
+}

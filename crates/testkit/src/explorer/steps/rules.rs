@@ -1,0 +1,163 @@
+//! What must hold in `steps`, over and above what holds in all protocols.
+//!
+//! Written from the workflow alone (`needs`, `loop_back_to`, the limits), not with the functions that the table uses: a
+//! mistake made there shall not be made here as well.
+
+use std::collections::BTreeSet;
+
+use protocol::run::{Change, Ending, Fact, Phase, Request};
+use protocol::steps::decide::{Change as Play, State};
+use protocol::steps::{Definition, OnFailure, Steps, Verdict};
+use protocol::{Outcome, SeatName};
+
+use super::super::{Broken, Input, Transition};
+
+pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    begins(definition, transition, &mut broken);
+    loops(definition, transition, &mut broken);
+    keeps_books(transition, &mut broken);
+    outcome(definition, &transition.after.play, transition.after.phase, &mut broken);
+    broken
+}
+
+/// A step begins when all it needs is done, and not while a way back over it is pending.
+fn begins(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
+    let play = &transition.after.play;
+    let held = downstream(definition, targets(definition, &play.looping));
+    for attempt in transition.started() {
+        let needs = &definition.step(&attempt.seat).needs;
+        if let Some(missing) = needs.iter().find(|need| !play.done.contains(*need)) {
+            let what = format!("`{attempt}` starts before `{missing}` is done");
+            broken.push(Broken::new("a step begins when all it needs is done", what));
+        }
+        if held.contains(&attempt.seat) {
+            let what = format!("`{attempt}` starts before the run has gone back");
+            broken.push(Broken::new("nothing starts below a pending way back", what));
+        }
+    }
+}
+
+/// The way back reopens the targets and all below them, counts each once, and is taken only within the limit.
+fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
+    let (before, after) = (&transition.before.play, &transition.after.play);
+    let max = definition.max_iterations().get();
+    let mut sent_back = BTreeSet::new();
+    for change in &transition.entry.changes {
+        let Change::Play { play: Play::Reset { gates, targets: first, steps } } = change else { continue };
+        let expected = downstream(definition, targets(definition, gates));
+        sent_back.extend(steps.iter().cloned());
+        if sent_back != expected {
+            let what = format!("{steps:?} are reset, but the gates reach back over {expected:?}");
+            broken.push(Broken::new("a way back reopens everything below its target", what));
+        }
+        if let Some(gate) = gates.iter().find(|gate| before.iteration(gate) + 1 >= max) {
+            let what = format!("`{gate}` was executed {} times", before.iteration(gate) + 1);
+            broken.push(Broken::new("gates keep to their limit", what));
+        }
+        if first.is_empty() || gates.iter().cloned().collect::<BTreeSet<_>>() != before.looping {
+            broken.push(Broken::new("one way back for all gates", format!("{gates:?} go back to {first:?}")));
+        }
+    }
+    for step in definition.step_ids() {
+        let expected = before.iteration(step) + u32::from(sent_back.contains(step));
+        if after.iteration(step) != expected {
+            let what =
+                format!("`{step}` was sent back {} times, and counts {}", expected, after.iteration(step));
+            broken.push(Broken::new("every way back is counted", what));
+        }
+    }
+    if let Some(Input::Fact(Fact::Over { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
+        transition.input
+    {
+        let is_last = before.iteration(&attempt.seat) + 1 >= max;
+        if after.failed.contains(&attempt.seat) != is_last {
+            let executions = before.iteration(&attempt.seat) + 1;
+            let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
+            broken.push(Broken::new("gates keep to their limit", what));
+        }
+    }
+}
+
+/// A step is done by a report or by being skipped, and stays so until it is sent back.
+fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
+    let (before, after) = (&transition.before.play, &transition.after.play);
+    let mut done = before.done.clone();
+    match transition.input {
+        Some(Input::Fact(Fact::Over { attempt, ending: Ending::Reported(Verdict::Done) })) => {
+            done.insert(attempt.seat.clone());
+        }
+        Some(Input::Ask(Request::Skip { seat })) => {
+            done.insert(seat.clone());
+        }
+        Some(Input::Fact(_) | Input::Ask(_) | Input::Due) | None => {}
+    }
+    for change in &transition.entry.changes {
+        if let Change::Play { play: Play::Reset { steps, .. } } = change {
+            steps.iter().for_each(|step| {
+                done.remove(step);
+            });
+        }
+    }
+    if after.done != done {
+        let what = format!("{:?} are done, by the reports {done:?}", after.done);
+        broken.push(Broken::new("done is what was reported or skipped", what));
+    }
+    let all = [&after.done, &after.failed, &after.looping];
+    let twice = after.done.iter().chain(&after.failed).chain(&after.looping);
+    if let Some(step) =
+        twice.into_iter().find(|step| all.iter().filter(|set| set.contains(*step)).count() > 1)
+    {
+        broken.push(Broken::new("a step stands in one place", format!("`{step}` stands in two")));
+    }
+}
+
+/// Delivered means all is done; undelivered, that something failed and, under `continue`, nothing else was left to do.
+fn outcome(definition: &Definition, play: &State, phase: Phase, broken: &mut Vec<Broken>) {
+    let Phase::Finished(outcome) = phase else { return };
+    let all_done = definition.step_ids().all(|step| play.done.contains(step));
+    let what = match outcome {
+        Outcome::Delivered if !all_done => "delivered, and not all is done".to_owned(),
+        Outcome::Undelivered if play.failed.is_empty() => "undelivered, and nothing failed".to_owned(),
+        Outcome::Undelivered if definition.on_failure() == OnFailure::Continue => {
+            match can_still_run(definition, play).first() {
+                Some(step) => format!("undelivered, and `{step}` was not tried"),
+                None => return,
+            }
+        }
+        Outcome::Delivered | Outcome::Undelivered => return,
+    };
+    broken.push(Broken::new("the outcome is what happened", what));
+}
+
+/// Open steps that need only what is done or can still run.
+fn can_still_run(definition: &Definition, play: &State) -> BTreeSet<SeatName> {
+    let mut able = play.done.clone();
+    loop {
+        let steps = definition.workflow().steps.iter();
+        let open = steps.filter(|step| !able.contains(&step.id) && !play.failed.contains(&step.id));
+        let more: Vec<_> = open.filter(|step| step.needs.iter().all(|need| able.contains(need))).collect();
+        if more.is_empty() {
+            return able.difference(&play.done).cloned().collect();
+        }
+        able.extend(more.into_iter().map(|step| step.id.clone()));
+    }
+}
+
+fn targets<'a>(definition: &Definition, gates: impl IntoIterator<Item = &'a SeatName>) -> BTreeSet<SeatName> {
+    gates.into_iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect()
+}
+
+/// These steps and all that need them, by going over `needs` until nothing is added.
+fn downstream(definition: &Definition, of: BTreeSet<SeatName>) -> BTreeSet<SeatName> {
+    let mut reached = of;
+    loop {
+        let steps = definition.workflow().steps.iter();
+        let more = steps.filter(|step| step.needs.iter().any(|need| reached.contains(need)));
+        let more: Vec<_> = more.map(|step| step.id.clone()).filter(|step| !reached.contains(step)).collect();
+        if more.is_empty() {
+            return reached;
+        }
+        reached.extend(more);
+    }
+}

@@ -1,0 +1,43 @@
+//! One input taken in, with everything before and after it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol::entry::{Entry, Folded};
+use protocol::run::{Action, Attempt, Run};
+use protocol::{TryNo, Turn};
+
+use super::{Explored, Input};
+
+/// A run as one path has made it.
+#[derive(Debug, Clone)]
+pub(super) struct Moment<P: Explored> {
+    pub(super) folded: Folded<P>,
+    pub(super) document: P::Document,
+    /// What a store would hold of the document.
+    pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,
+    /// Parts that were said to have changed, and are still to be written there.
+    pub(super) touched: Vec<String>,
+    /// The newest attempt of each seat that was ever started, as the outside world knows it.
+    pub(super) started: BTreeMap<P::Seat, (Turn, TryNo)>,
+}
+
+/// One input, what was decided, and where it led.
+#[derive(Debug)]
+pub struct Transition<'a, P: Explored> {
+    pub before: &'a Run<P>,
+    /// `None` for the opening.
+    pub input: Option<&'a Input<P>>,
+    pub entry: &'a Entry<P>,
+    pub after: &'a Run<P>,
+}
+
+impl<P: Explored> Transition<'_, P> {
+    /// Attempts that this transition starts.
+    pub fn started(&self) -> impl Iterator<Item = &Attempt<P::Seat>> {
+        self.entry.actions.iter().filter_map(|action| match action {
+            Action::Start { attempt } => Some(attempt),
+            Action::End { .. } => None,
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Long random walks, for definitions with too many states to visit.
+
+use protocol::Outcome;
+use protocol::run::{Ending, Fact, Phase, Request};
+
+use super::input::{Interruptions, requests, without_requests};
+use super::scene::{Scene, Taken};
+use super::{Broken, CounterExample, Explored, Input};
+
+/// How to walk.
+#[derive(Debug, Clone, Copy)]
+pub struct Walks {
+    pub seed: u64,
+    pub count: usize,
+    /// Requests on one walk, besides those without which it would not go on.
+    pub requests: usize,
+    /// A walk of more inputs than this does not end.
+    pub longest: usize,
+}
+
+/// What was met on the walks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Walked {
+    pub inputs: usize,
+    pub delivered: usize,
+    pub undelivered: usize,
+}
+
+impl<P: Explored> Scene<P> {
+    /// Walks at random, always the same way for the same seed. Every transition is held against the rules, and every
+    /// walk ends.
+    pub fn walk(&self, walks: Walks) -> Result<Walked, CounterExample> {
+        let mut random = fastrand::Rng::with_seed(walks.seed);
+        let mut walked = Walked::default();
+        for _ in 0..walks.count {
+            match self.walk_once(walks, &mut random, &mut walked.inputs)? {
+                Outcome::Delivered => walked.delivered += 1,
+                Outcome::Undelivered => walked.undelivered += 1,
+            }
+        }
+        Ok(walked)
+    }
+
+    fn walk_once(
+        &self,
+        walks: Walks,
+        random: &mut fastrand::Rng,
+        inputs: &mut usize,
+    ) -> Result<Outcome, CounterExample> {
+        let mut path = Vec::new();
+        let mut left = walks.requests;
+        let (mut moment, entry) = self.open().map_err(|fault| self.tell(fault.broken, &[]))?;
+        self.settle(&mut moment, &entry).map_err(|broken| self.tell(broken, &[]))?;
+        loop {
+            let outcome = match moment.folded.run.phase {
+                Phase::Finished(outcome) => Some(outcome),
+                Phase::Open
+                | Phase::Paused
+                | Phase::Halting(_)
+                | Phase::Halted(_)
+                | Phase::Draining(_)
+                | Phase::Closing(_) => None,
+            };
+            if let Some(outcome) = outcome.filter(|outcome| left == 0 || *outcome == Outcome::Delivered) {
+                return Ok(outcome);
+            }
+            if path.len() >= walks.longest {
+                let broken = Broken::new("every run ends", format!("not after {} inputs", path.len()));
+                return Err(self.tell(vec![broken], &path));
+            }
+            let mut possible = without_requests(self, &moment.folded.run, Interruptions::Any);
+            let input = if possible.is_empty() && left == 0 {
+                Input::Ask(Request::Resume)
+            } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
+                left -= 1;
+                let mut requests = requests(self, &moment.folded.run);
+                Input::Ask(requests.swap_remove(random.usize(..requests.len())))
+            } else {
+                // Bad news is drawn twice: otherwise hardly a walk would come far.
+                let drawn = random.usize(..possible.len());
+                let again = if is_bad(&possible[drawn]) { random.usize(..possible.len()) } else { drawn };
+                possible.swap_remove(again)
+            };
+            *inputs += 1;
+            path.push(input);
+            let taken = self.take(&moment, &path[path.len() - 1]);
+            match taken.map_err(|fault| self.tell(fault.broken, &path))? {
+                Taken::Refused(_) => {
+                    path.pop();
+                }
+                Taken::Moved(mut next, entry) => {
+                    self.settle(&mut next, &entry).map_err(|broken| self.tell(broken, &path))?;
+                    moment = *next;
+                }
+            }
+        }
+    }
+}
+
+fn is_bad<P: Explored>(input: &Input<P>) -> bool {
+    match input {
+        Input::Fact(Fact::Over { ending: Ending::Reported(_), .. } | Fact::Rested { .. }) => false,
+        Input::Fact(Fact::Over { .. }) => true,
+        Input::Due | Input::Ask(_) => false,
+    }
+}

@@ -1,0 +1,185 @@
+//! Processes: who is left of a store's attempts, and how to end one for certain the right one.
+
+use std::fmt;
+use std::fs;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
+
+use crate::wait::{DEADLINE, readable};
+
+/// A process held by its pidfd: it cannot turn into another one while we look at it.
+#[derive(Debug)]
+pub struct Held {
+    pid: i32,
+    fd: OwnedFd,
+}
+
+impl Held {
+    /// Takes hold of a process, if it lives.
+    pub fn of(pid: i32) -> Option<Self> {
+        let fd = rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+        Some(Self { pid, fd }).filter(|held| !held.has_ended())
+    }
+
+    /// Takes hold of a child of ours, alive or not: nobody else can reap it.
+    pub(crate) fn child(pid: i32) -> Self {
+        let pidfd =
+            rustix::process::pidfd_open(Pid::from_raw(pid).expect("a pid is not 0"), PidfdFlags::empty());
+        Self { pid, fd: pidfd.expect("a child that is not reaped has its number") }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub fn has_ended(&self) -> bool {
+        readable(&self.fd, Duration::ZERO)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended by itself a moment ago.
+        let _ = rustix::process::pidfd_send_signal(&self.fd, signal);
+    }
+
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Blocks until it has ended.
+    #[track_caller]
+    pub fn wait(&self) {
+        assert!(readable(&self.fd, DEADLINE), "process {} does not end", self.pid);
+    }
+
+    /// The signal that ended a child of ours, without reaping it.
+    pub(crate) fn ending_signal(&self) -> Option<i32> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::PidFd(self.fd.as_fd()), options).expect("it is our child")?;
+        status.terminating_signal()
+    }
+
+    /// Blocks until it has ended, at most this long, and says whether it has.
+    pub(crate) fn ends_within(&self, length: Duration) -> bool {
+        readable(&self.fd, length)
+    }
+
+    /// Its command line, as far as it still has one.
+    fn arguments(&self) -> Vec<Vec<u8>> {
+        let bytes = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
+    }
+
+    /// The shim of this attempt directory, if it is alive: named by the claim, and checked to be what it says.
+    pub fn shim(attempt_dir: &Path) -> Option<Self> {
+        let claim: serde_json::Value =
+            serde_json::from_slice(&fs::read(attempt_dir.join("claim")).ok()?).ok()?;
+        if claim["by"] != "shim" {
+            return None;
+        }
+        let held = Self::of(i32::try_from(claim["pid"].as_i64()?).ok()?)?;
+        let arguments = held.arguments();
+        let is_ours = arguments.iter().any(|argument| argument == b"__shim")
+            && arguments.iter().any(|argument| argument == attempt_dir.as_os_str().as_bytes());
+        is_ours.then_some(held)
+    }
+}
+
+/// A process that ought to be gone, or is about to be ended.
+#[derive(Debug)]
+pub struct Orphan {
+    held: Held,
+    kind: Kind,
+    arguments: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It carries the mark of an attempt in its environment.
+    Agent,
+    Shim,
+}
+
+impl Orphan {
+    pub(crate) fn kill(&self) {
+        self.held.kill();
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {} `{}`", self.kind, self.held.pid, self.arguments)
+    }
+}
+
+/// Every living process of an attempt of this store: agents and what they started, by their mark; shims, by their
+/// command line.
+pub fn orphans(store: &Path) -> Vec<Orphan> {
+    let mark = [b"CALLBOARD_STORE=", store.as_os_str().as_bytes()].concat();
+    let attempts = store.join("attempts");
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("there is /proc").flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let environment = environment(&entry.path());
+        let Some(held) = Held::of(pid) else { continue };
+        let arguments = held.arguments();
+        let is_shim = arguments.iter().any(|argument| argument == b"__shim")
+            && arguments
+                .iter()
+                .any(|argument| Path::new(std::ffi::OsStr::from_bytes(argument)).starts_with(&attempts));
+        let kind = if is_shim {
+            Kind::Shim
+        } else if environment.split(|byte| *byte == 0).any(|line| line == mark) && pid != own_pid() {
+            Kind::Agent
+        } else {
+            continue;
+        };
+        let arguments = String::from_utf8_lossy(&arguments.join(&b' ')).into_owned();
+        found.push(Orphan { held, kind, arguments });
+    }
+    found
+}
+
+/// The environment of a process. In the middle of an exec it is empty for some microseconds, so an empty one is looked
+/// at again; kernel threads have neither program nor environment.
+fn environment(process: &Path) -> Vec<u8> {
+    for _ in 0..100 {
+        let bytes = fs::read(process.join("environ")).unwrap_or_default();
+        if !bytes.is_empty() || fs::read_link(process.join("exe")).is_err() {
+            return bytes;
+        }
+        std::thread::yield_now();
+    }
+    Vec::new()
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_pid()
+}
+
+/// Fails if anything of this store's attempts is alive.
+///
+/// A shim that lost its claim may need another moment to notice: it runs nothing, and is waited for.
+#[track_caller]
+pub fn expect_no_orphans(store: &Path) {
+    let deadline = Instant::now() + DEADLINE;
+    for orphan in orphans(store) {
+        assert!(orphan.kind == Kind::Shim, "left behind: {orphan}");
+        let left = deadline.saturating_duration_since(Instant::now());
+        assert!(readable(&orphan.held.fd, left), "left behind: {orphan}");
+    }
+}
+
+/// Every attempt directory of a run.
+pub(crate) fn attempt_dirs(store: &Path, run: &str) -> Vec<(String, PathBuf)> {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let seats = entries(&store.join("attempts").join(run));
+    let tries = seats.flat_map(|seat| {
+        let name = seat.file_name().to_string_lossy().into_owned();
+        entries(&seat.path()).map(move |attempt| (name.clone(), attempt.path())).collect::<Vec<_>>()
+    });
+    tries.collect()
+}

@@ -1,0 +1,70 @@
+//! Tables and diagrams, committed and reviewed by people.
+
+use protocol::steps::OnFailure;
+use testkit::explorer::steps::{LEGEND, Shape};
+use testkit::explorer::{Exploration, Limits, Places};
+
+use crate::files::must_hold;
+use crate::{scene, shapes};
+
+/// Of requests to one step: with more of them there is nothing new to see.
+const ANY_NUMBER: usize = 5;
+
+fn explored(shape: &Shape, policy: OnFailure, requests: usize) -> Exploration {
+    let explored = scene(shape, policy, Places::All).explore(Limits::to_print(requests));
+    explored.unwrap_or_else(|found| panic!("{found}"))
+}
+
+fn about(shape: &Shape) -> String {
+    let steps = shape.steps.iter().map(|(id, needs)| {
+        let back = shape.gates.iter().find(|(gate, _)| gate == id);
+        let back = back.map(|(_, target)| format!(" (back to {target})")).unwrap_or_default();
+        let needs = if needs.is_empty() { String::new() } else { format!(" needs {}", needs.join(", ")) };
+        format!("{id}{needs}{back}")
+    });
+    let steps = steps.collect::<Vec<_>>().join("; ");
+    format!("{steps}. Two tries, two executions of a gate.")
+}
+
+#[test]
+fn one_step_and_everything_that_can_be_asked_of_it() {
+    let explored = explored(&shapes::ONE, OnFailure::Stop, ANY_NUMBER);
+    must_hold("one-step.txt", &explored.table(&about(&shapes::ONE), LEGEND));
+}
+
+#[test]
+fn a_gate_that_sends_one_step_back() {
+    let explored = explored(&shapes::GATE, OnFailure::Stop, 0);
+    must_hold("gate.txt", &explored.table(&about(&shapes::GATE), LEGEND));
+    must_hold("gate.mmd", &explored.diagram());
+}
+
+#[test]
+fn a_gate_and_one_request() {
+    let explored = explored(&shapes::GATE, OnFailure::Stop, 1);
+    must_hold("gate-asked.txt", &explored.table(&about(&shapes::GATE), LEGEND));
+}
+
+#[test]
+fn a_fork_and_its_join_under_each_policy() {
+    for (policy, name) in [
+        (OnFailure::Stop, "fork-stop.txt"),
+        (OnFailure::Drain, "fork-drain.txt"),
+        (OnFailure::Continue, "fork-continue.txt"),
+    ] {
+        let explored = explored(&shapes::FORK, policy, 0);
+        must_hold(name, &explored.table(&about(&shapes::FORK), LEGEND));
+    }
+}
+
+#[test]
+fn a_gate_with_a_sibling_at_work() {
+    let explored = explored(&shapes::SIBLING, OnFailure::Stop, 0);
+    must_hold("gate-with-sibling.txt", &explored.table(&about(&shapes::SIBLING), LEGEND));
+}
+
+#[test]
+fn one_step_as_a_diagram() {
+    must_hold("one-step.mmd", &explored(&shapes::ONE, OnFailure::Stop, 0).diagram());
+    must_hold("one-step-asked.mmd", &explored(&shapes::ONE, OnFailure::Stop, ANY_NUMBER).diagram());
+}

@@ -1,0 +1,23 @@
+//! Workflows with too many states to visit: long walks, the same on every machine.
+
+use testkit::explorer::{Places, Walked, Walks};
+
+use crate::{POLICIES, scene, shapes};
+
+#[test]
+fn long_walks_through_larger_workflows_keep_the_rules_and_end() {
+    let mut all = Walked::default();
+    for shape in [&shapes::SIX, &shapes::WIDE, &shapes::DEEP] {
+        for policy in POLICIES {
+            for places in [Places::One, Places::All] {
+                let walks = Walks { seed: 7, count: 12, requests: 6, longest: 1_000 };
+                let walked =
+                    scene(shape, policy, places).walk(walks).unwrap_or_else(|found| panic!("{found}"));
+                all.inputs += walked.inputs;
+                all.delivered += walked.delivered;
+                all.undelivered += walked.undelivered;
+            }
+        }
+    }
+    assert!(all.delivered > 20 && all.undelivered > 20, "walks that all end alike show little: {all:?}");
+}
