@@ -107,6 +107,11 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         stored.map(|stored| self.decode(&stored)).transpose()
     }
 
+    /// The document as it was at a revision.
+    pub async fn document_at(&self, revision: Revision) -> Result<Option<P::Document>, ReadError> {
+        assemble::<P, S>(&self.store, &self.run, &self.frozen.definition, revision).await
+    }
+
     pub(crate) fn decode(&self, stored: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
         decode(&self.run, stored)
     }
@@ -196,6 +201,17 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             &self.folded,
         )
     }
+}
+
+async fn assemble<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    definition: &P::Definition,
+    revision: Revision,
+) -> Result<Option<P::Document>, ReadError> {
+    let parts = store.parts_at(run, revision).await?;
+    let parts: Vec<_> = parts.into_iter().map(|part| (part.path, part.body)).collect();
+    Ok(P::assemble(definition, &parts))
 }
 
 pub(crate) fn merge_marks(marks: &mut Vec<ViewMark>, newer: Vec<ViewMark>) {

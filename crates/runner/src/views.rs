@@ -88,6 +88,25 @@ impl Views {
         self.not_before = Instant::now() + Duration::from_secs(1);
     }
 
+    /// The digest of the file in a view's place, if it is neither what we wrote last nor what we would write now.
+    pub(crate) fn stranger(&self, view: &View) -> io::Result<Option<Digest>> {
+        let path = Path::new(&view.path);
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_file() => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let found = Digest::of(fs::read(path)?);
+        let known = self.known.get(path).is_some_and(|known| known.digest == found);
+        Ok((!known && found != Digest::of(&view.body)).then_some(found))
+    }
+
+    /// Takes the file of that digest for one of ours.
+    pub(crate) fn recognise(&mut self, view: &View, digest: Digest) {
+        self.known.insert(PathBuf::from(&view.path), Known { digest, signature: None });
+    }
+
     /// Whether the file we wrote last is still in its place, as far as a look without reading tells.
     pub(crate) fn is_there(&self, path: &Path) -> bool {
         let Ok(metadata) = fs::symlink_metadata(path) else { return false };

@@ -1,4 +1,4 @@
-//! A reader beside the run: whatever it sees of `run_state.json` must be whole.
+//! A reader beside the run: whatever it sees of `run_state.json` must be whole and keep the seed's rules.
 
 use std::fs;
 use std::io;
@@ -14,32 +14,6 @@ use crate::wait::Watch;
 
 /// It reads after every event, and at least this often: events alone would never show the file between two of them.
 const PACE: Duration = Duration::from_millis(1);
-
-const HEAD: [&str; 8] = [
-    "run_id",
-    "workflow_name",
-    "repo_dir",
-    "reports_dir",
-    "manual_inputs_dir",
-    "created_at",
-    "updated_at",
-    "steps",
-];
-const STEP: [&str; 12] = [
-    "status",
-    "attempts",
-    "iteration_count",
-    "report_path",
-    "started_at",
-    "ended_at",
-    "last_error",
-    "artifacts",
-    "metrics",
-    "logs",
-    "manual_input_path",
-    "blocked_by_loop",
-];
-const STATUSES: [&str; 6] = ["PENDING", "RUNNING", "WAITING_ON_HUMAN", "COMPLETED", "FAILED", "SKIPPED"];
 
 /// What a reader saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,21 +91,11 @@ fn fault(bytes: &[u8]) -> Option<String> {
     if !bytes.ends_with(b"}\n") {
         return Some("it does not end with a newline".to_owned());
     }
-    if let Some(missing) = HEAD.into_iter().find(|field| document.get(field).is_none()) {
-        return Some(format!("the field `{missing}` is missing"));
-    }
-    let Some(steps) = document["steps"].as_object().filter(|steps| !steps.is_empty()) else {
+    if document["steps"].as_object().is_none_or(serde_json::Map::is_empty) {
         return Some("`steps` is no object, or empty".to_owned());
-    };
-    steps.iter().find_map(|(id, step)| {
-        let missing = STEP.into_iter().find(|field| step.get(field).is_none());
-        let status = step["status"].as_str().unwrap_or_default();
-        match missing {
-            Some(field) => Some(format!("step `{id}` lacks `{field}`")),
-            None if !STATUSES.contains(&status) => Some(format!("step `{id}` has the status `{status}`")),
-            None => None,
-        }
-    })
+    }
+    let violation = protocol::steps::check(&document).into_iter().next()?;
+    Some(format!("{}: {} [{}]", violation.pointer, violation.message, violation.rule))
 }
 
 #[cfg(test)]
@@ -154,10 +118,8 @@ mod tests {
             ["11 bytes: EOF while parsing a value at line 1 column 11"]
         );
         assert_eq!(saw(b"", |_| {}), ["0 bytes: EOF while parsing a value at line 1 column 0"]);
-        assert_eq!(saw(b"{}\n", |_| {}), ["the field `run_id` is missing"]);
-        let empty: serde_json::Map<_, _> =
-            HEAD.map(|field| (field.to_owned(), Value::Null)).into_iter().collect();
-        let empty = Value::Object(empty).to_string() + "\n";
-        assert_eq!(saw(empty.as_bytes(), |_| {}), ["`steps` is no object, or empty"]);
+        assert_eq!(saw(b"{}\n", |_| {}), ["`steps` is no object, or empty"]);
+        let foreign = saw(b"{\"steps\": {\"a\": {\"status\": \"DONE\"}}}\n", |_| {});
+        assert!(foreign.len() == 1 && foreign[0].contains("run_id"), "{foreign:?}");
     }
 }

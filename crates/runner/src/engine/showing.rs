@@ -8,7 +8,7 @@ use protocol::entry::{Entry, Input};
 use protocol::report::Report;
 use protocol::run::Fact;
 use protocol::{Protocol, Revision, View};
-use store::{Store, ViewMark};
+use store::{Digest, Store, ViewMark};
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
@@ -47,11 +47,28 @@ impl Showing {
 }
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
-    /// Finishes what an earlier engine may have left undone after its last commit: the views of that revision. They
-    /// are known for ours before we change the document.
+    /// Finishes what an earlier engine may have left undone: the views of what it committed last. They are known for
+    /// ours before we change the document.
+    ///
+    /// A view's mark rides in the engine's next commit. Until then others may commit, so an unmarked view of ours shows
+    /// some revision since the last mark.
     pub(super) async fn recognise_views(&mut self) -> Result<(), EngineError> {
-        if let Some(last) = self.journal.entry(self.journal.position.revision).await? {
-            self.show_report(&last.input);
+        let view = P::view(&self.journal.document);
+        let marked = self.journal.views.iter().find(|mark| mark.path == view.path);
+        let marked = marked.map_or(Revision(0), |mark| mark.revision);
+        for stored in self.journal.store.entries(&self.journal.run, marked).await? {
+            let looked = self.showing.views.stranger(&view);
+            let looked =
+                looked.map_err(|source| EngineError::View { path: PathBuf::from(&view.path), source })?;
+            if let Some(found) = looked {
+                let shown =
+                    self.journal.document_at(stored.revision).await?.map(|document| P::view(&document).body);
+                if shown.is_some_and(|body| Digest::of(body) == found) {
+                    self.showing.views.recognise(&view, found);
+                }
+            }
+            let entry: Entry<P> = self.journal.decode(&stored)?;
+            self.show_report(&entry.input);
         }
         self.show_now();
         Ok(())

@@ -27,6 +27,9 @@ pub(super) fn transition<P: Explored>(
     tries(scene, transition, &mut broken);
     match transition.input {
         Some(Input::Fact(fact)) => twice_is_nothing(scene, transition.after, fact, &mut broken),
+        Some(Input::Ask(Request::Retry { seat })) => {
+            retries(scene, transition, seat.as_ref(), &mut broken);
+        }
         Some(Input::Ask(request)) => granted_twice(scene, transition.after, request, &mut broken),
         Some(Input::Due) | None => {}
     }
@@ -169,16 +172,27 @@ fn twice_is_nothing<P: Explored>(
     }
 }
 
+/// A retry asks again whom it names, or all, and leaves the others failed.
+fn retries<P: Explored>(
+    scene: &Scene<P>,
+    transition: &Transition<'_, P>,
+    named: Option<&P::Seat>,
+    broken: &mut Vec<Broken>,
+) {
+    let mut left = P::failed(&scene.definition, &transition.before.play);
+    left.retain(|seat| named.is_some_and(|named| named != seat));
+    let after = P::failed(&scene.definition, &transition.after.play);
+    if after != left {
+        broken.push(Broken::new("a retry asks whom it names", format!("{after:?} are left, not {left:?}")));
+    }
+}
+
 fn granted_twice<P: Explored>(
     scene: &Scene<P>,
     after: &Run<P>,
     request: &Request<P::Seat>,
     broken: &mut Vec<Broken>,
 ) {
-    match request {
-        Request::Pause | Request::Resume | Request::Stop | Request::Interrupt | Request::Skip { .. } => {}
-        Request::Retry { .. } => return,
-    }
     let mut again = after.clone();
     let nothing = match consider(&scene.definition, &mut again, request) {
         Ok(mut decision) => {

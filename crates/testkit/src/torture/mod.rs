@@ -1,8 +1,9 @@
-//! Crash torture: random workflows, `kill -9` of engines and shims at random moments, `resume` until done.
+//! Crash torture: random workflows with gates, `kill -9` of engines and shims at random moments, pauses, `resume` and
+//! `retry` until done.
 //!
-//! Whatever is killed, in the end every step's report must have been accepted exactly once, nothing that was finished
-//! may have run again, every repeated try must be explained by a killed shim or a planned failure, no process may be
-//! left, and a reader beside it must never have seen a bad view.
+//! Whatever is killed, in the end every step must be done, none may have begun again unless it was sent back, every
+//! attempt that began must be over exactly once, every repeated try must be explained by a killed shim or a planned
+//! failure, no process may be left, and a reader beside it must never have seen a view that breaks the seed's rules.
 
 mod check;
 mod workflow;
@@ -46,6 +47,10 @@ pub struct Tally {
     pub interrupted: usize,
     pub planned_failures: usize,
     pub resumes: u32,
+    pub retries: u32,
+    pub pauses: u32,
+    /// Ways back that were taken.
+    pub resets: usize,
     pub adopted: usize,
     pub seen: Seen,
     pub took: Duration,
@@ -55,9 +60,9 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims) over {} workflows, seed {}: {} steps delivered once each in {} \
-             attempts ({} interrupted, {} failed as planned, {} adopted), {} resumes; {} views read, {} different, \
-             {} bad; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
+            "torture: {} kills ({} engines, {} shims) over {} workflows, seed {}: {} steps delivered in {} \
+             attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} pauses, {} retries, {} \
+             resumes; {} views read, {} different, {} bad; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
             self.engine_kills + self.shim_kills,
             self.engine_kills,
             self.shim_kills,
@@ -68,6 +73,9 @@ impl fmt::Display for Tally {
             self.interrupted,
             self.planned_failures,
             self.adopted,
+            self.resets,
+            self.pauses,
+            self.retries,
             self.resumes,
             self.seen.reads,
             self.seen.versions,
@@ -99,8 +107,17 @@ impl Torture {
         let scene = Scene::new(&self.program);
         workflow.write(&scene);
         let reader = ViewReader::start(&scene.view("trial"));
-        let mut killer = Killer { scene: &scene, random, left: kills, engines: 0, shims: BTreeMap::new() };
-        let resumes = killer.until_delivered(seed);
+        let mut killer = Killer {
+            scene: &scene,
+            random,
+            left: kills,
+            engines: 0,
+            shims: BTreeMap::new(),
+            resumes: 0,
+            retries: 0,
+            pauses: 0,
+        };
+        killer.until_delivered(seed);
         let seen = reader.finish();
         let found = check::check(&scene, &workflow, &killer.shims, &seen, seed);
         tally.engine_kills += killer.engines;
@@ -110,7 +127,10 @@ impl Torture {
         tally.interrupted += found.interrupted;
         tally.planned_failures += found.failed;
         tally.adopted += found.adopted;
-        tally.resumes += resumes;
+        tally.resets += found.resets;
+        tally.resumes += killer.resumes;
+        tally.retries += killer.retries;
+        tally.pauses += killer.pauses;
         tally.seen.reads += seen.reads;
         tally.seen.versions += seen.versions;
         tally.seen.bad.extend(seen.bad);
@@ -124,12 +144,14 @@ struct Killer<'s> {
     engines: u32,
     /// By step.
     shims: BTreeMap<String, u32>,
+    resumes: u32,
+    retries: u32,
+    pauses: u32,
 }
 
 impl<'s> Killer<'s> {
-    /// Starts and kills until an engine comes to its end unharmed. Says how often it resumed.
-    fn until_delivered(&mut self, seed: u64) -> u32 {
-        let mut resumes = 0;
+    /// Starts and kills until an engine comes to its end unharmed.
+    fn until_delivered(&mut self, seed: u64) {
         let mut engine = self.scene.run(&["--jobs", "3"]).start();
         loop {
             if self.torment(&engine) {
@@ -145,14 +167,20 @@ impl<'s> Killer<'s> {
                     session.transcript()
                 );
                 engine = self.next_engine(seed);
-                resumes += 1;
                 continue;
             }
             let session = engine.wait();
             // The one before may have been killed when all was done but the farewell: then there is nothing to resume.
-            let was_done = session.code == 3 && session.stderr.contains("it was delivered");
-            assert!(session.code == 0 || was_done, "seed {seed}: undelivered:\n{}", session.transcript());
-            return resumes;
+            let refused = |because: &str| session.code == 3 && session.stderr.contains(because);
+            if session.code == 0 || refused("it was delivered") {
+                return;
+            }
+            // A step has died for good, as planned: now or before the engine that told it was killed.
+            let died = session.code == 1 || refused("it ended undelivered");
+            assert!(died, "seed {seed}: undelivered:\n{}", session.transcript());
+            self.retries += 1;
+            assert!(self.retries < 20, "seed {seed}: retried for ever:\n{}", session.transcript());
+            engine = self.scene.callboard(&["retry", "trial", "--jobs", "3"]).start();
         }
     }
 
@@ -171,6 +199,9 @@ impl<'s> Killer<'s> {
             if self.random.u8(..5) < 2 && self.kill_a_shim() {
                 continue;
             }
+            if self.random.u8(..6) == 0 && self.pause(engine) {
+                continue;
+            }
             engine.kill();
             // It may have come to its own end in the last moment; then nothing was killed.
             if engine.was_killed() {
@@ -180,6 +211,19 @@ impl<'s> Killer<'s> {
             }
             return false;
         }
+    }
+
+    /// Pauses the run. Then its engine is told to go on. False if there was nothing to pause.
+    fn pause(&mut self, engine: &Running<'_>) -> bool {
+        let paused = self.scene.callboard(&["pause", "trial"]).run();
+        if paused.code != 0 || engine.ends_within(Duration::ZERO) {
+            return false;
+        }
+        self.pauses += 1;
+        // Nobody but us kills the engine: it is there to be told, unless it has just come to its end.
+        let resumed = self.scene.callboard(&["resume", "trial", "--jobs", "3"]).run();
+        assert!(matches!(resumed.code, 0 | 1 | 3 | 5), "{}", resumed.transcript());
+        true
     }
 
     /// Kills a shim at work, if there is one that may still be killed.
@@ -206,6 +250,7 @@ impl<'s> Killer<'s> {
 
     /// `resume`, or `run` again if the first one was killed before there was a run.
     fn next_engine(&mut self, seed: u64) -> Running<'s> {
+        self.resumes += 1;
         let listed = self.scene.callboard(&["ls", "--json"]).run();
         assert_eq!(listed.code, 0, "seed {seed}: {}", listed.transcript());
         let exists = listed.json().as_array().is_some_and(|runs| !runs.is_empty());

@@ -14,10 +14,11 @@ fn displaced(scene: &Scene, store: Option<&Path>, replace: impl Fn(&Path)) -> Pa
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * wait gate"]);
     let mut gate = scene.gate("gate");
-    let store: Vec<_> = store.iter().flat_map(|store| ["--store", store.to_str().unwrap()]).collect();
+    let store: Vec<_> =
+        store.iter().flat_map(|store| ["--store", store.to_str().expect("our paths are UTF-8")]).collect();
     let running = scene.run(&store).start();
     scene.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    fs::remove_file(scene.view("trial")).unwrap();
+    fs::remove_file(scene.view("trial")).expect("the view is there");
     replace(&scene.view("trial"));
     gate.open();
     let session = running.wait();
@@ -28,12 +29,13 @@ fn displaced(scene: &Scene, store: Option<&Path>, replace: impl Fn(&Path)) -> Pa
 }
 
 fn pipe(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.is_ok_and(|made| made.success()), "a pipe can be made");
 }
 
 fn directory(path: &Path) {
-    fs::create_dir(path).unwrap();
-    fs::write(path.join("inside"), "theirs").unwrap();
+    fs::create_dir(path).expect("the place is free");
+    fs::write(path.join("inside"), "theirs").expect("it can be written");
 }
 
 #[test]

@@ -13,7 +13,8 @@ fn read_one_line(scene: &Scene, more: &[&str], line: &str) -> i32 {
     running.wait_until_it_shows("reader gone");
     gate.open();
     running.wait();
-    fs::read_to_string(scene.kit().join("code")).unwrap().trim().parse().unwrap()
+    let code = fs::read_to_string(scene.kit().join("code")).expect("the shell noted it");
+    code.trim().parse().expect("it is a number")
 }
 
 /// The reader of a pipe that takes one line and leaves.
