@@ -14,8 +14,6 @@ use store::{Location, SqliteStore, Store as _};
 use supervisor::ShimProgram;
 use tokio::sync::mpsc;
 
-const TRIES: NonZeroU32 = NonZeroU32::new(1).unwrap();
-
 fn person() -> Author {
     Author::Person { name: "tester".to_owned(), host: "here".to_owned() }
 }
@@ -42,11 +40,11 @@ fn house(store: &SqliteStore) -> House {
 }
 
 /// Opens a run of one step.
-async fn opened(directory: &Path) -> (SqliteStore, RunId) {
-    let location = Location::find(directory, Some(directory.join("store"))).unwrap();
-    let store = SqliteStore::open(&location).unwrap();
-    let run = RunId::new("trial").unwrap();
-    let step = SeatName::new("a").unwrap();
+async fn opened(directory: &Path) -> anyhow::Result<(SqliteStore, RunId)> {
+    let location = Location::find(directory, Some(directory.join("store")))?;
+    let store = SqliteStore::open(&location)?;
+    let run = RunId::new("trial")?;
+    let step = SeatName::new("a")?;
     let workflow = Workflow {
         name: "trial".to_owned(),
         description: String::new(),
@@ -57,50 +55,57 @@ async fn opened(directory: &Path) -> (SqliteStore, RunId) {
         workflow,
         source: String::new(),
         prompts: BTreeMap::from([(step, "Do it.".to_owned())]),
-        max_attempts: TRIES,
+        max_attempts: NonZeroU32::MIN,
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::Stop,
     };
     let staging = Staging {
-        stage: Stage { run: run.clone(), repo_dir: directory.to_str().unwrap().to_owned() },
+        stage: Stage { run: run.clone(), repo_dir: directory.display().to_string() },
         workdir: directory.to_owned(),
         player: None,
         env: Vec::new(),
     };
     let frozen = Frozen { title: "trial".to_owned(), definition: definition.into(), staging };
-    runner::open::<Steps, _>(&store, &Clock::system(), person(), frozen).await.unwrap();
-    (store, run)
+    runner::open::<Steps, _>(&store, &Clock::system(), person(), frozen).await?;
+    Ok((store, run))
 }
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
-async fn overtaken_by(request: Request<SeatName>) -> (Option<Rest>, Phase) {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await;
+async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest>, Phase)> {
+    let directory = tempfile::tempdir()?;
+    let (store, run) = opened(directory.path()).await?;
     let mut nobody = ();
-    let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, &mut nobody).await.unwrap();
-    let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
-    runner::request(&mut journal, person(), request, None).await.unwrap();
+    let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, &mut nobody).await?;
+    let journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await?;
+    let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
+    runner::request(&mut journal, person(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     // A paused engine stays until it is told to go.
     let paused = journal.folded.run.phase == Phase::Paused;
     if paused {
-        interrupt.send(()).unwrap();
+        interrupt.send(())?;
     }
     let rest = engine.play(Asked::to_resume(), interrupts).await;
-    journal.reload().await.unwrap();
-    let entries = store.entries(&run, protocol::Revision(0)).await.unwrap();
+    journal.reload().await?;
+    let entries = store.entries(&run, protocol::Revision(0)).await?;
     assert!(entries.iter().all(|entry| !entry.body.contains("\"began\"")), "something was started");
-    (rest.ok(), journal.folded.run.phase)
+    Ok((rest.ok(), journal.folded.run.phase))
 }
 
 #[tokio::test]
 async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
     let halted = Halt::Stopped;
-    assert_eq!(overtaken_by(Request::Stop).await, (Some(Rest::Halted(halted)), Phase::Halted(halted)));
+    assert_eq!(
+        overtaken_by(Request::Stop).await.unwrap(),
+        (Some(Rest::Halted(halted)), Phase::Halted(halted))
+    );
 }
 
 #[tokio::test]
 async fn a_pause_between_an_engines_load_and_its_first_commit_is_not_undone() {
     let halted = Halt::Interrupted;
-    assert_eq!(overtaken_by(Request::Pause).await, (Some(Rest::Halted(halted)), Phase::Halted(halted)));
+    assert_eq!(
+        overtaken_by(Request::Pause).await.unwrap(),
+        (Some(Rest::Halted(halted)), Phase::Halted(halted))
+    );
 }

@@ -199,9 +199,9 @@ fn a_retry_where_nothing_failed_is_refused() {
 fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
-    scene.plan(&["a * wait gate"]);
-    let mut gate = scene.gate("gate");
-    let running = scene.run(&[]).start();
+    scene.plan(&["a * wait gate", "c * wait c-gate"]);
+    let (mut gate, mut c_gate) = (scene.gate("gate"), scene.gate("c-gate"));
+    let running = scene.run(&["--jobs", "3"]).start();
     scene.ledger().wait_for_begin("a#1.1");
     let skipped = scene.callboard(&["skip", "trial", "b", "--reason", "written by hand"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
@@ -210,7 +210,11 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
         0,
         "twice is like once"
     );
+    scene.ledger().wait_for_begin("c#1.1");
+    // When its own needs are done, nobody comes back to it.
     gate.open();
+    running.wait_until_it_says("a#1.1 done");
+    c_gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(scene.ledger().begun(), ["a#1.1", "c#1.1"]);
     let document = scene.document("trial");
@@ -344,4 +348,88 @@ fn with_continue_everything_else_is_done() {
     let document = scene.document("trial");
     assert_eq!((status(&document, "slow"), status(&document, "other")), ("COMPLETED", "COMPLETED"));
     assert_eq!((status(&document, "bad"), status(&document, "after")), ("FAILED", "PENDING"));
+}
+
+#[test]
+fn skipping_all_that_is_left_delivers_a_paused_run() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    gate.open();
+    running.wait_until_it_says("a#1.1 done");
+    assert_eq!(scene.callboard(&["skip", "trial", "b", "--reason", "enough"]).run().code, 0);
+    let session = running.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(status(&scene.document("trial"), "b"), "SKIPPED");
+}
+
+#[test]
+fn skipping_all_that_is_left_delivers_a_run_without_an_engine() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b * exit 1"]);
+    assert_eq!(scene.run(&["--max-attempts", "1"]).run().code, 1);
+    let skipped = scene.callboard(&["skip", "trial", "b", "--reason", "enough"]).run();
+    assert_eq!(skipped.code, 0, "{}", skipped.transcript());
+    assert_eq!(status(&scene.document("trial"), "b"), "SKIPPED");
+    assert_eq!(phase(&scene), serde_json::json!({ "finished": "delivered" }));
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
+}
+
+#[test]
+fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 130);
+    scene.expect_no_orphans();
+    let refused = scene.callboard(&["pause", "trial"]).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("it is stopped"), "{}", refused.stderr);
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+}
+
+#[test]
+fn a_stopped_run_goes_on_when_its_failed_step_is_tried_again() {
+    let scene = scene();
+    scene.workflow(&["a", "b"]);
+    scene.plan(&["a * exit 1", "b * hang"]);
+    let running = scene.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
+    running.wait_until_it_says("a#1.1 failed");
+    scene.ledger().wait_for_begin("b#1.1");
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 130);
+    scene.plan(&[]);
+    let session = scene.callboard(&["retry", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+}
+
+#[test]
+fn a_run_that_is_ending_is_neither_paused_nor_retried() {
+    let scene = scene();
+    scene.workflow(&["bad", "slow"]);
+    scene.plan(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
+    running.wait_until_it_says("bad#1.1 failed");
+    scene.ledger().wait_for_begin("slow#1.1");
+    for command in [&["pause", "trial"][..], &["retry", "trial"], &["skip", "trial", "bad", "--reason", "x"]]
+    {
+        let refused = scene.callboard(command).run();
+        assert_eq!(refused.code, 3, "{}", refused.transcript());
+        assert!(refused.stderr.contains("it is ending"), "{}", refused.stderr);
+    }
+    gate.open();
+    assert_eq!(running.wait().code, 1);
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["retry", "trial"]).run().code, 0, "when it has ended it can be");
 }

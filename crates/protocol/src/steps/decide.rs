@@ -102,6 +102,8 @@ pub(super) fn decide(
             let state = after(state, std::slice::from_ref(&change));
             let next = if state.done.len() == definition.workflow().steps.len() {
                 Next::Finish(Outcome::Delivered)
+            } else if !state.failed.is_empty() && !goes_on(definition, &state) {
+                Next::Finish(Outcome::Undelivered)
             } else {
                 Next::Recall(startable(definition, &state))
             };
@@ -167,13 +169,23 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
         gates.iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect();
     let steps = definition.downstream(wanted.iter().cloned());
     let quiet: BTreeSet<_> = steps.iter().cloned().collect();
-    // Of nested targets the most upstream one wins: the others need something that is open again, too.
-    let reset = Change::Reset { gates: gates.clone(), targets: Vec::new(), steps: steps.clone() };
-    let open = after(state, &[reset]);
+    // Of nested targets the most upstream one wins.
+    let is_nested = |target: &SeatName| {
+        let others = wanted.iter().filter(|other| *other != target);
+        definition.downstream(others.cloned()).contains(target)
+    };
     let targets: Vec<_> =
-        startable(definition, &open).into_iter().filter(|step| quiet.contains(step)).collect();
+        definition.step_ids().filter(|step| wanted.contains(*step) && !is_nested(step)).cloned().collect();
     let changes = vec![Change::Reset { gates, targets: targets.clone(), steps }];
-    Some(Due { quiet, then: Move { changes, next: Next::Recall(targets) } })
+    let open = after(state, &changes);
+    // A target whose own needs are not done, because it had been skipped, waits for them.
+    let next = if !open.failed.is_empty() && !goes_on(definition, &open) {
+        Next::Finish(Outcome::Undelivered)
+    } else {
+        let ready = startable(definition, &open).into_iter().filter(|step| targets.contains(step));
+        Next::Recall(ready.collect())
+    };
+    Some(Due { quiet, then: Move { changes, next } })
 }
 
 pub(super) fn standing(state: &State, step: &SeatName) -> Standing {
@@ -207,9 +219,18 @@ fn startable(definition: &Definition, state: &State) -> Vec<SeatName> {
         .collect()
 }
 
-/// Whether anything can still happen beside the failed steps and what depends on them.
+/// Whether anything can still happen beside the failed steps and what waits for them.
 fn goes_on(definition: &Definition, state: &State) -> bool {
-    let dead: BTreeSet<_> = definition.downstream(state.failed.iter().cloned()).into_iter().collect();
+    let mut dead = state.failed.clone();
+    let mut reached: Vec<_> = dead.iter().cloned().collect();
+    while let Some(step) = reached.pop() {
+        // What is done is behind us: whoever needs it waits for nobody above it.
+        for waits in definition.dependents(&step).filter(|dependent| !state.done.contains(&dependent.id)) {
+            if dead.insert(waits.id.clone()) {
+                reached.push(waits.id.clone());
+            }
+        }
+    }
     !state.looping.is_empty()
         || definition.step_ids().any(|step| is_open(state, step) && !dead.contains(step))
 }

@@ -219,3 +219,51 @@ fn a_pause_holds_a_way_back_as_well() {
     assert_eq!(running.wait().code, 0);
     assert_eq!(scene.ledger().ends_of("code"), 2);
 }
+
+#[test]
+fn a_failure_for_good_wins_over_a_way_back() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: code",
+        "id: lint, needs: [code]",
+        "id: review, needs: [code], loop_back_to: code",
+    ]);
+    scene.plan(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2", "--max-attempts", "1"]).start();
+    running.wait_until_it_says("the gate of review failed");
+    scene.ledger().wait_for_begin("lint#1.1");
+    gate.open();
+    let session = running.wait();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    assert_eq!(scene.ledger().ends_of("code"), 1);
+    assert_eq!(status(&scene.document("trial"), "lint"), "FAILED");
+    // Tried again, the step is done; then the way back is taken after all.
+    scene.plan(&[]);
+    let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.ledger().ends_of("code"), 2);
+}
+
+#[test]
+fn of_nested_ways_back_the_longer_one_is_taken() {
+    let scene = scene();
+    scene.workflow_of(&[
+        "id: plan",
+        "id: code, needs: [plan]",
+        "id: style, needs: [code], loop_back_to: code",
+        "id: logic, needs: [code], loop_back_to: plan",
+    ]);
+    let style = r#"style * do [ $STEP_ITERATION = 1 ] || { read -r _ <"$kit/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    let plan =
+        r#"plan * do [ $STEP_ITERATION = 0 ] || env >"$kit/environment"; hand_in COMPLETED "did plan""#;
+    scene.plan(&[plan, style, "logic * gate-failure 1"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "2"]).start();
+    running.wait_until_it_says("the gate of logic failed");
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    assert_eq!((scene.ledger().ends_of("plan"), scene.ledger().ends_of("code")), (2, 2));
+    let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
+}
