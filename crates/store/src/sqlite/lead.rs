@@ -20,8 +20,16 @@ use crate::os;
 pub struct Lead {
     run: RunId,
     epoch: Epoch,
-    /// Rust opens files close-on-exec, so no child can keep the lock.
-    _lock: File,
+    /// Rust opens files close-on-exec, so no child can keep the lock for longer than its exec takes.
+    lock: File,
+}
+
+impl Drop for Lead {
+    /// Gives the lock back for every holder of the open file: a child in the middle of its exec has it as well. Should
+    /// that fail, closing it does the same a moment later.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Lead {
@@ -58,7 +66,7 @@ pub(super) fn lead(database: &Database, run: RunId) -> Result<Lead, LeadError> {
 fn lead_now(database: &Database, run: RunId) -> Result<Lead, LeadError> {
     let path = database.location().engines_dir().join(format!("{run}.lock"));
     database.write(|tx| match seize(&path) {
-        Ok(Seized::Free(lock)) => Ok(Ok(Lead { epoch: next_epoch(tx, &run)?, run, _lock: lock })),
+        Ok(Seized::Free(lock)) => Ok(Ok(Lead { epoch: next_epoch(tx, &run)?, run, lock })),
         Ok(Seized::Held(Leader { pid, host })) => Ok(Err(LeadError::Held { run, pid, host })),
         Err(source) => Ok(Err(Unavailable::Io { action: "lock", path: path.clone(), source }.into())),
     })?
