@@ -3,7 +3,7 @@
 //! * [`Journal`] is a run in memory and the only way to change it: decide, then commit.
 //! * [`Engine`] holds the run's lead and acts. Recovery is not a second code path: it loads the run, performs what
 //!   was not acknowledged, and goes on in the same loop.
-//! * [`request`] is for everybody else: it commits a request, and whoever is the engine acts on it.
+//! * [`request()`] is for everybody else: it commits a request, and whoever is the engine acts on it.
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
 
