@@ -183,6 +183,13 @@ impl From<runner::EngineError> for Failure {
             EngineError::NoSuchRun(_) => {
                 Self::from_error(Exit::Usage, &error).hint("`callboard ls` lists the runs")
             }
+            EngineError::Attend { source: runner::Lost::Shortage(_), .. } => Self::from_error(
+                Exit::Store,
+                &error,
+            )
+            .hint(
+                "nothing is lost: `callboard resume` goes on; give it fewer `--jobs`, or raise `ulimit -n`",
+            ),
             EngineError::Attend { .. } => Self::from_error(Exit::Store, &error),
             EngineError::Lookout(_) => Self::from_error(Exit::Bug, &error)
                 .hint("raise fs.inotify.max_user_instances, or end other programs that watch files"),

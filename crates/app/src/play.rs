@@ -12,7 +12,7 @@ use protocol::run::Halt;
 use protocol::steps::Steps;
 use protocol::{Outcome, Revision, RunId, SeatName};
 use runner::{Again, Asked, Engine, EngineError, House, Rest};
-use store::{SqliteStore, Store as _, StoredEntry};
+use store::{SqliteStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -86,7 +86,7 @@ pub(crate) async fn play(
     render::go_on_when_nobody_reads();
     let mut progress = Progress::new(here, run, show);
     let other_player = house.again.player.is_some();
-    let engine = Engine::<Steps, _>::lead(store, house, run, &mut progress).await;
+    let engine = Engine::<Steps, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
     let engine = engine.map_err(|error| refused(run, error))?;
     let rehearsed =
         engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());

@@ -4,7 +4,7 @@ use protocol::run::{Phase, Request};
 use protocol::steps::Steps;
 use protocol::{RunId, SeatName};
 use runner::{Again, Asked, Engine, EngineError, Journal};
-use store::{LeadError, Leader, SqliteStore, Store as _};
+use store::{LeadError, Leader, SqliteStore, Store as _, Tenure};
 use supervisor::Departure;
 
 use crate::failure::{Exit, Failure};
@@ -37,7 +37,7 @@ impl Wish {
         let mut journal = here.load(store, run.as_str()).await?;
         refuse_agents(&mut journal, self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
-        match lead(here, store, run, &mut ()).await? {
+        match lead(here, store, run, Tenure::Errand, &mut ()).await? {
             Led::ByUs(engine) => {
                 engine.oblige(self.asked()).await.map_err(|error| failed(error.into()))?;
                 Ok(Taken::ByUs)
@@ -58,11 +58,14 @@ impl Wish {
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
         let mut told = false;
         loop {
-            let pid = match lead(here, store, run, &mut ()).await? {
+            let pid = match lead(here, store, run, Tenure::Engine, &mut ()).await? {
                 Led::ByUs(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
-                    let rest = engine.play(self.asked(), interrupts).await;
-                    return rest.map(drop).map_err(|error| failed(error.into()));
+                    return match engine.play(self.asked(), interrupts).await {
+                        // It was granted when we told the engine, and the run has ended by itself since.
+                        Err(EngineError::Refused(_)) if told => Ok(()),
+                        rest => rest.map(drop).map_err(|error| failed(error.into())),
+                    };
                 }
                 Led::ByAnother { pid } => pid,
             };
@@ -103,9 +106,10 @@ async fn lead<'a>(
     here: &Here,
     store: &SqliteStore,
     run: &RunId,
+    tenure: Tenure,
     nobody: &'a mut (),
 ) -> Result<Led<'a>, Failure> {
-    match Engine::<Steps, _>::lead(store, play::house(here, Again::default())?, run, nobody).await {
+    match Engine::<Steps, _>::lead(store, play::house(here, Again::default())?, run, tenure, nobody).await {
         Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
         Err(EngineError::Lead(LeadError::Held { pid, .. })) => Ok(Led::ByAnother { pid }),
         Err(error) => Err(error.into()),
@@ -165,15 +169,7 @@ pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
     }
 }
 
-/// Whether a paused run has an engine that only has to be told to go on.
-pub(crate) async fn engine_of_paused(store: &SqliteStore, journal: &Run) -> Result<Option<Leader>, Failure> {
-    match journal.folded.run.phase {
-        Phase::Paused => Ok(store.leader(&journal.run).await?),
-        Phase::Open
-        | Phase::Halting(_)
-        | Phase::Halted(_)
-        | Phase::Draining(_)
-        | Phase::Closing(_)
-        | Phase::Finished(_) => Ok(None),
-    }
+/// The engine of a run, if it has one. Somebody on an errand is none.
+pub(crate) async fn engine_of(store: &SqliteStore, run: &RunId) -> Result<Option<Leader>, Failure> {
+    Ok(store.leader(run).await?.filter(|leader| leader.tenure == Tenure::Engine))
 }

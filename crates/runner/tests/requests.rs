@@ -10,7 +10,7 @@ use protocol::run::{Halt, Phase, Request};
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Steps, Workflow};
 use protocol::{RunId, SeatName, Stage};
 use runner::{Again, Asked, Clock, Engine, Frozen, House, Journal, Rest, Staging};
-use store::{Location, SqliteStore, Store as _};
+use store::{Location, SqliteStore, Store as _, Tenure};
 use supervisor::ShimProgram;
 use tokio::sync::mpsc;
 
@@ -75,7 +75,7 @@ async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest
     let directory = tempfile::tempdir()?;
     let (store, run) = opened(directory.path()).await?;
     let mut nobody = ();
-    let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, &mut nobody).await?;
+    let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, Tenure::Engine, &mut nobody).await?;
     let journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, person(), request, None).await?;

@@ -29,5 +29,5 @@ pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};
 pub use os::host_name;
-pub use sqlite::{Lead, Leader, OpenError, SqliteStore, Watch};
+pub use sqlite::{Lead, Leader, OpenError, SqliteStore, Tenure, Watch};
 pub use store::{Loaded, RunRow, Store, StoredEntry};

@@ -5,7 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 
 use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, WriteError};
-use crate::{Digest, Lead, Leader, Watch};
+use crate::{Digest, Lead, Leader, Tenure, Watch};
 
 /// A body of the journal, or a snapshot, and the revision it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +98,12 @@ pub trait Store: Clone + Send + Sync + 'static {
     ///
     /// Never waits for another engine. The run need not exist yet, so that its creator can hold it from the first
     /// commit on. Each lead has a higher epoch than the one before.
-    fn lead(&self, run: &RunId) -> impl Future<Output = Result<Lead, LeadError>> + Send;
+    fn lead(&self, run: &RunId) -> impl Future<Output = Result<Lead, LeadError>> + Send {
+        self.lead_for(run, Tenure::Engine)
+    }
+
+    /// The same, saying for how long. Whoever leads for an errand only is waited for, a moment.
+    fn lead_for(&self, run: &RunId, tenure: Tenure) -> impl Future<Output = Result<Lead, LeadError>> + Send;
 
     /// Who leads the run now, if anybody does.
     fn leader(&self, run: &RunId) -> impl Future<Output = Result<Option<Leader>, ReadError>> + Send;

@@ -55,7 +55,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let mut journal = here.load(&store, run.as_str()).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
-        if wish::engine_of_paused(&store, &journal).await?.is_some() {
+        let paused = journal.folded.run.phase == Phase::Paused;
+        if paused && wish::engine_of(&store, &run).await?.is_some() {
             let wish = Wish { doing: "resume", request: Request::Resume, reason: None };
             let taken = wish.make(&here, &store, &run).await?;
             wish::tell_who_goes_on(&run, &taken);

@@ -2,7 +2,6 @@
 
 use protocol::run::Request;
 use runner::Asked;
-use store::Store as _;
 
 use super::block_on;
 use crate::config::Flags;
@@ -51,7 +50,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let seat = arguments.step.as_deref().map(|step| wish::step(&journal, step)).transpose()?;
         let request = Request::Retry { seat };
         wish::refuse_agents(&mut journal, "retry", &request).await?;
-        if store.leader(&run).await?.is_some() {
+        if wish::engine_of(&store, &run).await?.is_some() {
             let wish = Wish { doing: "retry", request, reason: arguments.reason };
             let taken = wish.make(&here, &store, &run).await?;
             wish::tell_who_goes_on(&run, &taken);

@@ -1,13 +1,13 @@
 //! `callboard skip RUN STEP`.
 
-use protocol::run::Request;
+use protocol::run::{Phase, Request};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
-use crate::render;
 use crate::wish::{self, Wish};
+use crate::{phase, render};
 
 /// Skip a step: go on as if it were done
 ///
@@ -39,7 +39,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let wish = Wish { doing: "skip a step of", request, reason: Some(arguments.reason) };
         let taken = wish.make(&here, &store, &journal.run).await?;
         render::talk(format_args!("step `{seat}` is skipped"));
-        wish::tell_who_goes_on(&journal.run, &taken);
+        let phase = here.load(&store, journal.run.as_str()).await?.folded.run.phase;
+        if let Phase::Finished(_) = phase {
+            let (_, word) = phase::word(phase);
+            render::note(format_args!("with that the run is {word}"));
+        } else {
+            wish::tell_who_goes_on(&journal.run, &taken);
+        }
         Ok(Exit::Delivered)
     })
 }

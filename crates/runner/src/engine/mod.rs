@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use protocol::entry::Author;
 use protocol::run::{Fact, Halt, Phase, Refusal, Request};
 use protocol::{AttemptId, Outcome, Protocol, Revision, RunId};
-use store::{CommitError, Lead, LeadError, ReadError, Store, WriteError};
+use store::{CommitError, Lead, LeadError, ReadError, Store, Tenure, WriteError};
 use supervisor::Lookout;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -109,14 +109,16 @@ impl<P: Protocol, S: Store> fmt::Debug for Engine<'_, P, S> {
 }
 
 impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
-    /// Takes the lead of a run and loads it.
+    /// Takes the lead of a run and loads it. Whoever [plays](Self::play) it is its engine; to [oblige](Self::oblige) is an
+    /// errand.
     pub async fn lead(
         store: &S,
         house: House,
         run: &RunId,
+        tenure: Tenure,
         observer: &'o mut dyn Observer<P>,
     ) -> Result<Self, EngineError> {
-        let lead = store.lead(run).await?;
+        let lead = store.lead_for(run, tenure).await?;
         let journal = Journal::load(store, &house.clock, run).await?;
         let journal = journal.ok_or_else(|| EngineError::NoSuchRun(run.clone()))?;
         let (news, heard) = mpsc::unbounded_channel();

@@ -44,30 +44,44 @@ impl Lead {
     }
 }
 
-/// How often we look again at a lock whose holder is dead, and how long we wait between.
+/// How long somebody means to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tenure {
+    /// Until the run rests: a second leader is refused at once.
+    Engine,
+    /// For one request: whoever comes second waits a moment.
+    Errand,
+}
+
+/// How often we look again at a lock that will be free in a moment, and how long we wait between.
 const LOOKS: u32 = 200;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Becomes the leader, or says who is.
 ///
-/// A killed engine's lock outlives it by a moment: a child that it was just starting has the file open until it
-/// executes its program. A lock held in the name of a dead process is therefore looked at again.
-pub(super) fn lead(database: &Database, run: RunId) -> Result<Lead, LeadError> {
-    for _ in 0..LOOKS {
-        match lead_now(database, run.clone()) {
-            Err(LeadError::Held { pid, .. }) if !os::is_alive(pid) => std::thread::sleep(BETWEEN_LOOKS),
-            settled => return settled,
+/// Two kinds of leaders are waited for. One on an errand is gone in a moment. And a killed engine's lock outlives it by
+/// a moment: a child that it was just starting has the file open until it executes its program.
+pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+    let mut looks = 0;
+    loop {
+        let Leader { pid, host, tenure: theirs } = match lead_now(database, &run, tenure)? {
+            Ok(lead) => return Ok(lead),
+            Err(leader) => leader,
+        };
+        looks += 1;
+        if looks > LOOKS || (theirs == Tenure::Engine && os::is_alive(pid)) {
+            return Err(LeadError::Held { run, pid, host });
         }
+        std::thread::sleep(BETWEEN_LOOKS);
     }
-    lead_now(database, run)
 }
 
 /// Takes the lock and the next epoch in one turn at the ticket: whoever is refused reads a finished signature.
-fn lead_now(database: &Database, run: RunId) -> Result<Lead, LeadError> {
+fn lead_now(database: &Database, run: &RunId, tenure: Tenure) -> Result<Result<Lead, Leader>, LeadError> {
     let path = database.location().engines_dir().join(format!("{run}.lock"));
-    database.write(|tx| match seize(&path) {
-        Ok(Seized::Free(lock)) => Ok(Ok(Lead { epoch: next_epoch(tx, &run)?, run, lock })),
-        Ok(Seized::Held(Leader { pid, host })) => Ok(Err(LeadError::Held { run, pid, host })),
+    database.write(|tx| match seize(&path, tenure) {
+        Ok(Seized::Free(lock)) => Ok(Ok(Ok(Lead { epoch: next_epoch(tx, run)?, run: run.clone(), lock }))),
+        Ok(Seized::Held(leader)) => Ok(Ok(Err(leader))),
         Err(source) => Ok(Err(Unavailable::Io { action: "lock", path: path.clone(), source }.into())),
     })?
 }
@@ -94,20 +108,28 @@ pub(super) fn leader(database: &Database, run: &RunId) -> Result<Option<Leader>,
 pub struct Leader {
     pub pid: u32,
     pub host: String,
+    pub tenure: Tenure,
 }
+
+/// Behind the signature of somebody on an errand.
+const ERRAND: &str = " (errand)";
 
 enum Seized {
     Free(File),
     Held(Leader),
 }
 
-fn seize(path: &Path) -> io::Result<Seized> {
+fn seize(path: &Path, tenure: Tenure) -> io::Result<Seized> {
     let mut file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0)?;
-            writeln!(file, "{} {}", std::process::id(), os::host_name())?;
+            let errand = match tenure {
+                Tenure::Engine => "",
+                Tenure::Errand => ERRAND,
+            };
+            writeln!(file, "{} {}{errand}", std::process::id(), os::host_name())?;
             Ok(Seized::Free(file))
         }
         Err(TryLockError::WouldBlock) => signature(&mut file).map(Seized::Held),
@@ -119,8 +141,12 @@ fn seize(path: &Path) -> io::Result<Seized> {
 fn signature(file: &mut File) -> io::Result<Leader> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    let signed = text.trim_end().split_once(' ');
-    signed
-        .and_then(|(pid, host)| Some(Leader { pid: pid.parse().ok()?, host: host.to_owned() }))
+    let text = text.trim_end();
+    let (text, tenure) = match text.strip_suffix(ERRAND) {
+        Some(text) => (text, Tenure::Errand),
+        None => (text, Tenure::Engine),
+    };
+    text.split_once(' ')
+        .and_then(|(pid, host)| Some(Leader { pid: pid.parse().ok()?, host: host.to_owned(), tenure }))
         .ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
 }

@@ -25,7 +25,7 @@ use crate::store::{Loaded, RunRow, Store, StoredEntry};
 use crate::{Digest, Location};
 
 use connection::{Database, Trouble};
-pub use lead::{Lead, Leader};
+pub use lead::{Lead, Leader, Tenure};
 pub use open::OpenError;
 pub use watch::Watch;
 
@@ -146,9 +146,9 @@ impl Store for SqliteStore {
         self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
     }
 
-    async fn lead(&self, run: &RunId) -> Result<Lead, LeadError> {
+    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
         let run = run.clone();
-        self.blocking(move |database| lead::lead(database, run)).await
+        self.blocking(move |database| lead::lead(database, run, tenure)).await
     }
 
     async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {

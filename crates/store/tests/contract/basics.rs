@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::{Epoch, Revision};
-use store::{Commit, CommitError, Digest, LeadError, Position, Store, ViewMark, WriteError, WriteId};
+use store::{Commit, CommitError, Digest, LeadError, Position, Store, Tenure, ViewMark, WriteError, WriteId};
 
 use super::{Backend, change, item, part, run};
 
@@ -273,6 +273,16 @@ pub(crate) async fn whoever_leads_is_known_to_everybody<B: Backend>(backend: B) 
     drop(lead);
     assert_eq!(store.leader(&run).await.unwrap(), None);
     assert_eq!(store.lead(&run).await.unwrap().epoch().0, 2, "looking takes no epoch");
+}
+
+pub(crate) async fn a_leader_on_an_errand_is_waited_for<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("r"));
+    let errand = store.lead_for(&run, Tenure::Errand).await.unwrap();
+    let (another, name) = (backend.store(), run.clone());
+    let waiting = tokio::spawn(async move { another.lead(&name).await.map(|lead| lead.epoch()) });
+    assert_eq!(store.leader(&run).await.unwrap().map(|leader| leader.tenure), Some(Tenure::Errand));
+    drop(errand);
+    assert_eq!(waiting.await.unwrap().unwrap().0, 2);
 }
 
 pub(crate) async fn a_watch_resumes_where_another_ended<B: Backend>(backend: B) {

@@ -85,6 +85,7 @@ macro_rules! contract_suite {
             basics::a_deposed_engine_is_told,
             basics::a_lead_ends_when_it_is_dropped,
             basics::whoever_leads_is_known_to_everybody,
+            basics::a_leader_on_an_errand_is_waited_for,
             basics::a_watch_resumes_where_another_ended,
             basics::a_dropped_wait_loses_nothing,
             processes::sixteen_writers_lose_and_double_nothing,

@@ -190,25 +190,45 @@ fn a_parent_that_ignores_ended_children_changes_nothing() {
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
+/// An agent that reports when it is told to end, as soon as the gate is open.
+const REPORTS_AT_LAST: &str = r#"a * do trap 'read -r _ <"$kit/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#;
+
+const DELIVERED: &str = "run `trial` was delivered before it could be stopped";
+
 #[test]
 fn stop_says_that_the_run_was_delivered_meanwhile() {
     let scene = scene();
     scene.workflow(&["a"]);
-    scene.plan(&[
-        r#"a * do trap 'hand_in COMPLETED "just in time"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#,
-    ]);
+    scene.plan(&[REPORTS_AT_LAST]);
+    let mut gate = scene.gate("gate");
+    gate.open();
     let running = scene.run(&[]).start();
     scene.wait_for_note("ready");
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert!(
-        stopped.stderr.contains("run `trial` was delivered before it could be stopped"),
-        "{}",
-        stopped.stderr
-    );
+    assert!(stopped.stderr.contains(DELIVERED), "{}", stopped.stderr);
     assert_eq!(running.wait().code, 0);
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
     scene.expect_no_orphans();
+}
+
+#[test]
+fn a_stop_that_sees_its_engine_gone_before_it_sees_the_run_delivered_is_not_refused() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&[REPORTS_AT_LAST]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.wait_for_note("ready");
+    let stop = scene.callboard(&["stop", "trial"]).start();
+    stop.wait_until_it_says("waiting for its engine");
+    stop.signal(Signal::STOP);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    stop.signal(Signal::CONT);
+    let stopped = stop.wait();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert!(stopped.stderr.contains(DELIVERED), "{}", stopped.stderr);
 }
 
 #[test]

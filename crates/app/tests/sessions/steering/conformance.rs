@@ -77,13 +77,14 @@ fn resume_with_a_sibling_left_running() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
     let siblings = ["l#1.1", "r#1.1"].map(|attempt| scene.ledger().wait_for_begin(attempt));
+    scene.wait_for_view("trial", "both at work", |document| {
+        status(document, "l") == "RUNNING" && status(document, "r") == "RUNNING"
+    });
     running.kill();
     running.wait();
     // One of the two dies with its shim, the other works on; the document shows both as running.
     Held::shim(&scene.attempt("trial", "l", "1.1")).expect("its shim lives").kill();
     Held::of(siblings[0]).iter().for_each(Held::wait);
-    let document = scene.document("trial");
-    assert_eq!((status(&document, "l"), status(&document, "r")), ("RUNNING", "RUNNING"));
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
     scene.ledger().wait_for_begin("l#1.2");
     gate.open();
