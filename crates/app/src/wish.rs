@@ -74,7 +74,6 @@ impl Wish {
                     runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
                 made.await.map_err(|error| failed(error.into()))?;
                 told = true;
-                render::note(format_args!("waiting for its engine, process {pid}"));
             }
             // First hold the process, then see that it is still the engine: then its end is the engine's end.
             let engine = Departure::of(pid).map_err(|error| {
@@ -83,6 +82,7 @@ impl Wish {
             if store.leader(run).await?.is_none_or(|leader| leader.pid != pid) {
                 continue;
             }
+            render::note(format_args!("waiting for its engine, process {pid}"));
             tokio::select! {
                 rested = rests(store, &mut journal) => return rested,
                 ended = engine.happened() => {
