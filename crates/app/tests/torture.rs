@@ -11,7 +11,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 fn nothing_is_lost_or_repeated_whatever_is_killed() {
     let torture = Torture {
         program: env!("CARGO_BIN_EXE_callboard").into(),
-        kills: u32::try_from(number("CALLBOARD_TORTURE_KILLS", 50)).unwrap(),
+        kills: u32::try_from(number("CALLBOARD_TORTURE_KILLS", 100)).unwrap(),
         seed: number("CALLBOARD_TORTURE_SEED", 1),
     };
     let tally = torture.run();
