@@ -4,7 +4,6 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::agent::Agent;
 use crate::exit::Because;
 use crate::launch::Launch;
 
@@ -24,14 +23,12 @@ struct Silence {
 }
 
 impl Limits {
-    pub(super) fn new(started: Instant, launch: &Launch, agent: &Agent) -> io::Result<Self> {
+    /// For an agent that started at that moment with logs of these sizes.
+    pub(super) fn new(started: Instant, launch: &Launch, sizes: [u64; 2]) -> Self {
         // A limit beyond the clock's range is none.
         let end = launch.timeout.and_then(|limit| started.checked_add(limit));
-        let silence = match launch.silence.and_then(|limit| Some((limit, started.checked_add(limit)?))) {
-            Some((limit, deadline)) => Some(Silence { limit, deadline, sizes: agent.log_sizes()? }),
-            None => None,
-        };
-        Ok(Self { end, silence })
+        let silence = launch.silence.and_then(|limit| Some((limit, started.checked_add(limit)?)));
+        Self { end, silence: silence.map(|(limit, deadline)| Silence { limit, deadline, sizes }) }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -39,21 +36,68 @@ impl Limits {
         self.end.into_iter().chain(silence).min()
     }
 
-    /// Which limit has passed, if one has.
-    pub(super) fn passed(&mut self, agent: &Agent) -> io::Result<Option<Because>> {
-        let now = Instant::now();
+    /// Which limit has passed by now, if one has. The logs' sizes are asked for only if they matter.
+    pub(super) fn passed(
+        &mut self,
+        now: Instant,
+        sizes: impl FnOnce() -> io::Result<[u64; 2]>,
+    ) -> io::Result<Option<Because>> {
         if self.end.is_some_and(|end| now >= end) {
             return Ok(Some(Because::TimedOut));
         }
         let Some(silence) = self.silence.as_mut().filter(|silence| now >= silence.deadline) else {
             return Ok(None);
         };
-        let sizes = agent.log_sizes()?;
+        let sizes = sizes()?;
         if sizes == silence.sizes {
             return Ok(Some(Because::Silent));
         }
         silence.sizes = sizes;
         silence.deadline = now + silence.limit;
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(timeout: Option<Duration>, silence: Option<Duration>) -> Launch {
+        Launch {
+            run: "r".parse().unwrap(),
+            attempt: "a#1.1".parse().unwrap(),
+            store: "/".into(),
+            argv: Vec::new(),
+            cwd: "/".into(),
+            env: Vec::new(),
+            timeout,
+            silence,
+            grace: Duration::ZERO,
+            descriptors: None,
+        }
+    }
+
+    #[test]
+    fn an_agent_that_keeps_talking_is_not_silent() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut limits = Limits::new(start, &launch(None, Some(second)), [0, 0]);
+        for round in 1..=5_u64 {
+            let now = limits.deadline().unwrap();
+            assert_eq!(limits.passed(now, || Ok([0, round])).unwrap(), None, "stderr grew");
+            assert_eq!(limits.deadline(), Some(now + second));
+        }
+        let now = limits.deadline().unwrap();
+        assert_eq!(limits.passed(now, || Ok([0, 5])).unwrap(), Some(Because::Silent));
+    }
+
+    #[test]
+    fn the_logs_are_not_looked_at_before_their_time() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut limits = Limits::new(start, &launch(Some(3 * second), Some(second)), [0, 0]);
+        let never = || panic!("looked");
+        assert_eq!(limits.passed(start + second / 2, never).unwrap(), None);
+        assert_eq!(limits.passed(start + 3 * second, never).unwrap(), Some(Because::TimedOut));
+        let mut none = Limits::new(start, &launch(None, Some(Duration::MAX)), [0, 0]);
+        assert_eq!((none.deadline(), none.passed(start + second, never).unwrap()), (None, None));
     }
 }

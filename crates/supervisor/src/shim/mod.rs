@@ -71,7 +71,7 @@ fn attend(dir: &AttemptDir, launch: &Launch, bells: &Bells) -> io::Result<ExitRe
     let (how, because, swept) = match Agent::start(dir, launch) {
         Err(error) => (How::NotStarted { error }, Because::Own, 0),
         Ok(mut agent) => {
-            let mut limits = Limits::new(started, launch, &agent)?;
+            let mut limits = Limits::new(started, launch, agent.log_sizes()?);
             let because = wait(&mut agent, &mut limits, bells)?;
             ladder::end(agent, because, launch, bells)?
         }
@@ -101,7 +101,7 @@ fn wait(agent: &mut Agent, limits: &mut Limits, bells: &Bells) -> io::Result<Bec
         if woken.child {
             agent.reap_strays()?;
         }
-        if let Some(because) = limits.passed(agent)? {
+        if let Some(because) = limits.passed(Instant::now(), || agent.log_sizes())? {
             return Ok(because);
         }
     }
