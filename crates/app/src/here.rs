@@ -127,9 +127,19 @@ pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
 
 /// Who types this command, for the journal.
 pub(crate) fn person() -> Author {
-    let name =
-        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned());
-    Author::Person { name, host: store::host_name() }
+    Author::Person { name: name(), host: store::host_name() }
+}
+
+/// Why an engine takes a run up: because a person said so.
+pub(crate) fn asked_by_person(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("asked by {}: {reason}", name()),
+        None => format!("asked by {}", name()),
+    }
+}
+
+fn name() -> String {
+    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned())
 }
 
 /// This process as an engine, for the journal.

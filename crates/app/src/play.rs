@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry};
-use protocol::run::Halt;
+use protocol::run::{Halt, Refusal};
 use protocol::steps::Steps;
 use protocol::{Outcome, Revision, RunId, SeatName};
 use runner::{Again, Asked, Engine, EngineError, House, Rest};
@@ -107,12 +107,16 @@ pub(crate) async fn play(
 }
 
 fn refused(run: &RunId, error: EngineError) -> Failure {
-    match error {
-        EngineError::Refused(_) => Failure::from(error)
-            .while_doing(format_args!("cannot go on with run `{run}`"))
-            .hint(format!("`callboard log {run}` shows what it did; `callboard run` starts a new one")),
-        error => error.into(),
-    }
+    let hint = match &error {
+        EngineError::Refused(Refusal::Undelivered) => format!(
+            "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP` goes on without it"
+        ),
+        EngineError::Refused(_) => {
+            format!("`callboard log {run}` shows what it did; `callboard run` starts a new one")
+        }
+        _ => return error.into(),
+    };
+    Failure::from(error).while_doing(format_args!("cannot go on with run `{run}`")).hint(hint)
 }
 
 /// One message per Ctrl-C or SIGTERM.

@@ -209,6 +209,16 @@ fn a_killed_engine_changes_nothing_in_the_play() {
 }
 
 #[test]
+fn a_rehearsed_run_is_not_played_by_anybody_else() {
+    let scene = Scene::new(&["id: code"]);
+    let flag = scene.script("  code: [{fail: \"no\"}]\n");
+    scene.run(&flag, 1);
+    let output = scene.callboard(&["retry", "trial", "--wrapper", "true"]);
+    assert_eq!(output.status.code(), Some(3), "{}", talk(&output));
+    assert!(talk(&output).contains("is a rehearsal and stays one"), "{}", talk(&output));
+}
+
+#[test]
 fn a_retried_run_is_still_rehearsed() {
     let scene = Scene::new(&["id: a, max_attempts: 1"]);
     scene.run(&scene.script("  a: [fail: never]\n"), 1);

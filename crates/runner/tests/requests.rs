@@ -85,7 +85,7 @@ async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest
     if paused {
         interrupt.send(())?;
     }
-    let rest = engine.play(Asked::to_resume(), interrupts).await;
+    let rest = engine.play(Asked::to_resume(None), interrupts).await;
     journal.reload().await?;
     let entries = store.entries(&run, protocol::Revision(0)).await?;
     assert!(entries.iter().all(|entry| !entry.body.contains("\"began\"")), "something was started");

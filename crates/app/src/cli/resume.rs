@@ -25,6 +25,10 @@ pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: Option<String>,
 
+    /// Why, for the journal
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
     #[command(flatten)]
     show: Show,
 
@@ -57,16 +61,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         // A paused run may have its engine: then that only has to be told.
         let paused = journal.folded.run.phase == Phase::Paused;
         if paused && wish::engine_of(&store, &run).await?.is_some() {
-            let wish = Wish { doing: "resume", request: Request::Resume, reason: None };
+            let wish = Wish { doing: "resume", request: Request::Resume, reason: arguments.reason };
             let taken = wish.make(&here, &store, &run).await?;
             wish::tell_who_goes_on(&run, &taken);
             return Ok(Exit::Delivered);
         }
+        let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         if arguments.detach {
-            return play::detach(&here, &store, &run, &arguments.show, arguments.players.as_arguments())
-                .await;
+            let mut flags = arguments.players.as_arguments();
+            flags.extend(arguments.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
+            return play::detach(&here, &store, &run, &arguments.show, flags).await;
         }
-        play::play(&here, &store, house, &run, Asked::to_resume(), &arguments.show).await
+        play::play(&here, &store, house, &run, asked, &arguments.show).await
     })
 }
 

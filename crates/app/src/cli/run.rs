@@ -179,7 +179,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.detach {
             return play::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
         }
-        play::play(&here, &store, house, &run, Asked::to_resume(), &arguments.show).await
+        play::play(&here, &store, house, &run, Asked::to_resume(None), &arguments.show).await
     })
 }
 

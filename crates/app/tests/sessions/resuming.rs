@@ -107,3 +107,35 @@ fn resume_needs_no_flags_but_takes_them() {
     let environment = std::fs::read_to_string(scene.kit().join("environment")).unwrap();
     assert!(environment.contains("COLOUR=red\n"), "what `run` was given holds");
 }
+
+#[test]
+fn the_journal_shows_who_resumed_a_run_and_why() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    scene.plan(&[]);
+    let resumed = scene.callboard(&["resume", "trial", "--reason", "after lunch"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    let log = scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("resume: asked by tester: after lunch"), "{}", log.stdout);
+}
+
+#[test]
+fn a_run_that_ended_undelivered_is_retried_not_resumed() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * exit 1"]);
+    assert_eq!(scene.run(&[]).run().code, 1);
+    assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
+    $ callboard resume trial
+    error: cannot go on with run `trial`
+      caused by: it ended undelivered
+
+    hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP` goes on without it
+    [exit 3]
+    ");
+}

@@ -47,9 +47,9 @@ pub struct Asked<S> {
 }
 
 impl<S> Asked<S> {
-    /// To go on with the run.
-    pub fn to_resume() -> Self {
-        Self { request: Request::Resume, by: None, reason: None }
+    /// To go on with the run, in our own name: the journal shows which engine took the lead, and why.
+    pub fn to_resume(reason: Option<String>) -> Self {
+        Self { request: Request::Resume, by: None, reason }
     }
 }
 
