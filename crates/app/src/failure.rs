@@ -2,9 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
+use protocol::steps::load::Problem;
 use store::{CommitError, LeadError, LocateError, OpenError, ReadError, WriteError};
+
+use crate::render;
 
 /// The exit codes: an API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +58,16 @@ impl Failure {
 
     pub(crate) fn usage(what: impl fmt::Display) -> Self {
         Self::new(Exit::Usage, what)
+    }
+
+    /// A file that cannot be used, with everything that is wrong with it.
+    pub(crate) fn of_problems(what: &str, file: &Path, source: &str, problems: &[Problem]) -> Self {
+        let shown: Vec<_> = problems.iter().map(|problem| render::problem(file, source, problem)).collect();
+        let count = match problems.len() {
+            1 => "1 problem".to_owned(),
+            many => format!("{many} problems"),
+        };
+        Self::usage(format!("the {what} `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
     }
 
     /// An error with all that caused it.

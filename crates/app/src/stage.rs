@@ -7,7 +7,6 @@ use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use protocol::steps::load::Problem;
 use protocol::steps::{Definition, Frozen, OnFailure};
 
 use crate::failure::Failure;
@@ -26,25 +25,20 @@ pub(crate) struct Limits {
 pub(crate) fn definition(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
     let Limits { max_attempts, max_iterations, on_failure } = limits;
     let source = fs::read_to_string(file).map_err(|error| {
-        Failure::usage(format!("cannot read the workflow `{}`", file.display())).because(Some(&error))
+        Failure::usage(format!("cannot read the workflow `{}`", file.display()))
+            .because(Some(&error))
+            .hint("give the path of a workflow file; a relative one counts from the current directory")
     })?;
     let Read { whole, problems, warnings } = workflow::read(repo, file, &source);
     for warning in &warnings {
         render::talk(render::doubt(file, &source, warning));
     }
-    let Some((workflow, prompts)) = whole else { return Err(refused(file, &source, &problems)) };
+    let Some((workflow, prompts)) = whole else {
+        return Err(Failure::of_problems("workflow", file, &source, &problems));
+    };
     let ids = workflow.steps.iter().map(|step| step.id.clone());
     let prompts = ids.zip(prompts).collect();
     Ok(Frozen { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
-}
-
-fn refused(file: &Path, source: &str, problems: &[Problem]) -> Failure {
-    let shown: Vec<_> = problems.iter().map(|problem| render::problem(file, source, problem)).collect();
-    let count = match problems.len() {
-        1 => "1 problem".to_owned(),
-        many => format!("{many} problems"),
-    };
-    Failure::usage(format!("the workflow `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
 }
 
 /// Tells git to leave the view files alone, before the first of them is written.

@@ -13,12 +13,11 @@ use std::fs;
 use std::path::Path;
 
 use protocol::steps::Workflow;
-use protocol::steps::load::{self, Problem};
+use protocol::steps::load;
 use runner::{GRACE, Player};
 use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
 
 use crate::failure::Failure;
-use crate::render;
 
 /// The built-in player for every seat of this workflow. Whatever is wrong with the script is told now.
 pub(crate) fn cast(script: Option<&Path>, workflow: &Workflow) -> Result<Player, Failure> {
@@ -27,7 +26,7 @@ pub(crate) fn cast(script: Option<&Path>, workflow: &Workflow) -> Result<Player,
         Some(file) => {
             let source = read("script", file)?;
             script::load(&source, workflow).map_err(|problems| {
-                refused("script", file, &source, &problems)
+                Failure::of_problems("script", file, &source, &problems)
                     .hint("`callboard rehearse-script WORKFLOW` prints one with every kind of part explained")
             })?
         }
@@ -46,7 +45,8 @@ pub(crate) fn cast(script: Option<&Path>, workflow: &Workflow) -> Result<Player,
 /// A script for this workflow file in which nothing goes wrong yet, with all that could.
 pub(crate) fn blank_script(file: &Path) -> Result<String, Failure> {
     let source = read("workflow", file)?;
-    let loaded = load::load(&source).map_err(|problems| refused("workflow", file, &source, &problems))?;
+    let loaded =
+        load::load(&source).map_err(|problems| Failure::of_problems("workflow", file, &source, &problems))?;
     Ok(blank::script(&loaded.workflow))
 }
 
@@ -54,13 +54,4 @@ fn read(what: &str, file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the {what} `{}`", file.display())).because(Some(&error))
     })
-}
-
-fn refused(what: &str, file: &Path, source: &str, problems: &[Problem]) -> Failure {
-    let shown: Vec<_> = problems.iter().map(|problem| render::problem(file, source, problem)).collect();
-    let count = match problems.len() {
-        1 => "1 problem".to_owned(),
-        many => format!("{many} problems"),
-    };
-    Failure::usage(format!("the {what} `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
 }

@@ -179,6 +179,8 @@ fn a_missing_workflow() {
     $ callboard run nowhere.yaml --wrapper x
     error: cannot read the workflow `nowhere.yaml`
       caused by: No such file or directory (os error 2)
+
+    hint: give the path of a workflow file; a relative one counts from the current directory
     [exit 2]
     ");
 }

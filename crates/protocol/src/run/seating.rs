@@ -1,7 +1,7 @@
 //! Places: how many attempts may be alive at once, and who gets the next free one.
 
 use super::change::{Action, Change, Decision};
-use super::state::{Attempt, Phase, Posture, Run};
+use super::state::{Attempt, Posture, Run};
 use crate::rules::Protocol;
 
 /// Gives free places to seats that wait for one, in the protocol's order; seats that something due concerns stay
@@ -11,14 +11,8 @@ use crate::rules::Protocol;
 /// to the run; whatever it decides goes into the same entry.
 pub fn seat_waiting<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
     let mut decision = Decision::nothing();
-    match run.phase {
-        Phase::Open => {}
-        Phase::Paused
-        | Phase::Halting(_)
-        | Phase::Halted(_)
-        | Phase::Draining(_)
-        | Phase::Closing(_)
-        | Phase::Finished(_) => return decision,
+    if !run.phase.starts() {
+        return decision;
     }
     let taken = run.chairs.values().filter(|chair| chair.posture.holds_place()).count();
     let free = places.saturating_sub(taken);

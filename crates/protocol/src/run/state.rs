@@ -42,6 +42,21 @@ pub enum Phase {
     Finished(Outcome),
 }
 
+impl Phase {
+    /// Whether attempts are started.
+    pub fn starts(self) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Paused
+            | Self::Halting(_)
+            | Self::Halted(_)
+            | Self::Draining(_)
+            | Self::Closing(_)
+            | Self::Finished(_) => false,
+        }
+    }
+}
+
 /// Why a run halts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

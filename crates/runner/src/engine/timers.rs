@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::run::{Attempt, Phase, Posture, Run};
+use protocol::run::{Attempt, Posture, Run};
 use protocol::{AttemptId, Protocol};
 use store::Store;
 use tokio::time::Instant;
@@ -18,14 +18,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// The back-off that elapses first, unless the run starts nothing now.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Seat>)> {
         let folded = &self.journal.folded;
-        match folded.run.phase {
-            Phase::Open => {}
-            Phase::Paused
-            | Phase::Halting(_)
-            | Phase::Halted(_)
-            | Phase::Draining(_)
-            | Phase::Closing(_)
-            | Phase::Finished(_) => return None,
+        if !folded.run.phase.starts() {
+            return None;
         }
         let (now, wall) = (Instant::now(), self.house.clock.now());
         let resting = folded.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting);
