@@ -1,5 +1,7 @@
 //! What people see when something goes wrong, and the exit code that goes with it.
 
+mod advice;
+
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -120,20 +122,38 @@ impl From<LocateError> for Failure {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        Self::from_error(Exit::Store, &error)
-            .hint("it was left as it is; move it aside to begin with an empty store")
+        let failure = Self::from_error(Exit::Store, &error);
+        match &error {
+            OpenError::Unavailable(unavailable) => failure.advised(unavailable),
+            OpenError::Io { .. } => failure,
+            OpenError::Newer { .. } => failure.hint("it was left as it is; install that version"),
+            OpenError::Empty { .. }
+            | OpenError::Missing { .. }
+            | OpenError::Unreadable { .. }
+            | OpenError::Foreign { .. } => {
+                failure.hint("it was left as it is; move it aside to begin with an empty store")
+            }
+        }
     }
 }
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        Self::from_error(Exit::Store, &error)
+        let failure = Self::from_error(Exit::Store, &error);
+        match &error {
+            ReadError::Unavailable(unavailable) => failure.advised(unavailable),
+            ReadError::DamagedBlob { .. } => failure,
+        }
     }
 }
 
 impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
-        Self::from_error(Exit::Store, &error)
+        let failure = Self::from_error(Exit::Store, &error);
+        match &error {
+            WriteError::Unavailable(unavailable) => failure.advised(unavailable),
+            WriteError::NoSuchRun { .. } => failure,
+        }
     }
 }
 
@@ -143,7 +163,7 @@ impl From<LeadError> for Failure {
         match error {
             LeadError::Held { run, .. } => failure
                 .hint(format!("`callboard show {run}` shows how far it is; `callboard stop {run}` stops it")),
-            LeadError::Unavailable(_) => failure,
+            LeadError::Unavailable(unavailable) => failure.advised(&unavailable),
         }
     }
 }
@@ -153,10 +173,10 @@ impl From<CommitError> for Failure {
         let failure = Self::from_error(Exit::Store, &error);
         match error {
             CommitError::Deposed { .. } => failure.hint("nothing is lost: the other engine goes on"),
-            CommitError::Conflict { .. }
-            | CommitError::Unknown { .. }
-            | CommitError::Unavailable(_)
-            | CommitError::TooLarge { .. } => failure,
+            CommitError::Unavailable(unavailable) => failure.advised(&unavailable),
+            CommitError::Conflict { .. } | CommitError::Unknown { .. } | CommitError::TooLarge { .. } => {
+                failure
+            }
         }
     }
 }
@@ -196,6 +216,9 @@ impl From<runner::EngineError> for Failure {
             }
             EngineError::NoSuchRun(_) => {
                 Self::from_error(Exit::Usage, &error).hint("`callboard ls` lists the runs")
+            }
+            EngineError::Attend { .. } if supervisor::is_full_disk(&error) => {
+                Self::from_error(Exit::Store, &error).hint(advice::FULL)
             }
             EngineError::Attend { source: runner::Lost::Shortage(_), .. } => Self::from_error(
                 Exit::Store,

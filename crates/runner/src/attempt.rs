@@ -174,7 +174,7 @@ impl Cast {
 enum NotStarted {
     #[error("nobody plays it")]
     NoPlayer,
-    #[error("could not prepare the attempt: {0}")]
+    #[error("could not prepare the attempt")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
     Attend(#[from] AttendError),
@@ -194,10 +194,15 @@ impl NotStarted {
     }
 }
 
-/// An error and its causes in one sentence.
+/// An error and its causes in one sentence. A cause that was quoted already is not told twice.
 fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    causes.fold(
+        error.to_string(),
+        |text, cause| {
+            if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+        },
+    )
 }
 
 fn text(path: &Path) -> String {
@@ -239,8 +244,8 @@ pub(crate) enum Happening<S> {
 /// Why an attempt can no longer be attended.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
-    #[error("the machine is short of something: {0}")]
-    Shortage(String),
+    #[error("the machine is short of something")]
+    Shortage(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("nobody plays it")]
     NoPlayer,
     #[error("what is left of it could not be ended")]
@@ -318,7 +323,7 @@ impl Attendant {
                         match self.cast.launch() {
                             Ok(started) => attendance = started,
                             Err(NotStarted::NoPlayer) => return Err(Lost::NoPlayer),
-                            Err(error) if error.is_shortage() => return Err(Lost::Shortage(chain(&error))),
+                            Err(error) if error.is_shortage() => return Err(Lost::Shortage(error.into())),
                             Err(error) if self.is_void()? => return Ok(Ended::NotStarted(chain(&error))),
                             // An earlier shim was only slow: it is at work after all.
                             Err(_) => {}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use protocol::{Epoch, Revision, RunId};
 
-use crate::{Digest, WriteId};
+use crate::{Digest, Holder, WriteId};
 
 /// The store itself cannot be used now. Nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -19,8 +19,31 @@ pub enum Unavailable {
     Damaged { path: PathBuf, source: Box<dyn Error + Send + Sync> },
     #[error("could not {action} `{}`", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// Nothing more fits on the disk.
+    #[error("the disk that holds `{}` is full", path.display())]
+    Full { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+    /// It can be looked at, no more.
+    #[error("`{}` cannot be written", path.display())]
+    NotWritable { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+    /// Somebody is writing and does not come to an end.
+    #[error("`{}` is held by {}", path.display(), holder.as_ref().map_or("a process we cannot see".to_owned(), Holder::to_string))]
+    Held { path: PathBuf, holder: Option<Holder> },
     #[error("the database `{}` does not answer", path.display())]
     Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+}
+
+impl Unavailable {
+    /// What an error of the system means for us.
+    pub(crate) fn io(action: &'static str, path: PathBuf, source: io::Error) -> Self {
+        use io::ErrorKind;
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path, source: source.into() },
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                Self::NotWritable { path, source: source.into() }
+            }
+            _ => Self::Io { action, path, source },
+        }
+    }
 }
 
 /// Why a commit was not acknowledged.

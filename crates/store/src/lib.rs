@@ -28,6 +28,6 @@ pub use digest::{BadDigest, Digest};
 pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};
-pub use os::host_name;
+pub use os::{Holder, host_name};
 pub use sqlite::{Lead, Leader, OpenError, SqliteStore, Tenure, Watch};
 pub use store::{Loaded, RunRow, Store, StoredEntry};

@@ -1,5 +1,8 @@
 //! What depends on the operating system. Everything else in this crate is portable to any Unix.
 
+#[path = "linux/holder.rs"]
+mod holder;
+
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,6 +11,9 @@ use std::path::Path;
 use inotify::{Inotify, WatchMask};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+pub use holder::Holder;
+pub(crate) use holder::holder;
 
 /// Tells two files apart for as long as both exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +97,18 @@ impl Bell {
         guard.clear_ready();
         Ok(())
     }
+}
+
+/// Whether we may write there, by its mode and by how it is mounted.
+pub(crate) fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Whether the disk below `path` has no room left: no blocks, or no inodes where they are counted.
+pub(crate) fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|disk| {
+        (disk.f_blocks > 0 && disk.f_bavail == 0) || (disk.f_files > 0 && disk.f_favail == 0)
+    })
 }
 
 /// Whether a process with this number exists on this machine.

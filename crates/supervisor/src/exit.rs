@@ -9,7 +9,7 @@ use protocol::AttemptId;
 use serde::{Deserialize, Serialize};
 
 use crate::dir::AttemptDir;
-use crate::whole;
+use crate::whole::Reserved;
 
 /// The content of `exit.json`. When it exists, no process of the attempt is left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,10 +60,15 @@ pub enum Because {
 }
 
 impl ExitRecord {
-    pub(crate) fn write(&self, dir: &AttemptDir) -> io::Result<()> {
+    /// Takes the room for a record on the disk, which may be full when there is something to record.
+    pub(crate) fn reserve(dir: &AttemptDir) -> io::Result<Reserved> {
+        Reserved::in_dir(dir.path())
+    }
+
+    pub(crate) fn write(&self, dir: &AttemptDir, room: Reserved) -> io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        whole::replace(&dir.exit(), &bytes)
+        room.become_file(&dir.exit(), &bytes)
     }
 
     /// Reads the record. A file that cannot be understood is no record: the rename makes it whole, so only a power

@@ -2,6 +2,7 @@
 //! under an id that is committed already; doing it twice starts two shims, of which one loses the claim.
 
 use std::env;
+use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -11,6 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use protocol::{AttemptId, RunId};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
@@ -72,9 +74,24 @@ impl SpawnError {
 
 /// Whether the error says that the machine is short of something: files, processes, memory, disk.
 pub fn is_shortage(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     let short = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT];
-    short.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+    short.iter().any(|errno| says(error, *errno))
+}
+
+/// Whether the error, or what caused it, says that a disk is full.
+pub fn is_full_disk(error: &(dyn Error + 'static)) -> bool {
+    let mut chain = std::iter::successors(Some(error), |&cause| cause.source());
+    let full = |error: &io::Error| says(error, Errno::NOSPC) || says(error, Errno::DQUOT);
+    chain.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(full))
+}
+
+/// Of an error that was wrapped, to say which file it is about, only the kind is left. That is enough: what has no kind
+/// of its own is no fault of an agent's either.
+fn says(error: &io::Error, errno: Errno) -> bool {
+    match error.raw_os_error() {
+        Some(code) => code == errno.raw_os_error(),
+        None => error.kind() == io::Error::from(errno).kind(),
+    }
 }
 
 /// Why a shim could not be spawned.
@@ -113,4 +130,20 @@ pub(crate) fn spawn(shim: &ShimProgram, dir: &AttemptDir, launch: &Launch) -> Re
             program: shim.program.display().to_string(),
             source,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_seen_through_the_name_of_the_file_it_is_about() {
+        let full = io::Error::from(Errno::NOSPC);
+        assert!(is_shortage(&full) && is_full_disk(&full));
+        let wrapped = io::Error::new(full.kind(), "no space left at path `prompt.md`");
+        assert!(is_shortage(&wrapped) && is_full_disk(&wrapped));
+        let missing = io::Error::new(io::ErrorKind::NotFound, "no directory for `prompt.md`");
+        assert!(!is_shortage(&missing) && !is_full_disk(&missing));
+        assert!(!is_full_disk(&io::Error::from(Errno::MFILE)) && is_shortage(&Errno::MFILE.into()));
+    }
 }

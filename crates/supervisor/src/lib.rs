@@ -35,7 +35,7 @@ pub use attend::{AttendError, Attendance, News, OrderError, Ordered, Over, Shutd
 pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
-pub use launch::{Launch, ShimProgram, SpawnError, is_shortage};
+pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
 pub use mark::{Mark, enclosing_attempt, sweep};
 pub use os::{Departure, Identity, Lookout, boot_id, raise_descriptor_limit};
 pub use whole::replace;

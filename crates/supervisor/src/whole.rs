@@ -4,13 +4,41 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 /// Replaces `path` by `bytes` with a rename. Not synced: what a power cut takes away counts as an interrupted try.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     beside(path, bytes)?.persist(path)?;
     Ok(())
+}
+
+/// A file that will be written when the disk may be full: the room it needs is taken before.
+#[derive(Debug)]
+pub(crate) struct Reserved(NamedTempFile);
+
+/// Enough for every file we reserve room for; a block on most disks.
+const ROOM: u64 = 4096;
+
+impl Reserved {
+    /// Takes the room for a file in this directory.
+    pub(crate) fn in_dir(dir: &Path) -> io::Result<Self> {
+        let temp = tempfile::Builder::new().prefix(".kept-").tempfile_in(dir)?;
+        match rustix::fs::fallocate(&temp, FallocateFlags::empty(), 0, ROOM) {
+            // Not every file system can promise room.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Self(temp)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Becomes `path`, with these bytes, by a rename.
+    pub(crate) fn become_file(mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)?;
+        self.0.as_file().set_len(bytes.len().try_into().map_err(io::Error::other)?)?;
+        self.0.persist(path)?;
+        Ok(())
+    }
 }
 
 /// Creates `path` unless it exists (then `None`). Like `O_EXCL`, but with its content from the first moment: the file
@@ -30,7 +58,7 @@ pub(crate) fn create_locked(path: &Path, bytes: &[u8]) -> io::Result<Option<File
 pub(crate) fn is_locked(path: &Path) -> io::Result<bool> {
     match rustix::fs::flock(File::open(path)?, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(false),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -46,6 +74,18 @@ fn beside(path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_that_was_kept_becomes_a_file_of_its_own_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("exit.json");
+        let kept = Reserved::in_dir(dir.path()).unwrap();
+        assert!(!path.exists());
+        kept.become_file(&path, b"short").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"short");
+        drop(Reserved::in_dir(dir.path()).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "room that is not needed is given back");
+    }
 
     #[test]
     fn only_the_first_creates_and_its_lock_tells_that_it_lives() {

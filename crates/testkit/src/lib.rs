@@ -9,7 +9,9 @@
 //!
 //! Helpers panic with what went wrong: to fail the test is their way to report an error.
 
+mod apart;
 mod command;
+mod disk;
 pub mod explorer;
 mod ledger;
 mod process;
@@ -19,9 +21,11 @@ mod scene;
 pub mod torture;
 mod wait;
 
+pub use apart::{World, apart};
 pub use command::{Callboard, Running, Session};
+pub use disk::Disk;
 pub use ledger::{Ledger, Line};
-pub use process::{Held, Orphan, expect_no_orphans, orphans};
+pub use process::{Held, Orphan, expect_no_orphans, orphans, wait_until_stopped};
 pub use reader::{Seen, ViewReader};
 pub use scene::{Gate, Scene};
 pub use wait::{DEADLINE, until};

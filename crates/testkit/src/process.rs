@@ -156,6 +156,17 @@ fn environment(process: &Path) -> Vec<u8> {
     Vec::new()
 }
 
+/// Waits until a process has been stopped. Nothing tells us that of a process of others: we can only look.
+#[track_caller]
+pub fn wait_until_stopped(pid: i32) {
+    let deadline = Instant::now() + DEADLINE;
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    while !stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
+        assert!(Instant::now() < deadline, "process {pid} does not stop");
+        std::thread::yield_now();
+    }
+}
+
 fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_pid()
 }

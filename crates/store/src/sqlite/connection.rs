@@ -2,7 +2,6 @@
 //!
 //! Both first make sure that the file is still the one we opened and has still the format we know.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::migrations::{self, FORMAT};
 use super::ticket::{Ticket, check_identity};
 use crate::Location;
 use crate::error::Unavailable;
-use crate::os::FileIdentity;
+use crate::os::{self, FileIdentity};
 
 /// How long SQLite waits for a lock. Ours never collide, thanks to the ticket; this is for other programs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,7 +98,7 @@ impl Database {
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, R>>,
     ) -> Result<Result<T, R>, Trouble> {
         // Declared before the transaction, so dropped after it: when the bell rings the change is there.
-        let _turn = self.ticket.take().map_err(|source| self.ticket_error(source))?;
+        let _turn = self.ticket.take()?;
         self.check()?;
         let sql = |error| unavailable(&self.path, error);
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
@@ -112,6 +111,8 @@ impl Database {
             Ok(()) => Ok(Ok(answer)),
             // The transaction is still open, so nothing of it was made durable; dropping it rolls it back.
             Err(error) if !transaction.is_autocommit() => Err(sql(error).into()),
+            // Nor was it if the log had no room for all of it: what counts is its last piece.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => Err(sql(error).into()),
             Err(source) => Err(Trouble::Unsettled { path: self.path.clone(), source }),
         }
     }
@@ -136,14 +137,6 @@ impl Database {
             found => Err(Unavailable::Upgraded { path: self.path.clone(), found, known: FORMAT }),
         }
     }
-
-    fn ticket_error(&self, source: io::Error) -> Unavailable {
-        let path = self.ticket.path().to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound => Unavailable::Gone { path },
-            _ => Unavailable::Io { action: "lock", path, source },
-        }
-    }
 }
 
 /// Opens a connection to an existing database.
@@ -158,10 +151,41 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens a connection that cannot write, and says what the file claims to be.
 pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, i64)> {
-    let connection = connect(path)?;
+    let looked = connect(path).and_then(only_looking);
+    match looked {
+        // Where nothing can be written SQLite cannot make the memory that readers and writers share. A database whose
+        // log was taken in when it was closed needs none: nobody can write to it while we look.
+        Err(error) if is_at_rest(path) => match connect_unshared(path) {
+            Some(connection) => connection.and_then(only_looking),
+            None => Err(error),
+        },
+        looked => looked,
+    }
+}
+
+fn only_looking(connection: Connection) -> rusqlite::Result<(Connection, i64, i64)> {
     connection.execute_batch("PRAGMA query_only = ON")?;
     let (application, format) = migrations::read_format(&connection)?;
     Ok((connection, application, format))
+}
+
+/// Whether the database lies where we cannot write, with everything in its one file.
+fn is_at_rest(path: &Path) -> bool {
+    let log = path.with_extension("db-wal");
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    !os::is_writable(directory) && !std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+/// Opens a file that nobody can change; `None` if SQLite cannot be told its name.
+fn connect_unshared(path: &Path) -> Option<rusqlite::Result<Connection>> {
+    let escape = |c: char| match c {
+        '%' | '?' | '#' => format!("%{:02x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    let name: String = path.to_str()?.chars().map(escape).collect();
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Some(Connection::open_with_flags(format!("file:{name}?immutable=1"), flags))
 }
 
 pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
@@ -169,6 +193,16 @@ pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             Unavailable::Damaged { path, source: error.into() }
+        }
+        Some(ErrorCode::DiskFull) => Unavailable::Full { path, source: error.into() },
+        // What SQLite could not do it often says no better than this.
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if os::is_full(&path) => {
+            Unavailable::Full { path, source: error.into() }
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+            if !os::is_writable(&path) =>
+        {
+            Unavailable::NotWritable { path, source: error.into() }
         }
         _ => Unavailable::Database { path, source: error.into() },
     }

@@ -82,25 +82,32 @@ fn lead_now(database: &Database, run: &RunId, tenure: Tenure) -> Result<Result<L
     database.write(|tx| match seize(&path, tenure) {
         Ok(Seized::Free(lock)) => Ok(Ok(Ok(Lead { epoch: next_epoch(tx, run)?, run: run.clone(), lock }))),
         Ok(Seized::Held(leader)) => Ok(Ok(Err(leader))),
-        Err(source) => Ok(Err(Unavailable::Io { action: "lock", path: path.clone(), source }.into())),
+        Err(source) => Ok(Err(Unavailable::io("lock", path.clone(), source).into())),
     })?
 }
 
 /// Who leads the run now, if anybody does. In a turn at the ticket as well: while we try the lock, nobody else may.
 pub(super) fn leader(database: &Database, run: &RunId) -> Result<Option<Leader>, Unavailable> {
     let path = database.location().engines_dir().join(format!("{run}.lock"));
-    let looked = database.write(|_| {
-        Ok(match File::open(&path) {
-            Ok(mut file) => match file.try_lock_shared() {
-                Ok(()) => Ok(None),
-                Err(TryLockError::WouldBlock) => signature(&mut file).map(Some),
-                Err(TryLockError::Error(error)) => Err(error),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        })
-    })?;
+    let looked = match database.write(|_| Ok(Ok::<_, Unavailable>(look(&path)))).map_err(Unavailable::from) {
+        Ok(looked) => looked?,
+        // Where we cannot write we cannot have a turn, nor can we be in the way of anybody who leads from here.
+        Err(Unavailable::NotWritable { .. }) => look(&path),
+        Err(error) => return Err(error),
+    };
     looked.map_err(|source| Unavailable::Io { action: "look at", path, source })
+}
+
+fn look(path: &Path) -> io::Result<Option<Leader>> {
+    match File::open(path) {
+        Ok(mut file) => match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => signature(&mut file).map(Some),
+            Err(TryLockError::Error(error)) => Err(error),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The process that leads a run.

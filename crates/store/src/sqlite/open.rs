@@ -73,7 +73,7 @@ fn attach(location: &Location) -> Result<Database, OpenError> {
     let path = location.database();
     let failed = |action, path: &Path| {
         let path = path.to_owned();
-        move |source| OpenError::Io { action, path, source }
+        move |source| io_error(action, path, source)
     };
     let ticket = Ticket::prepare(location.ticket()).map_err(failed("open", &location.ticket()))?;
     // By name, before and after: opening the file once more and closing it would drop SQLite's locks on it.
@@ -86,7 +86,7 @@ fn attach(location: &Location) -> Result<Database, OpenError> {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });
     }
     if format < FORMAT || !is_inscribed(ticket.path()) {
-        let mut turn = ticket.take().map_err(failed("lock", ticket.path()))?;
+        let mut turn = ticket.take()?;
         turn.inscribe().map_err(failed("write", ticket.path()))?;
         let upgraded = connect(&path).and_then(|mut writer| migrate(&mut writer));
         upgraded.map_err(|error| unavailable(&path, error))?;
@@ -101,18 +101,22 @@ fn attach(location: &Location) -> Result<Database, OpenError> {
 /// Builds the database beside its place and moves it there whole: a half-made one is never seen, not even after a
 /// power cut.
 fn create(location: &Location) -> Result<(), OpenError> {
-    let failed = |action, path: PathBuf| move |source| OpenError::Io { action, path, source };
+    let failed = |action, path: PathBuf| move |source| io_error(action, path, source);
     for directory in [location.root().to_owned(), location.engines_dir(), location.attempts_dir()] {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", directory))?;
     }
     let ticket = Ticket::prepare(location.ticket()).map_err(failed("create", location.ticket()))?;
-    let mut turn = ticket.take().map_err(failed("lock", location.ticket()))?;
+    let mut turn = ticket.take()?;
     if is_present(location)? {
         return Ok(()); // somebody was faster
     }
     let draft = location.root().join("callboard.db.new");
-    build(&draft).map_err(|source| OpenError::Io { action: "create", path: draft.clone(), source })?;
+    if let Err(failed) = build(&draft) {
+        // Half a database helps nobody, and may be what fills the disk.
+        let _ = remove_draft(&draft);
+        return Err(failed);
+    }
     fs::rename(&draft, location.database()).map_err(failed("create", location.database()))?;
     let parent = location.root().parent().unwrap_or(location.root());
     for directory in [location.root(), parent] {
@@ -121,8 +125,8 @@ fn create(location: &Location) -> Result<(), OpenError> {
     turn.inscribe().map_err(failed("write", location.ticket()))
 }
 
-fn build(draft: &Path) -> io::Result<()> {
-    // What a killed creator left. It held the ticket, which is ours now.
+/// What a killed creator left. It held the ticket, which is ours now.
+fn remove_draft(draft: &Path) -> io::Result<()> {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let mut name = draft.as_os_str().to_owned();
         name.push(suffix);
@@ -131,8 +135,14 @@ fn build(draft: &Path) -> io::Result<()> {
             _ => {}
         }
     }
+    Ok(())
+}
+
+fn build(draft: &Path) -> Result<(), OpenError> {
+    let failed = |source| io_error("create", draft.to_owned(), source);
+    remove_draft(draft).map_err(failed)?;
     // SQLite gives the mode of this file to the files it puts beside it.
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft).map_err(failed)?;
     let fill = || -> rusqlite::Result<String> {
         let mut connection = connect(draft)?;
         migrate(&mut connection)?;
@@ -141,13 +151,29 @@ fn build(draft: &Path) -> io::Result<()> {
         Ok(mode)
     };
     // SQLite does not fail where it cannot share memory; it stays in another mode.
-    match fill().map_err(io::Error::other)?.as_str() {
+    match fill().map_err(|error| unavailable(draft, error))?.as_str() {
         "wal" => {}
-        other => return Err(io::Error::other(format!("SQLite keeps to journal mode `{other}` there"))),
+        other => {
+            return Err(failed(io::Error::other(format!("SQLite keeps to journal mode `{other}` there"))));
+        }
     }
-    File::open(draft)?.sync_all()
+    File::open(draft).and_then(|file| file.sync_all()).map_err(failed)
 }
 
 fn unreadable(path: &Path, error: rusqlite::Error) -> OpenError {
-    OpenError::Unreadable { path: path.to_owned(), source: error.into() }
+    match unavailable(path, error) {
+        Unavailable::Damaged { path, source } | Unavailable::Database { path, source } => {
+            OpenError::Unreadable { path, source }
+        }
+        // A full disk, or one we may not write to, is no fault of the database.
+        other => other.into(),
+    }
+}
+
+/// What an error of the system means for whoever opens a store.
+fn io_error(action: &'static str, path: PathBuf, source: io::Error) -> OpenError {
+    match Unavailable::io(action, path, source) {
+        Unavailable::Io { action, path, source } => OpenError::Io { action, path, source },
+        other => other.into(),
+    }
 }

@@ -57,9 +57,11 @@ fn run(dir: &AttemptDir) -> Result<(), ShimError> {
     // Before the claim: from then on the engine may send signals, and they must not kill us.
     let bells = Bells::install().map_err(while_doing("could not install signal handlers"))?;
     let launch = Launch::read(dir).map_err(while_doing("could not read `launch.json`"))?;
+    // Before the claim, too: where there is no room for the record nothing is begun.
+    let room = ExitRecord::reserve(dir).map_err(while_doing("could not keep room for `exit.json`"))?;
     let Some(_held) = claim::take(dir)? else { return Ok(()) };
     let record = attend(dir, &launch, &bells).map_err(while_doing("could not attend the agent"))?;
-    record.write(dir).map_err(while_doing("could not write `exit.json`"))
+    record.write(dir, room).map_err(while_doing("could not write `exit.json`"))
 }
 
 /// Starts the agent and stays until nothing is left of it.

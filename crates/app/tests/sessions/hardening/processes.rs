@@ -47,22 +47,12 @@ fn a_stopped_shim_does_not_keep_a_stop_waiting() {
 fn an_agent_that_stopped_itself_hears_that_it_shall_end() {
     let scene = behaving(r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#);
     let running = scene.run(&[]).start();
-    wait_until_stopped(scene.ledger().wait_for_begin("a#1.1"));
+    testkit::wait_until_stopped(scene.ledger().wait_for_begin("a#1.1"));
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 130);
     assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1"], "it was asked, not just killed");
     scene.expect_no_orphans();
-}
-
-/// Nothing tells us that a process of others has stopped: we can only look.
-fn wait_until_stopped(pid: i32) {
-    let deadline = std::time::Instant::now() + testkit::DEADLINE;
-    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    while !stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
-        assert!(std::time::Instant::now() < deadline, "it does not stop");
-        std::thread::yield_now();
-    }
 }
 
 /// What an agent does that removes everything it was given.

@@ -1,0 +1,183 @@
+//! A full disk, at every place where we write.
+
+use std::fs;
+
+use testkit::{Disk, Scene, World, apart};
+
+use crate::{scene, status};
+
+/// What an agent does that reports, says so, and exits when it may.
+const REPORTS_AND_WAITS: &str =
+    r#"a * do hand_in COMPLETED "did a"; : >"$kit/reported"; read -r _ <"$kit/gate""#;
+
+/// A repository whose store has a small disk of its own.
+fn with_small_store() -> (Scene, Disk) {
+    let scene = scene();
+    let disk = Disk::mount(scene.store(), "size=16m");
+    scene.workflow(&["a", "b: a"]);
+    (scene, disk)
+}
+
+#[test]
+fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
+    apart(World::Mounts, || {
+        let (scene, disk) = with_small_store();
+        scene.plan(&[REPORTS_AND_WAITS]);
+        let mut gate = scene.gate("gate");
+        let running = scene.run(&[]).start();
+        scene.wait_for_note("reported");
+        disk.fill();
+        gate.open();
+        let session = running.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        let database = scene.store().join("callboard.db");
+        let full = format!("error: the disk that holds `{}` is full", database.display());
+        assert!(session.stderr.contains(&full), "{}", session.stderr);
+        assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
+        assert!(scene.attempt("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
+        // When the engine closed the store it gave back a little. Without that, every command says the same.
+        disk.fill();
+        for command in ["pause", "stop", "resume", "show"] {
+            let refused = scene.callboard(&[command, "trial"]).run();
+            assert_eq!(refused.code, 5, "{}", refused.transcript());
+            assert!(refused.stderr.contains("is full"), "{}", refused.stderr);
+        }
+        disk.free();
+        let resumed = scene.callboard(&["resume"]).run();
+        assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+        scene.expect_no_orphans();
+    });
+}
+
+#[test]
+fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
+    apart(World::Mounts, || {
+        let (scene, disk) = with_small_store();
+        scene.plan(&["a 1 wait gate"]);
+        let mut gate = scene.gate("gate");
+        let running = scene.run(&[]).start();
+        scene.ledger().wait_for_begin("a#1.1");
+        disk.fill();
+        gate.open();
+        let session = running.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        disk.free();
+        let resumed = scene.callboard(&["resume"]).run();
+        assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+        assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
+        let told = "✗ a#1.1 failed, again in";
+        assert!(resumed.stderr.contains(told), "{}", resumed.stderr);
+        scene.expect_no_orphans();
+    });
+}
+
+#[test]
+fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
+    apart(World::Mounts, || {
+        let (scene, disk) = with_small_store();
+        // There is room for the commit that starts `b`, not for what `b` would be told.
+        scene.write("task.md", &"Do what the step says. ".repeat(40_000));
+        scene.plan(&[REPORTS_AND_WAITS]);
+        let mut gate = scene.gate("gate");
+        let running = scene.run(&[]).start();
+        scene.wait_for_note("reported");
+        disk.fill_but(400 * 1024);
+        gate.open();
+        let session = running.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains("could not attend `b#1.1`"), "{}", session.stderr);
+        assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
+        assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
+        disk.free();
+        let resumed = scene.callboard(&["resume"]).run();
+        assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.document("trial")["steps"]["b"]["attempts"], 1);
+    });
+}
+
+#[test]
+fn a_run_that_finds_no_room_is_not_half_opened() {
+    apart(World::Mounts, || {
+        let (scene, disk) = with_small_store();
+        disk.fill();
+        let refused = scene.run(&[]).run();
+        assert_eq!(refused.code, 5, "no store yet: {}", refused.transcript());
+        assert!(refused.stderr.contains("is full"), "{}", refused.stderr);
+        assert!(refused.stderr.contains(scene.store().to_str().unwrap()), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("move it aside"), "{}", refused.stderr);
+        disk.free();
+        assert_eq!(scene.callboard(&["ls"]).run().stdout, "");
+        assert_eq!(scene.run(&[]).run().code, 0);
+        disk.fill();
+        let agent = scene.agent();
+        let second = || {
+            scene.callboard(&["run", "wf.yaml", "--run-id", "second", "--wrapper", agent.to_str().unwrap()])
+        };
+        let refused = second().run();
+        assert_eq!(refused.code, 5, "with a store: {}", refused.transcript());
+        assert!(refused.stderr.contains("is full"), "{}", refused.stderr);
+        disk.free();
+        let runs = scene.callboard(&["ls", "--json"]).run().json();
+        assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
+        assert_eq!(second().run().code, 0);
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
+    });
+}
+
+#[test]
+fn a_disk_without_inodes_is_full_too() {
+    apart(World::Mounts, || {
+        let scene = scene();
+        let disk = Disk::mount(scene.store(), "size=4m,nr_inodes=200");
+        scene.workflow(&["a", "b: a"]);
+        scene.plan(&[REPORTS_AND_WAITS]);
+        let mut gate = scene.gate("gate");
+        let running = scene.run(&[]).start();
+        scene.wait_for_note("reported");
+        disk.fill_with_names();
+        gate.open();
+        let session = running.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
+        disk.free();
+        let resumed = scene.callboard(&["resume"]).run();
+        assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+    });
+}
+
+#[test]
+fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
+    apart(World::Mounts, || {
+        let scene = scene();
+        let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
+        scene.workflow(&["a", "b: a", "c: b"]);
+        scene.plan(&["a * wait gate", "c * wait gate"]);
+        let mut gate = scene.gate("gate");
+        let running = scene.run(&[]).start();
+        scene.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
+        disk.fill();
+        let before = fs::read(scene.view("trial")).unwrap();
+        let view = scene.view("trial");
+        gate.open();
+        let session = running.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
+        let told = format!("! cannot write {}: No space left on device", view.display());
+        assert!(session.stderr.contains(&told), "{}", session.stderr);
+        let told = format!("error: could not write `{}/", view.with_file_name("reports").display());
+        assert!(session.stderr.contains(&told), "{}", session.stderr);
+        assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
+        assert_eq!(fs::read(&view).unwrap(), before, "the old view stays whole");
+        assert!(scene.callboard(&["ls"]).run().stdout.contains("delivered"), "the store knows better");
+        disk.free();
+        let again = scene.callboard(&["resume", "trial"]).run();
+        assert_eq!(again.code, 3, "{}", again.transcript());
+        assert_eq!(status(&scene.document("trial"), "c"), "COMPLETED", "the view is current again");
+    });
+}

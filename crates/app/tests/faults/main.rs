@@ -1,0 +1,19 @@
+//! What the machine can do to us: one file per fault. Real file systems, real processes, the real binary; what needs
+//! mounts or process numbers of its own runs in a world apart.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod full_disk;
+mod stopped;
+
+use testkit::Scene;
+
+/// A fresh repository for the built program.
+fn scene() -> Scene {
+    Scene::new(env!("CARGO_BIN_EXE_callboard"))
+}
+
+/// The status of a step in the view.
+fn status<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
+    document["steps"][step]["status"].as_str().unwrap_or("no such step")
+}
