@@ -99,9 +99,9 @@ impl Bell {
     }
 }
 
-/// Whether we may write there, by its mode and by how it is mounted.
-pub(crate) fn is_writable(path: &Path) -> bool {
-    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+/// Whether we may write there, by its mode and by how it is mounted; if not, why.
+pub(crate) fn writable(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?)
 }
 
 /// Whether the disk below `path` has no room left: no blocks, or no inodes where they are counted.

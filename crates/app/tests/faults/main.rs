@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod full_disk;
+mod read_only;
 mod stopped;
 
 use testkit::Scene;

@@ -119,6 +119,10 @@ impl Database {
 
     fn connect_writer(&self) -> Result<Connection, Unavailable> {
         self.check()?;
+        // SQLite puts files beside the database, so both count. Asked here, the answer has a reason.
+        for path in [&self.path, self.location.root()] {
+            os::writable(path).map_err(|error| Unavailable::io("write", path.to_owned(), error))?;
+        }
         connect(&self.path).map_err(|error| unavailable(&self.path, error))
     }
 
@@ -173,7 +177,7 @@ fn only_looking(connection: Connection) -> rusqlite::Result<(Connection, i64, i6
 fn is_at_rest(path: &Path) -> bool {
     let log = path.with_extension("db-wal");
     let directory = path.parent().unwrap_or(Path::new("/"));
-    !os::is_writable(directory) && !std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    os::writable(directory).is_err() && !std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
 /// Opens a file that nobody can change; `None` if SQLite cannot be told its name.
@@ -200,7 +204,7 @@ pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
             Unavailable::Full { path, source: error.into() }
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
-            if !os::is_writable(&path) =>
+            if os::writable(&path).is_err() =>
         {
             Unavailable::NotWritable { path, source: error.into() }
         }
