@@ -161,6 +161,9 @@ impl From<LeadError> for Failure {
     fn from(error: LeadError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match error {
+            LeadError::Held { pid, stopped: true, .. } => {
+                failure.hint(format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on"))
+            }
             LeadError::Held { run, .. } => failure
                 .hint(format!("`callboard show {run}` shows how far it is; `callboard stop {run}` stops it")),
             LeadError::Unavailable(unavailable) => failure.advised(&unavailable),

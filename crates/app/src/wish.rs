@@ -25,8 +25,8 @@ pub(crate) struct Wish {
 /// Who has taken up a wish.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// The engine of the run has been told.
-    ByEngine { pid: u32 },
+    /// The engine of the run has been told. One that is stopped hears of it when it goes on.
+    ByEngine { pid: u32, stopped: bool },
     /// Nobody else was there: we were the engine.
     ByUs,
 }
@@ -42,11 +42,17 @@ impl Wish {
                 engine.oblige(self.asked()).await.map_err(|error| failed(error.into()))?;
                 Ok(Taken::ByUs)
             }
-            Led::ByAnother { pid } => {
+            Led::ByAnother { pid, stopped } => {
                 let told =
                     runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
                 told.await.map_err(|error| failed(error.into()))?;
-                Ok(Taken::ByEngine { pid })
+                if stopped {
+                    render::note(format_args!(
+                        "its engine, process {pid}, is stopped; {}",
+                        how_to_continue(pid)
+                    ));
+                }
+                Ok(Taken::ByEngine { pid, stopped })
             }
         }
     }
@@ -58,7 +64,7 @@ impl Wish {
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
         let mut told = false;
         loop {
-            let pid = match lead(here, store, run, Tenure::Engine, &mut ()).await? {
+            let (pid, stopped) = match lead(here, store, run, Tenure::Engine, &mut ()).await? {
                 Led::ByUs(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
                     return match engine.play(self.asked(), interrupts).await {
@@ -67,13 +73,25 @@ impl Wish {
                         rest => rest.map(drop).map_err(|error| failed(error.into())),
                     };
                 }
-                Led::ByAnother { pid } => pid,
+                Led::ByAnother { pid, stopped } => (pid, stopped),
             };
             if !told {
                 let made =
                     runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
                 made.await.map_err(|error| failed(error.into()))?;
                 told = true;
+            }
+            if stopped {
+                // It will do as it is told when it goes on, and that may be never.
+                return Err(failed(Failure::new(
+                    Exit::Store,
+                    format_args!("its engine, process {pid}, is stopped"),
+                ))
+                .hint(format_args!("{}; it does then what it was told", how_to_continue(pid)))
+                .hint(format_args!(
+                    "or `kill -KILL {pid}`, and `callboard {} {run}` does it without",
+                    self.doing
+                )));
             }
             // First hold the process, then see that it is still the engine: then its end is the engine's end.
             let engine = Departure::of(pid).map_err(|error| {
@@ -99,7 +117,11 @@ impl Wish {
 
 enum Led<'a> {
     ByUs(Box<Engine<'a, Steps, SqliteStore>>),
-    ByAnother { pid: u32 },
+    ByAnother { pid: u32, stopped: bool },
+}
+
+fn how_to_continue(pid: u32) -> String {
+    format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")
 }
 
 async fn lead<'a>(
@@ -111,7 +133,7 @@ async fn lead<'a>(
 ) -> Result<Led<'a>, Failure> {
     match Engine::<Steps, _>::lead(store, play::house(here, Again::default())?, run, tenure, nobody).await {
         Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
-        Err(EngineError::Lead(LeadError::Held { pid, .. })) => Ok(Led::ByAnother { pid }),
+        Err(EngineError::Lead(LeadError::Held { pid, stopped, .. })) => Ok(Led::ByAnother { pid, stopped }),
         Err(error) => Err(error.into()),
     }
 }
@@ -164,7 +186,11 @@ pub(crate) fn step(journal: &Run, name: &str) -> Result<SeatName, Failure> {
 /// Says whether the run goes on by itself.
 pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
     match taken {
-        Taken::ByEngine { pid } => render::note(format_args!("its engine, process {pid}, goes on")),
+        // That has been said.
+        Taken::ByEngine { stopped: true, .. } => {}
+        Taken::ByEngine { pid, stopped: false } => {
+            render::note(format_args!("its engine, process {pid}, goes on"));
+        }
         Taken::ByUs => render::note(format_args!("`callboard resume {run}` goes on with it")),
     }
 }

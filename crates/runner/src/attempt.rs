@@ -99,6 +99,11 @@ impl Cast {
         Ok(report)
     }
 
+    /// How long its agent may run.
+    fn timeout(&self) -> Option<Duration> {
+        self.brief.timeout.or(self.player.as_ref().and_then(|player| player.timeout))
+    }
+
     /// What counts as its report.
     pub(crate) fn report_rule(&self) -> ReportRule {
         self.player.as_ref().map_or(ReportRule::Required, |player| player.report)
@@ -130,7 +135,7 @@ impl Cast {
             argv: player.adapter.argv(&assignment),
             cwd: self.staging.workdir.clone(),
             env: environment(&player.pass, std::env::vars_os(), &set, &assignment),
-            timeout: self.brief.timeout.or(player.timeout),
+            timeout: self.timeout(),
             silence: player.silence,
             grace: player.grace,
             descriptors: self.descriptors,
@@ -278,7 +283,9 @@ pub(crate) fn attend<S: Send + 'static>(
     let (orders, ordered) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let id = cast.attempt.clone();
-        let mut attendant = Attendant { cast, ordered, patience: None };
+        // Counted from here, so later than by the shim: it is the shim's to keep.
+        let overdue = cast.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut attendant = Attendant { cast, ordered, patience: None, overdue };
         let lingers = || {
             let _ = news.send(Happening::Lingers { attempt: id.clone() });
         };
@@ -300,6 +307,8 @@ struct Attendant {
     ordered: mpsc::UnboundedReceiver<Shutdown>,
     /// When an attempt that has reported is ended.
     patience: Option<Instant>,
+    /// When its time is over: a shim that has not ended it by then may have been stopped.
+    overdue: Option<Instant>,
 }
 
 impl Attendant {
@@ -336,6 +345,10 @@ impl Attendant {
                     }
                     News::Over(over @ (Over::Exit(_) | Over::Vanished | Over::Voided)) => return Ok(Ended::Over(over)),
                 },
+                () = until(self.overdue) => {
+                    self.overdue = None;
+                    attendance.rouse()?;
+                }
                 () = until(self.patience) => {
                     self.patience = None;
                     lingers();

@@ -24,6 +24,8 @@ pub struct Journal<P: Protocol, S> {
     pub folded: Folded<P>,
     pub document: P::Document,
     pub position: Position,
+    /// The newest engine's number when the run was read.
+    pub(crate) epoch: Epoch,
     /// Actions that were committed and not yet acknowledged.
     pub outbox: Vec<OutboxItem>,
     /// View files as they were last written.
@@ -84,6 +86,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             folded,
             document,
             position: loaded.position,
+            epoch: loaded.epoch,
             outbox: loaded.outbox,
             views: loaded.views,
         }))

@@ -65,6 +65,7 @@ pub async fn open<P: Protocol, S: Store>(
         frozen,
         folded,
         position: Position::absent(),
+        epoch: protocol::Epoch::default(),
         outbox: Vec::new(),
         views: Vec::new(),
     };

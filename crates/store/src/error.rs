@@ -85,8 +85,8 @@ pub enum WriteError {
 /// Why this process did not become the run's engine.
 #[derive(Debug, thiserror::Error)]
 pub enum LeadError {
-    #[error("run `{run}` already has an engine: process {pid} on `{host}`")]
-    Held { run: RunId, pid: u32, host: String },
+    #[error("run `{run}` already has an engine: process {pid} on `{host}`{}", if *stopped { ", which is stopped" } else { "" })]
+    Held { run: RunId, pid: u32, host: String, stopped: bool },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

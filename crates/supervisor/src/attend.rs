@@ -183,6 +183,15 @@ impl Attendance {
         }
     }
 
+    /// Continues a shim that was stopped: it keeps no limit meanwhile. Any other takes no notice.
+    pub fn rouse(&self) -> Result<(), OrderError> {
+        if let Standing::Alive(shim) = claim::standing(&self.dir)? {
+            let failed = |source| OrderError::Signal { attempt: self.mark.attempt.to_string(), source };
+            shim.signal(Signal::CONT).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// The shim we started ourselves, as long as we have not reaped it: nobody else can have its number.
     fn child(&self) -> Result<Option<Process>, OrderError> {
         let pid = self.child.as_ref().and_then(Child::id).and_then(|pid| Pid::from_raw(pid.cast_signed()));

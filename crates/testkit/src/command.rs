@@ -232,6 +232,12 @@ impl Running<'_> {
     }
 }
 
+/// Blocks until one of the two has ended, and says which.
+#[track_caller]
+pub fn first_to_end(both: [&Running<'_>; 2]) -> usize {
+    Held::first_to_end(both.map(|one| &one.held.0))
+}
+
 /// Ends a `callboard` whose test has failed before it waited for it.
 #[derive(Debug)]
 struct Leash(Held);

@@ -22,7 +22,7 @@ pub mod torture;
 mod wait;
 
 pub use apart::{World, apart};
-pub use command::{Callboard, Running, Session};
+pub use command::{Callboard, Running, Session, first_to_end};
 pub use disk::Disk;
 pub use ledger::{Ledger, Line};
 pub use process::{Held, Orphan, expect_no_orphans, orphans, wait_until_stopped};

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, waitid};
 
 use crate::wait::{DEADLINE, readable};
@@ -53,6 +54,16 @@ impl Held {
     #[track_caller]
     pub fn wait(&self) {
         assert!(readable(&self.fd, DEADLINE), "process {} does not end", self.pid);
+    }
+
+    /// Blocks until one of the two has ended, and says which.
+    #[track_caller]
+    pub(crate) fn first_to_end(both: [&Self; 2]) -> usize {
+        let mut fds = both.map(|held| PollFd::new(&held.fd, PollFlags::IN));
+        let limit = Timespec::try_from(DEADLINE).expect("a deadline is a length of time");
+        rustix::event::poll(&mut fds, Some(&limit)).expect("pidfds can be polled");
+        let ended = fds.iter().position(|fd| !fd.revents().is_empty());
+        ended.unwrap_or_else(|| panic!("neither {} nor {} ends", both[0].pid, both[1].pid))
     }
 
     /// The signal that ended a child of ours, without reaping it.

@@ -6,6 +6,7 @@
 mod full_disk;
 mod read_only;
 mod stopped;
+mod two_engines;
 
 use testkit::Scene;
 
@@ -17,4 +18,9 @@ fn scene() -> Scene {
 /// The status of a step in the view.
 fn status<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
     document["steps"][step]["status"].as_str().unwrap_or("no such step")
+}
+
+/// What happened last to a step, in the view.
+fn last_error<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
+    document["steps"][step]["last_error"].as_str().unwrap_or_default()
 }

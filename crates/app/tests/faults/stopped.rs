@@ -2,9 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Signal;
 use testkit::{Held, Scene};
 
-use crate::scene;
+use crate::{last_error, scene, status};
 
 /// Somebody who holds the ticket of a store and is stopped.
 struct Stopped(Child);
@@ -56,4 +57,65 @@ fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "nothing was repeated");
+}
+
+#[test]
+fn a_stopped_engine_is_named_and_not_waited_for() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.signal(Signal::STOP);
+    testkit::wait_until_stopped(running.pid());
+    let pid = running.pid();
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 5, "{}", resumed.transcript());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let named = format!("already has an engine: process {pid} on `{}`, which is stopped", host.trim());
+    assert!(resumed.stderr.contains(&named), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains(&format!("`kill -CONT {pid}`")), "{}", resumed.stderr);
+    let paused = scene.callboard(&["pause", "trial"]).run();
+    assert_eq!(paused.code, 0, "{}", paused.transcript());
+    assert!(paused.stderr.contains(&format!("its engine, process {pid}, is stopped")), "{}", paused.stderr);
+    let stop = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stop.code, 5, "{}", stop.transcript());
+    assert!(stop.stderr.contains(&format!("its engine, process {pid}, is stopped")), "{}", stop.stderr);
+    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0);
+    // It was told all the same: when it goes on it does it.
+    running.signal(Signal::CONT);
+    let session = running.wait();
+    assert_eq!(session.code, 130, "{}", session.transcript());
+    assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
+    scene.expect_no_orphans();
+    gate.open();
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+}
+
+#[test]
+fn a_stopped_shim_keeps_its_time_limit() {
+    let scene = scene();
+    scene.workflow_of(&["id: a, timeout: 1"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&["--max-attempts", "1"]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    let session = running.wait();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = scene.document("trial");
+    assert!(last_error(&document, "a").contains("timed out"), "{}", last_error(&document, "a"));
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_stopped_agent_keeps_its_time_limit() {
+    let scene = scene();
+    scene.workflow_of(&["id: a, timeout: 1"]);
+    scene.plan(&["a * do kill -STOP $$; hang"]);
+    let session = scene.run(&["--max-attempts", "1"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = scene.document("trial");
+    assert!(last_error(&document, "a").contains("timed out"), "{}", last_error(&document, "a"));
+    scene.expect_no_orphans();
 }

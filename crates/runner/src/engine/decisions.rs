@@ -109,6 +109,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) async fn catch_up(&mut self) -> Result<(), EngineError> {
         loop {
             self.journal.reload().await?;
+            // What a later engine committed is for it to carry out.
+            let (held, by) = (self.lead.epoch(), self.journal.epoch);
+            if by > held {
+                return Err(CommitError::Deposed { held, by }.into());
+            }
             self.showing.is_stale();
             let Journal { frozen, folded, .. } = &mut self.journal;
             let decision = seat_waiting(&frozen.definition, &mut folded.run, self.house.places);

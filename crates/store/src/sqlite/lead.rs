@@ -70,7 +70,8 @@ pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Le
         };
         looks += 1;
         if looks > LOOKS || (theirs == Tenure::Engine && os::is_alive(pid)) {
-            return Err(LeadError::Held { run, pid, host });
+            let stopped = host == os::host_name() && os::Holder::of(pid).is_some_and(|leader| leader.stopped);
+            return Err(LeadError::Held { run, pid, host, stopped });
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }

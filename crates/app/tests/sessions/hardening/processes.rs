@@ -17,14 +17,16 @@ fn behaving(behaviour: &str) -> Scene {
 
 #[test]
 fn stop_takes_over_from_an_engine_that_dies_while_it_is_waited_for() {
-    let scene = behaving("a * hang");
+    let scene =
+        behaving(r#"a * do trap 'read -r _ <"$kit/gate"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#);
+    let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
-    running.signal(Signal::STOP);
+    scene.wait_for_note("ready");
     let stop = scene.callboard(&["stop", "trial"]).start();
     stop.wait_until_it_says("waiting for its engine");
     running.kill();
     running.wait();
+    gate.open();
     let stopped = stop.wait();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     scene.expect_no_orphans();
