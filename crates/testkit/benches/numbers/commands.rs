@@ -1,0 +1,80 @@
+//! Commands that only look, as processes: from the spawn to the exit.
+
+use std::process::Command;
+
+use protocol::entry::Author;
+use protocol::steps::{DEFAULT_ITERATIONS, Definition, Frozen as Definitions, OnFailure, Steps};
+use protocol::{RunId, Stage};
+use runner::{Clock, Frozen, Staging};
+use store::{Location, SqliteStore};
+
+use crate::Bench;
+use crate::figure::{Figure, median};
+use crate::floor::spawn;
+use crate::place::{Place, Shape};
+use crate::table::{Bar, Row};
+
+/// Looking at a run may take this many times `/bin/true`.
+const SHOW_BAR: f64 = 3.0;
+const LS_BAR: Figure = Figure::Seconds(0.1);
+
+pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let place = Place::new(&bench.program)?;
+    place.workflow(Shape::Line, 5, "trivial");
+    place.deliver("small", 1)?;
+    let (mut show, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.processes {
+        show.push(place.time(&["show", "small", "--json"])?);
+        bare.push(spawn(&mut Command::new("/bin/true"))?);
+    }
+    fill(&place, bench.sizes.runs)?;
+    let (mut ls, mut ls_json, mut among) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.rounds * 2 {
+        ls.push(place.time(&["ls"])?);
+        ls_json.push(place.time(&["ls", "--json"])?);
+        among.push(place.time(&["show", "small", "--json"])?);
+    }
+    let (runs, bare) = (bench.sizes.runs, median(bare));
+    Ok(vec![
+        Row::new("`show --json`, 5 steps", median(show))
+            .against("`/bin/true`", bare)
+            .bar(Bar::Times(SHOW_BAR)),
+        Row::new(format!("the same among {runs} runs"), median(among))
+            .against("`/bin/true`", bare)
+            .bar(Bar::Times(SHOW_BAR)),
+        Row::new(format!("`ls`, {runs} runs"), median(ls)).bar(Bar::AtMost(LS_BAR)),
+        Row::new(format!("`ls --json`, {runs} runs"), median(ls_json)).bar(Bar::AtMost(LS_BAR)),
+    ])
+}
+
+/// Opens that many runs in the place's store, as `run` does.
+fn fill(place: &Place<'_>, runs: usize) -> anyhow::Result<()> {
+    let repo_dir = place.scene().repo().display().to_string();
+    let source = std::fs::read_to_string(place.scene().repo().join("wf.yaml"))?;
+    let workflow = protocol::steps::load::examine(&source).workflow.expect("we wrote it ourselves");
+    let prompts =
+        workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
+    let tries = std::num::NonZeroU32::MIN;
+    let definition: Definition = Definitions {
+        workflow,
+        source,
+        prompts,
+        max_attempts: tries,
+        max_iterations: DEFAULT_ITERATIONS,
+        on_failure: OnFailure::default(),
+    }
+    .into();
+    let store = SqliteStore::open(&Location::find(place.scene().repo(), None)?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for number in 0..runs {
+            let stage = Stage { run: RunId::new(format!("bench-{number:05}"))?, repo_dir: repo_dir.clone() };
+            let staging =
+                Staging { stage, workdir: place.scene().repo().to_owned(), player: None, env: Vec::new() };
+            let frozen = Frozen { title: "bench".to_owned(), definition: definition.clone(), staging };
+            let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
+            runner::open::<Steps, _>(&store, &Clock::system(), by, frozen).await?;
+        }
+        anyhow::Ok(())
+    })
+}

@@ -1,0 +1,61 @@
+//! What was measured, with its unit, as people read it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// One measured value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "unit", content = "value")]
+pub(crate) enum Figure {
+    Seconds(f64),
+    Bytes(f64),
+    Instructions(f64),
+    /// Events: wake-ups, writes.
+    Times(f64),
+}
+
+impl Figure {
+    pub(crate) fn per(total: Duration, many: usize) -> Self {
+        Self::Seconds(total.as_secs_f64() / many as f64)
+    }
+
+    pub(crate) fn mib(many: f64) -> Self {
+        Self::Bytes(many * 1024.0 * 1024.0)
+    }
+
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Self::Seconds(value) | Self::Bytes(value) | Self::Instructions(value) | Self::Times(value) => {
+                value
+            }
+        }
+    }
+}
+
+impl From<Duration> for Figure {
+    fn from(length: Duration) -> Self {
+        Self::Seconds(length.as_secs_f64())
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match *self {
+            Self::Seconds(value) if value < 1e-3 => format!("{:.0} µs", value * 1e6),
+            Self::Seconds(value) if value < 1.0 => format!("{:.2} ms", value * 1e3),
+            Self::Seconds(value) => format!("{value:.1} s"),
+            Self::Bytes(value) => format!("{:.1} MiB", value / (1024.0 * 1024.0)),
+            Self::Instructions(value) => format!("{:.0} k instr", value / 1e3),
+            Self::Times(value) => format!("{value:.0}"),
+        };
+        f.pad(&text)
+    }
+}
+
+/// The middle one. Zero of nothing.
+pub(crate) fn median(mut lengths: Vec<Duration>) -> Duration {
+    lengths.sort();
+    lengths.get(lengths.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,109 @@
+//! The floor: what a step cannot do without, done as barely as Rust can do it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use rusqlite::Connection;
+
+use crate::figure::median;
+
+/// Bare SQLite with our settings: WAL, every commit synced.
+pub(crate) fn connect(path: &Path) -> anyhow::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))?;
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         CREATE TABLE IF NOT EXISTS rows (run INTEGER, revision INTEGER, body TEXT, PRIMARY KEY (run, revision));",
+    )?;
+    Ok(connection)
+}
+
+/// One row in a synced transaction of its own.
+pub(crate) fn commit(
+    connection: &mut Connection,
+    run: usize,
+    revision: usize,
+    body: &str,
+) -> anyhow::Result<()> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    transaction.prepare_cached("INSERT INTO rows VALUES (?1, ?2, ?3)")?.execute((run, revision, body))?;
+    Ok(transaction.commit()?)
+}
+
+/// What one step puts into the store, all texts together.
+pub(crate) fn payload(database: &Path, steps: usize) -> anyhow::Result<String> {
+    let connection = Connection::open(database)?;
+    let sum = |table: &str| {
+        let sql = format!("SELECT sum(length(body)) FROM {table}");
+        connection.query_row(&sql, [], |row| row.get::<_, Option<usize>>(0)).context("the store has no texts")
+    };
+    let bytes = sum("entries")?.unwrap_or(0) + sum("parts")?.unwrap_or(0);
+    Ok("x".repeat(bytes / steps))
+}
+
+/// Does the floor again and again, between measurements of what stands on it.
+pub(crate) struct Floor<'p> {
+    program: &'p Path,
+    connection: Connection,
+    half: String,
+    written: usize,
+    nothing: Vec<Duration>,
+    agent: Vec<Duration>,
+    commits: Vec<Duration>,
+}
+
+impl<'p> Floor<'p> {
+    pub(crate) fn new(program: &'p Path, database: &Path, payload: &str) -> anyhow::Result<Self> {
+        Ok(Self {
+            program,
+            connection: connect(database)?,
+            half: payload[..payload.len() / 2].to_owned(),
+            written: 0,
+            nothing: Vec::new(),
+            agent: Vec::new(),
+            commits: Vec::new(),
+        })
+    }
+
+    pub(crate) fn measure(&mut self, rounds: usize) -> anyhow::Result<()> {
+        for _ in 0..rounds {
+            // Without a directory the shim has nothing to do: the binary is loaded, and ends.
+            self.nothing.push(spawn(Command::new(self.program).arg("__shim"))?);
+            self.agent.push(spawn(&mut Command::new("/bin/true"))?);
+            let begun = Instant::now();
+            for _ in 0..2 {
+                self.written += 1;
+                commit(&mut self.connection, 1, self.written, &self.half)?;
+            }
+            self.commits.push(begun.elapsed());
+        }
+        Ok(())
+    }
+
+    /// `/bin/true` and two commits.
+    pub(crate) fn bare(&self) -> Duration {
+        median(self.agent.clone()) + median(self.commits.clone())
+    }
+
+    /// The same and our own binary doing nothing.
+    pub(crate) fn with_our_exec(&self) -> Duration {
+        median(self.nothing.clone()) + self.bare()
+    }
+
+    /// What the floor is made of, in words.
+    pub(crate) fn parts(&self) -> String {
+        let [nothing, agent, commits] = [&self.nothing, &self.agent, &self.commits]
+            .map(|part| crate::figure::Figure::from(median(part.clone())));
+        format!("our exec {nothing} + true {agent} + two commits {commits}")
+    }
+}
+
+/// From the spawn of a process to its end, however it ends.
+pub(crate) fn spawn(command: &mut Command) -> anyhow::Result<Duration> {
+    let begun = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).env_clear().status()?;
+    Ok(begun.elapsed())
+}

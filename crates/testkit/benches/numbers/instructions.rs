@@ -1,0 +1,86 @@
+//! What one step costs in instructions: a figure that a busy machine does not change.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::Bench;
+use crate::figure::Figure;
+use crate::place::{Place, Shape};
+use crate::table::Row;
+
+/// Lines of these lengths are run; what they differ by is the cost of the steps between.
+const LINES: [usize; 2] = [20, 60];
+
+pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let Ok(version) = Command::new("valgrind").arg("--version").output() else {
+        crate::say("  left out: valgrind is not installed")?;
+        return Ok(Vec::new());
+    };
+    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    let place = Place::new(&bench.program)?;
+    let mut rows = Vec::new();
+    match engine(bench, &place)? {
+        Some(step) => rows.push(Row::new("instructions of the engine, a step", Figure::Instructions(step))),
+        None => crate::say(&format!("  the engine is left out: it does not run under {version}"))?,
+    }
+    let nothing = count(bench, &place, &["__shim"])?.total;
+    match shim(bench, &place)? {
+        Some(life) => rows.push(
+            Row::new("instructions of a shim, its whole life", Figure::Instructions(life))
+                .against("the binary doing nothing", Figure::Instructions(nothing)),
+        ),
+        None => {
+            crate::say(&format!(
+                "  the shim is left out: it does not run under {version} (3.19 lacks pidfd_open)"
+            ))?;
+            rows.push(Row::new("instructions of the binary doing nothing", Figure::Instructions(nothing)));
+        }
+    }
+    Ok(rows)
+}
+
+/// Of the engine alone: its children are not followed, the shims run as they are.
+fn engine(bench: &Bench, place: &Place<'_>) -> anyhow::Result<Option<f64>> {
+    let mut totals = Vec::new();
+    for steps in LINES {
+        place.workflow(Shape::Line, steps, "trivial");
+        let run = format!("counted-{steps}");
+        let counted = count(bench, place, &["run", "wf.yaml", "--run-id", &run, "--jobs", "1"])?;
+        if !counted.succeeded {
+            return Ok(None);
+        }
+        totals.push(counted.total);
+    }
+    Ok(Some((totals[1] - totals[0]) / (LINES[1] - LINES[0]) as f64))
+}
+
+/// A finished attempt, without its claim, can be played again.
+fn shim(bench: &Bench, place: &Place<'_>) -> anyhow::Result<Option<f64>> {
+    place.workflow(Shape::Line, 1, "trivial");
+    place.deliver("played", 1)?;
+    let again = place.scene().kit().join("again");
+    std::fs::create_dir(&again)?;
+    let launch = place.scene().attempt("played", "s1", "1.1").join("launch.json");
+    std::fs::copy(launch, again.join("launch.json"))?;
+    let counted = count(bench, place, &["__shim", &again.display().to_string()])?;
+    Ok(counted.succeeded.then_some(counted.total))
+}
+
+struct Counted {
+    total: f64,
+    succeeded: bool,
+}
+
+/// Instructions of one process, without the kernel's.
+fn count(bench: &Bench, place: &Place<'_>, arguments: &[&str]) -> anyhow::Result<Counted> {
+    let out = place.scene().kit().join("callgrind.out");
+    let mut command = place.under(Path::new("valgrind"), &["--tool=callgrind", "--quiet"]);
+    command.arg(format!("--callgrind-out-file={}", out.display())).arg(&bench.program).args(arguments);
+    let succeeded = command.status().context("cannot start valgrind")?.success();
+    let text = std::fs::read_to_string(&out).context("valgrind has left no figures")?;
+    std::fs::remove_file(out)?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).context("there is no total")?;
+    Ok(Counted { total: total.trim().parse().context("the total is no number")?, succeeded })
+}

@@ -1,0 +1,199 @@
+//! The numbers we measure ourselves against: `scripts/bench`, explained in `docs/performance.md`.
+//!
+//! It drives the built binary in repositories of its own, and measures beside each figure of ours the floor it is
+//! compared with, in the same run and in turns: what a loaded machine does to the one it does to the other. Not a
+//! test: nothing fails because a machine is slow.
+
+mod commands;
+mod engine;
+mod figure;
+mod floor;
+mod instructions;
+mod place;
+mod resume;
+mod steps;
+mod storage;
+mod table;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+
+use table::{Report, Row};
+
+/// A subject's name, what it is about, and how it is measured.
+type Subject = (&'static str, &'static str, fn(&Bench) -> anyhow::Result<Vec<Row>>);
+
+const SUBJECTS: [Subject; 7] = [
+    ("steps", "steps in line and at once, against the floor; growth", steps::measure),
+    ("store", "a read and a commit, against bare SQLite", storage::measure),
+    ("commands", "`show` and `ls` as processes", commands::measure),
+    ("resume", "from `resume` to the next attempt", resume::measure),
+    ("memory", "the engine with agents at work", engine::memory),
+    ("idle", "what happens while an agent sleeps", engine::idle),
+    ("instructions", "one step under callgrind", instructions::measure),
+];
+
+const USAGE: &str = "\
+usage: scripts/bench [--quick] [--json FILE] [SUBJECT…]
+
+  --quick      small sizes, for trying out; the figures mean little
+  --json FILE  write the table as JSON as well
+  --list       name the subjects
+
+Without a subject all are measured.
+";
+
+/// What all measurements need to know.
+struct Bench {
+    /// The `callboard` that is measured.
+    program: PathBuf,
+    sizes: Sizes,
+}
+
+/// How much is done.
+struct Sizes {
+    /// How often short things are repeated; medians are shown.
+    rounds: usize,
+    short_line: usize,
+    long_line: usize,
+    at_once: usize,
+    commits: usize,
+    processes: usize,
+    runs: usize,
+    resumed: usize,
+    agents: usize,
+    idle: Duration,
+}
+
+impl Sizes {
+    const FULL: Self = Self {
+        rounds: 5,
+        short_line: 100,
+        long_line: 5_000,
+        at_once: 500,
+        commits: 400,
+        processes: 200,
+        runs: 10_000,
+        resumed: 1_000,
+        agents: 50,
+        idle: Duration::from_secs(10),
+    };
+
+    const QUICK: Self = Self {
+        rounds: 2,
+        short_line: 20,
+        long_line: 200,
+        at_once: 50,
+        commits: 50,
+        processes: 20,
+        runs: 300,
+        resumed: 50,
+        agents: 10,
+        idle: Duration::from_secs(2),
+    };
+}
+
+struct Arguments {
+    sizes: Sizes,
+    json: Option<PathBuf>,
+    subjects: Vec<Subject>,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    // We are the agent of some of our own runs.
+    if arguments.next().is_some_and(|first| first == place::STAMP) {
+        return place::stamp(arguments.next());
+    }
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let Some(arguments) = parse(std::env::args_os().skip(1))? else { return Ok(()) };
+    let bench = Bench { program: program()?, sizes: arguments.sizes };
+    let mut report = Report::begin();
+    let mut failed = Vec::new();
+    for (name, about, measure) in arguments.subjects {
+        say(&format!("{name}: {about} …"))?;
+        match measure(&bench) {
+            Ok(rows) => report.rows.extend(rows),
+            // The other subjects are worth their minutes all the same.
+            Err(error) => {
+                say(&format!("could not measure `{name}`: {error:#}"))?;
+                failed.push(name);
+            }
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    write!(out, "{report}")?;
+    if let Some(file) = arguments.json {
+        let text = serde_json::to_string_pretty(&report)? + "\n";
+        std::fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
+    Ok(())
+}
+
+/// `None`: everything asked for has been said.
+fn parse(given: impl Iterator<Item = OsString>) -> anyhow::Result<Option<Arguments>> {
+    let mut arguments = Arguments { sizes: Sizes::FULL, json: None, subjects: Vec::new() };
+    let mut given = given;
+    while let Some(word) = given.next() {
+        match word.to_str().context("an argument is not UTF-8")? {
+            // Cargo says so to every benchmark.
+            "--bench" => {}
+            "--quick" => arguments.sizes = Sizes::QUICK,
+            "--json" => {
+                arguments.json = Some(given.next().context("`--json` needs the name of a file")?.into());
+            }
+            "--list" => {
+                for (name, about, _) in SUBJECTS {
+                    say(&format!("{name:<14}{about}"))?;
+                }
+                return Ok(None);
+            }
+            "--help" | "-h" => {
+                say(USAGE.trim_end())?;
+                return Ok(None);
+            }
+            name => match SUBJECTS.iter().find(|(subject, ..)| *subject == name) {
+                Some(subject) => arguments.subjects.push(*subject),
+                None => bail!("there is no subject `{name}`; `--list` names them\n\n{USAGE}"),
+            },
+        }
+    }
+    if arguments.subjects.is_empty() {
+        arguments.subjects = SUBJECTS.to_vec();
+    }
+    Ok(Some(arguments))
+}
+
+/// The release build beside us, or the one that `CALLBOARD_PROGRAM` names.
+fn program() -> anyhow::Result<PathBuf> {
+    let program = match std::env::var_os("CALLBOARD_PROGRAM") {
+        Some(program) => PathBuf::from(program),
+        None => {
+            let ours = std::env::current_exe()?;
+            let profile = ours.parent().and_then(Path::parent).context("we lie in no target directory")?;
+            profile.join("callboard")
+        }
+    };
+    program
+        .canonicalize()
+        .with_context(|| format!("there is no `{}`: build it first, or use scripts/bench", program.display()))
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    writeln!(std::io::stderr(), "{line}")
+}

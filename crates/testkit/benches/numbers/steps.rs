@@ -1,0 +1,57 @@
+//! Steps with a trivial agent: in line, many in line, many at once.
+
+use std::time::Duration;
+
+use crate::Bench;
+use crate::figure::{Figure, median};
+use crate::floor::{self, Floor};
+use crate::place::{Place, Shape};
+use crate::table::{Bar, Row};
+
+/// A step may cost this many times the floor, and one of a long line this many times one of a short line.
+const BAR: f64 = 1.5;
+/// How often the floor is measured between two runs.
+const FLOORS: usize = 20;
+
+pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let sizes = &bench.sizes;
+    // The first run makes the store and shows how large a step's texts are; it is not measured.
+    let place = Place::new(&bench.program)?;
+    place.workflow(Shape::Line, sizes.short_line, "trivial");
+    place.deliver("first", 1)?;
+    let payload = floor::payload(&place.scene().store().join("callboard.db"), sizes.short_line)?;
+    let mut floor = Floor::new(&bench.program, &place.scene().kit().join("floor.db"), &payload)?;
+    floor.measure(FLOORS)?;
+
+    let (mut short, mut wide) = (Vec::new(), Vec::new());
+    for round in 0..sizes.rounds {
+        place.workflow(Shape::Line, sizes.short_line, "trivial");
+        short.push(place.deliver(&format!("line-{round}"), 1)?);
+        floor.measure(FLOORS)?;
+        place.workflow(Shape::Wide, sizes.at_once, "trivial");
+        wide.push(place.deliver(&format!("wide-{round}"), sizes.at_once)?);
+        floor.measure(FLOORS)?;
+    }
+    place.workflow(Shape::Line, sizes.long_line, "trivial");
+    let long = place.deliver("long", 1)?;
+    floor.measure(FLOORS)?;
+
+    let short = Figure::per(median(short), sizes.short_line);
+    let wide = Figure::per(median(wide), sizes.at_once);
+    let long = Figure::per(long, sizes.long_line);
+    let over =
+        |name: String, step: Figure, floor: Duration, what: &str| Row::new(name, step).against(what, floor);
+    let in_line = format!("a step, {} in line", sizes.short_line);
+    Ok(vec![
+        over(in_line.clone(), short, floor.with_our_exec(), &format!("floor: {}", floor.parts()))
+            .bar(Bar::Times(BAR)),
+        over(in_line, short, floor.bare(), "bare floor: without our exec"),
+        over(format!("a step, {} in line", sizes.long_line), long, floor.with_our_exec(), "floor")
+            .bar(Bar::Times(BAR)),
+        Row::new("growth", long)
+            .against(format!("a step of {}", sizes.short_line), short)
+            .bar(Bar::Times(BAR)),
+        over(format!("a step, {} at once", sizes.at_once), wide, floor.with_our_exec(), "floor")
+            .bar(Bar::Times(BAR)),
+    ])
+}

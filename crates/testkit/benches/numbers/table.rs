@@ -1,0 +1,138 @@
+//! The table: each figure of ours beside what it is measured against, the bar, and whether it is met.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::figure::Figure;
+
+/// One line of the table.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) ours: Figure,
+    pub(crate) peer: Option<Peer>,
+    pub(crate) bar: Bar,
+}
+
+/// What a figure is compared with.
+#[derive(Debug, Serialize)]
+pub(crate) struct Peer {
+    pub(crate) figure: Figure,
+    pub(crate) what: String,
+}
+
+/// What we promise.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Bar {
+    /// Nothing: the figure is for comparing versions.
+    None,
+    /// At most this many times the peer.
+    Times(f64),
+    /// At most this much.
+    AtMost(Figure),
+}
+
+impl Row {
+    pub(crate) fn new(name: impl Into<String>, ours: impl Into<Figure>) -> Self {
+        Self { name: name.into(), ours: ours.into(), peer: None, bar: Bar::None }
+    }
+
+    pub(crate) fn against(self, what: impl Into<String>, figure: impl Into<Figure>) -> Self {
+        Self { peer: Some(Peer { figure: figure.into(), what: what.into() }), ..self }
+    }
+
+    pub(crate) fn bar(self, bar: Bar) -> Self {
+        Self { bar, ..self }
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        self.peer.as_ref().map(|peer| self.ours.value() / peer.figure.value())
+    }
+
+    fn is_met(&self) -> Option<bool> {
+        match self.bar {
+            Bar::None => None,
+            Bar::Times(times) => Some(self.ratio()? <= times),
+            Bar::AtMost(most) => Some(self.ours.value() <= most.value()),
+        }
+    }
+}
+
+/// All rows, and where they were measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    machine: String,
+    /// How busy others kept the machine when we began: figures of a loaded machine are worth less.
+    load: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Report {
+    pub(crate) fn begin() -> Self {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load = load.split(' ').next().unwrap_or("unknown").to_owned();
+        Self { machine: machine(), load, rows: Vec::new() }
+    }
+}
+
+/// Processor, cores, kernel and the file system that was written to.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown processor");
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    let place = std::env::temp_dir();
+    let magic = rustix::fs::statfs(&place).map(|stat| stat.f_type as u32).unwrap_or_default();
+    let kind = match magic {
+        0xef53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0x794c_7630 => "overlayfs",
+        0x0102_1994 => "tmpfs, WHERE SYNCING COSTS NOTHING: set TMPDIR to a directory on a disk",
+        _ => "another file system",
+    };
+    let model = model.trim_start_matches([' ', '\t', ':']);
+    format!("{model}, {cores} cores, Linux {kernel}, {kind}")
+}
+
+const HEAD: [&str; 6] = ["what", "ours", "against", "ratio", "bar", ""];
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}; load {} at the beginning\n", self.machine, self.load)?;
+        let head = HEAD.map(str::to_owned);
+        let rule = HEAD.map(|_| "---".to_owned());
+        let cells: Vec<_> = [head, rule].into_iter().chain(self.rows.iter().map(cells)).collect();
+        let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 6] = std::array::from_fn(width);
+        for row in &cells {
+            let padded = row.iter().zip(widths).map(|(cell, width)| format!(" {cell:<width$} "));
+            writeln!(f, "|{}|", padded.collect::<Vec<_>>().join("|"))?;
+        }
+        Ok(())
+    }
+}
+
+fn cells(row: &Row) -> [String; 6] {
+    let against = row.peer.as_ref().map(|peer| format!("{} {}", peer.figure, peer.what));
+    let bar = match row.bar {
+        Bar::None => String::new(),
+        Bar::Times(times) => format!("≤ {times} ×"),
+        Bar::AtMost(most) => format!("≤ {most}"),
+    };
+    let verdict = match row.is_met() {
+        None => "",
+        Some(true) => "met",
+        Some(false) => "MISSED",
+    };
+    [
+        row.name.clone(),
+        row.ours.to_string(),
+        against.unwrap_or_default(),
+        row.ratio().map(|ratio| format!("{ratio:.2} ×")).unwrap_or_default(),
+        bar,
+        verdict.to_owned(),
+    ]
+}
