@@ -103,16 +103,14 @@ impl Here {
     pub(crate) async fn resolve(&self, store: &SqliteStore, run: &str) -> Result<RunId, Failure> {
         let id = RunId::new(run)
             .map_err(|error| Failure::usage(format!("`{run}` cannot be a run")).because(Some(&error)))?;
-        let rows = store.runs().await?;
-        if rows.iter().any(|row| row.run == id) {
-            return Ok(id);
-        }
-        let matching: Vec<_> = rows.iter().filter(|row| row.run.as_str().starts_with(run)).collect();
-        match matching.as_slice() {
+        let names = store.runs_named(run).await?;
+        match names.as_slice() {
             [] => Err(self.no_such_run(run)),
-            [one] => Ok(one.run.clone()),
+            [one] => Ok(one.clone()),
+            // A whole name is meant, though others begin with it.
+            [first, ..] if *first == id => Ok(id),
             [_, _, ..] => {
-                let names: Vec<_> = matching.iter().map(|row| format!("`{}`", row.run)).collect();
+                let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
                 Err(Failure::usage(format!("`{run}` could be {}", names.join(" or ")))
                     .hint("give more of the name"))
             }

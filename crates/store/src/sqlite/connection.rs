@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::migrations::{self, FORMAT};
@@ -154,6 +155,9 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Opens a connection that cannot write, and says what the file claims to be.
+///
+/// Closing it leaves the log alone, even if nobody else is there: to move it into the database and to delete it is for
+/// those who write. A command that only looks would otherwise delete and make two files each time.
 pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, i64)> {
     let looked = connect(path).and_then(only_looking);
     match looked {
@@ -168,6 +172,7 @@ pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, 
 }
 
 fn only_looking(connection: Connection) -> rusqlite::Result<(Connection, i64, i64)> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.execute_batch("PRAGMA query_only = ON")?;
     let (application, format) = migrations::read_format(&connection)?;
     Ok((connection, application, format))
@@ -234,5 +239,18 @@ mod tests {
         assert_eq!(number("foreign_keys"), 1);
         let refused = database.read(|tx| tx.execute("DELETE FROM blobs", []));
         assert!(refused.is_err());
+    }
+
+    #[test]
+    fn a_command_that_only_looks_leaves_the_log_where_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::find(directory.path(), Some("store".into())).unwrap();
+        let log = location.root().join("callboard.db-wal");
+        drop(open(&location).unwrap());
+        let made = std::fs::metadata(&log).unwrap();
+        let database = open(&location).unwrap();
+        database.read(|tx| tx.query_row("SELECT count(*) FROM runs", [], |_| Ok(()))).unwrap();
+        drop(database);
+        assert_eq!(FileIdentity::of(&std::fs::metadata(&log).unwrap()), FileIdentity::of(&made));
     }
 }

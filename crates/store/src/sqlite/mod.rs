@@ -3,8 +3,9 @@
 //! * `open`, `migrations`: a file becomes a store · `connection`: one change or one look at it
 //! * `write`, `read`: the SQL · `lead`: who is the engine · `watch`: news from other processes
 //!
-//! SQLite's calls block, so they run on tokio's pool for that. One connection writes and another one reads: a look
-//! never waits for the ticket.
+//! A write may have to wait for the ticket and waits for the disk, so it runs on tokio's pool for blocking calls. One
+//! connection writes and another one reads: a look waits for nobody, so it is made where it is asked for. To hand it to
+//! another thread would take longer than most looks do.
 
 mod connection;
 mod lead;
@@ -49,12 +50,11 @@ impl SqliteStore {
         self.0.location()
     }
 
-    /// Runs one look on the pool for blocking calls.
-    async fn look<T: Send + 'static>(
+    fn look<T>(
         &self,
-        look: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        look: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Unavailable> {
-        self.blocking(move |database| database.read(look)).await
+        self.0.read(look)
     }
 
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
@@ -87,32 +87,31 @@ impl Store for SqliteStore {
     }
 
     async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::settle(tx, &run, write_id)).await?)
+        Ok(self.look(|tx| read::settle(tx, run, write_id))?)
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::load(tx, &run)).await?)
+        Ok(self.look(|tx| read::load(tx, run))?)
     }
 
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::entry(tx, &run, revision)).await?)
+        Ok(self.look(|tx| read::entry(tx, run, revision))?)
     }
 
     async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::entries(tx, &run, after)).await?)
+        Ok(self.look(|tx| read::entries(tx, run, after))?)
     }
 
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::parts_at(tx, &run, revision)).await?)
+        Ok(self.look(|tx| read::parts_at(tx, run, revision))?)
     }
 
     async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
-        Ok(self.look(read::runs).await?)
+        Ok(self.look(read::runs)?)
+    }
+
+    async fn runs_named(&self, beginning: &str) -> Result<Vec<RunId>, ReadError> {
+        Ok(self.look(|tx| read::runs_named(tx, beginning))?)
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
@@ -130,15 +129,12 @@ impl Store for SqliteStore {
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        let wanted = digest.clone();
-        self.blocking(move |database| {
-            let body = database.read(|tx| read::blob(tx, &wanted))?;
-            match body {
-                Some(body) if Digest::of(&body) != wanted => Err(ReadError::DamagedBlob { digest: wanted }),
-                body => Ok(body),
+        match self.look(|tx| read::blob(tx, digest))? {
+            Some(body) if Digest::of(&body) != *digest => {
+                Err(ReadError::DamagedBlob { digest: digest.clone() })
             }
-        })
-        .await
+            body => Ok(body),
+        }
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {

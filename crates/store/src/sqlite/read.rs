@@ -141,6 +141,13 @@ pub(super) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
         .collect()
 }
 
+/// A range of the index: names are ASCII without control characters, so none that begins alike sorts behind DEL.
+pub(super) fn runs_named(tx: &Transaction<'_>, beginning: &str) -> rusqlite::Result<Vec<RunId>> {
+    tx.prepare_cached("SELECT name FROM runs WHERE name >= ?1 AND name < ?2 ORDER BY name")?
+        .query_map([beginning, &format!("{beginning}\u{7f}")], |row| parsed(row, 0))?
+        .collect()
+}
+
 /// Which of these blobs, by place, are still to be written.
 pub(super) fn missing_blobs(tx: &Transaction<'_>, digests: &[Digest]) -> rusqlite::Result<Vec<usize>> {
     let mut known = tx.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?;

@@ -112,6 +112,18 @@ pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
     assert_eq!(store.parts_at(&right, Revision(2)).await.unwrap(), [part("document", "right 2")]);
 }
 
+pub(crate) async fn runs_are_found_by_the_beginning_of_their_name<B: Backend>(backend: B) {
+    let store = backend.store();
+    for name in ["palm", "pal", "pale", "pal-2", "other", "pa", "pb"] {
+        store.commit(change(&run(name), Position::absent(), "{}")).await.unwrap();
+    }
+    let found = async |beginning: &str| store.runs_named(beginning).await.unwrap();
+    assert_eq!(found("pal").await, ["pal", "pal-2", "pale", "palm"].map(run));
+    assert_eq!(found("palm").await, [run("palm")]);
+    assert_eq!(found("palmer").await, []);
+    assert_eq!(found("").await.len(), 7);
+}
+
 pub(crate) async fn parts_at_gives_the_newest_part_that_is_not_newer<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("history"));
     let changes = [

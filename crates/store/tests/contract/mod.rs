@@ -75,6 +75,7 @@ macro_rules! contract_suite {
             basics::a_refused_commit_leaves_nothing_behind,
             basics::a_run_is_created_once,
             basics::runs_do_not_touch_each_other,
+            basics::runs_are_found_by_the_beginning_of_their_name,
             basics::parts_at_gives_the_newest_part_that_is_not_newer,
             basics::a_load_begins_at_the_newest_snapshot,
             basics::acknowledged_items_leave_the_outbox,
