@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod config;
+mod demo;
 mod log;
 mod ls;
 mod pause;
@@ -39,6 +40,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
     Run(run::Arguments),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
@@ -90,6 +92,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Run(arguments) => run::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),

@@ -3,6 +3,7 @@
 mod agents;
 mod crash;
 mod delivering;
+mod demo;
 mod failing;
 mod hardening;
 mod looking;

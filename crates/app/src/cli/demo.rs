@@ -1,0 +1,152 @@
+//! `callboard demo`: a run, a kill, a resume, and what that cost, told while it happens.
+//!
+//! Nothing is acted: a real repository with a failing test, the engine as a real child process, a real `kill -9`. What
+//! the story claims at its end is read from the journal, from the agents' own ledger and from the kernel; where one of
+//! them says otherwise, the command fails.
+
+mod engine;
+mod hold;
+mod journal;
+mod ledger;
+mod proof;
+mod stage;
+mod story;
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::block_on;
+use crate::failure::{Exit, Failure};
+use crate::render;
+use proof::Finding;
+use stage::Stage;
+use story::Teller;
+
+/// Watch a run survive `kill -9`: three scripted agents mend a bug, no model, no network
+///
+/// Makes a git repository with a failing test in a temporary folder and runs a workflow there: a coder whose first fix is
+/// wrong, a gate that runs the test and sends the coder back, a writer. In the middle the engine is killed; `callboard
+/// resume` adopts the agent that is still at work. What the story claims is checked, and a claim that does not hold is an
+/// error. Nothing of yours is read or touched.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 the story holds, 1 it does not (the folder is kept as evidence)
+
+Examples:
+  callboard demo
+  callboard demo --fast           # without pauses for reading
+  callboard demo --keep           # leaves the folder, to look around with show, log and graph")]
+pub(super) struct Arguments {
+    /// Do not pause for reading; off a terminal there are no pauses anyway
+    #[arg(long)]
+    fast: bool,
+
+    /// Leave the folder and say where it is
+    #[arg(long)]
+    keep: bool,
+}
+
+/// On a terminal, how long each agent rests after it has begun and before it ends.
+const PACE: Duration = Duration::from_millis(250);
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    refuse_agents()?;
+    // A reader who leaves does not leave our children and folder behind.
+    render::go_on_when_nobody_reads();
+    let paced = !arguments.fast && std::io::stdout().is_terminal();
+    let teller = Teller { paced };
+    block_on(async {
+        let interrupted = interrupted()?;
+        let stage = Stage::build(if paced { PACE } else { Duration::ZERO }).await?;
+        let told = tokio::select! {
+            told = story::tell(&stage, &teller) => told.map(Some),
+            () = interrupted => Ok(None),
+        };
+        match told {
+            Ok(Some(findings)) => conclude(stage, &findings, &arguments),
+            Ok(None) => {
+                stage.clear().await?;
+                leave(stage, arguments.keep)?;
+                render::note("interrupted: engine and agents were ended");
+                Ok(Exit::Interrupted)
+            }
+            Err(failure) => {
+                stage.clear().await?;
+                let folder = stage.keep();
+                Err(failure.hint(format!("`{}` was kept as it is", folder.display())))
+            }
+        }
+    })
+}
+
+/// Whether the story holds decides how the command ends.
+fn conclude(stage: Stage, findings: &[Finding], arguments: &Arguments) -> Result<Exit, Failure> {
+    let broken = findings.iter().filter(|finding| !finding.holds).count();
+    if broken > 0 {
+        let folder = stage.keep();
+        return Err(Failure::new(
+            Exit::Undelivered,
+            format!("the story does not hold: {broken} of {} checks failed", findings.len()),
+        )
+        .hint(format!("everything was kept in `{}`", folder.display())));
+    }
+    leave(stage, arguments.keep)?;
+    if !arguments.keep {
+        render::data("`callboard demo --keep` leaves the folder, to look around in.");
+    }
+    Ok(Exit::Delivered)
+}
+
+/// Takes the folder away, or says what can be done in it.
+fn leave(stage: Stage, keep: bool) -> Result<(), Failure> {
+    if !keep {
+        return stage.remove();
+    }
+    let run = stage::RUN;
+    let repo = stage.repo().to_owned();
+    stage.keep();
+    render::data(format_args!("It is all still there:\n\n  cd {}", repo.display()));
+    for (command, what) in [
+        (format!("callboard show {run}"), "how far each step is"),
+        (format!("callboard log {run}"), "every entry of the journal"),
+        (format!("callboard graph {run}"), "the steps as a picture"),
+        ("git log --oneline".to_owned(), "what the agents committed"),
+    ] {
+        render::data(format_args!("  {command:<22} {}", render::styled(render::DIM, what)));
+    }
+    Ok(())
+}
+
+/// An attempt that starts engines of its own would kill and adopt under the mark of another.
+fn refuse_agents() -> Result<(), Failure> {
+    let attempt = supervisor::enclosing_attempt().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+    })?;
+    match attempt {
+        None => Ok(()),
+        Some(attempt) => Err(Failure::new(
+            Exit::Refused,
+            format!("cannot show the demo from inside attempt `{attempt}`: it resumes a run, and agents do not steer"),
+        )
+        .hint("type `callboard demo` in a terminal of your own")),
+    }
+}
+
+/// Ends when somebody wants us to end.
+fn interrupted() -> Result<impl Future<Output = ()>, Failure> {
+    let listen = |kind| {
+        signal(kind)
+            .map_err(|error| Failure::new(Exit::Bug, "cannot listen to signals").because(Some(&error)))
+    };
+    let mut keyboard = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = keyboard.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}

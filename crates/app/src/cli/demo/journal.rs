@@ -1,0 +1,75 @@
+//! What the store says about the demo's run: who began and ended which attempt, and what gates found.
+
+use protocol::entry::{Author, Entry, Input};
+use protocol::run::{Change, Exit as How, Run};
+use protocol::steps::{Change as Play, Steps};
+use protocol::{AttemptId, Revision, RunId};
+use store::{Location, SqliteStore, Store as _};
+
+use super::stage::{RUN, Stage};
+use crate::failure::{Exit, Failure};
+
+/// Something the journal has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Happening {
+    Began {
+        attempt: AttemptId,
+        engine: u32,
+    },
+    Over {
+        attempt: AttemptId,
+        engine: u32,
+        /// It ended with a valid report.
+        reported: bool,
+        logs: Vec<String>,
+    },
+    WentBack,
+}
+
+/// Reads the journal as it is now, oldest first.
+pub(super) async fn read(stage: &Stage) -> Result<Vec<Happening>, Failure> {
+    let location = location(stage)?;
+    let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
+    let Some(store) = SqliteStore::open_existing(&location)? else { return Ok(Vec::new()) };
+    let mut happenings = Vec::new();
+    for stored in store.entries(&run, Revision(0)).await? {
+        let entry: Entry<Steps> =
+            Entry::decode(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+        happenings.extend(of(&entry));
+    }
+    Ok(happenings)
+}
+
+pub(super) fn location(stage: &Stage) -> Result<Location, Failure> {
+    Ok(Location::find(stage.repo(), None)?)
+}
+
+fn of(entry: &Entry<Steps>) -> impl Iterator<Item = Happening> {
+    let engine = match &entry.by {
+        Author::Engine { pid, .. } => *pid,
+        Author::Person { .. } => 0,
+    };
+    let report = match &entry.input {
+        Input::Fact { evidence, .. } => evidence.as_ref().and_then(|evidence| evidence.report.as_ref()),
+        Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
+    };
+    let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
+    entry.changes.iter().filter_map(move |change| match change {
+        Change::Began { attempt, .. } => {
+            Some(Happening::Began { attempt: Run::<Steps>::id(attempt), engine })
+        }
+        Change::Over { attempt, exit } => Some(Happening::Over {
+            attempt: Run::<Steps>::id(attempt),
+            engine,
+            reported: *exit == How::Reported,
+            logs: logs.clone(),
+        }),
+        Change::Play { play: Play::Reset { .. } } => Some(Happening::WentBack),
+        Change::Play { .. }
+        | Change::Phase { .. }
+        | Change::Called { .. }
+        | Change::Rested { .. }
+        | Change::AskedToEnd { .. }
+        | Change::Uncalled { .. } => None,
+    })
+}
