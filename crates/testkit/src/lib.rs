@@ -27,5 +27,6 @@ pub use disk::Disk;
 pub use ledger::{Ledger, Line};
 pub use process::{Held, Orphan, expect_no_orphans, orphans, wait_until_stopped};
 pub use reader::{Seen, ViewReader};
+pub use redact::redact;
 pub use scene::{Gate, Scene};
 pub use wait::{DEADLINE, until};

@@ -2,7 +2,7 @@
 
 /// Replaces times by `[WHEN]`, lengths of time by `[TIME]`, long hexadecimal names by `[HEX]`, `pid 12` and
 /// `engine 12` by `[PID]`, and the host's name by `[HOST]`.
-pub(crate) fn redact(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use testkit::{Callboard, Scene, Session};
+use testkit::{Callboard, Scene};
 
 use crate::scene;
 
@@ -26,8 +26,8 @@ fn folders(scene: &Scene) -> Vec<PathBuf> {
 }
 
 /// Without numbers of processes, wherever they stand.
-fn without_pids(session: &Session) -> String {
-    let mut text = session.transcript().to_owned();
+fn without_pids(text: &str) -> String {
+    let mut text = text.to_owned();
     for word in ["kill -9 ", "Engine ", "Agent "] {
         let (before, after) = text.split_once(word).expect("the story has it");
         text = format!("{before}{word}[PID]{}", after.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -39,7 +39,7 @@ fn without_pids(session: &Session) -> String {
 fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
     let scene = scene();
     let session = demo(&scene, &[]).run();
-    assert_snapshot!(without_pids(&session), @"
+    assert_snapshot!(without_pids(session.transcript()), @"
     $ callboard demo
     A bug, three agents, and a kill -9. No model, no network.
 
@@ -91,6 +91,29 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
     [exit 0]
     ");
     assert_eq!(folders(&scene), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn the_picture_in_the_readme_shows_what_the_demo_says() {
+    let scene = scene();
+    let session = demo(&scene, &["--fast"]).run();
+    let said = session.transcript().replace("demo --fast", "demo");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/demo.svg");
+    let picture = fs::read_to_string(&file).unwrap();
+    let shown = testkit::redact(&format!("{}\n[exit 0]", text_of(&picture)));
+    assert_eq!(without_pids(&shown), without_pids(&said), "scripts/picture draws it anew");
+}
+
+/// The lines of text in the picture of a terminal.
+fn text_of(picture: &str) -> String {
+    let lines = picture.split("<tspan x=").skip(1).map(|line| {
+        let (line, _) = line.split_once("\n</tspan>").expect("a line has an end");
+        let (_, line) = line.split_once('>').expect("and a beginning");
+        let text: String =
+            line.split('<').map(|piece| piece.split_once('>').map_or(piece, |it| it.1)).collect();
+        text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
