@@ -10,6 +10,7 @@ pub mod brief;
 pub mod check;
 pub mod entry;
 pub mod ids;
+pub mod peer;
 pub mod report;
 pub mod rules;
 pub mod run;

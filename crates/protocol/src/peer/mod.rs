@@ -1,0 +1,11 @@
+//! `peer`: plan, execute, express, review; four phases in a line, and one document for the whole cycle.
+//!
+//! A cycle is opened with an [instruction](Instruction), for a spec or for the repository as a whole. Each phase is played
+//! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
+//! ends the cycle like a successful one, and improvement is a new cycle.
+//!
+//! Here are the pure parts: what cycles are called, and where their documents are kept.
+
+pub mod name;
+
+pub use name::{CycleId, Instruction, Scope, SpecName};
