@@ -4,8 +4,13 @@
 //! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
-//! Here are the pure parts: what cycles are called, and where their documents are kept.
+//! Here are the pure parts: what cycles are called, and the document.
 
+pub mod document;
 pub mod name;
 
+pub use document::{
+    Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseDocument, PhaseError,
+    PhaseStatus, Phases, Second,
+};
 pub use name::{CycleId, Instruction, Scope, SpecName};

@@ -1,0 +1,88 @@
+//! The history: one entry for each write that we make, with the number of that write.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Phase, Second, Unknown};
+
+/// What a write did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    pub timestamp: Second,
+    /// Null for what concerns the cycle as a whole.
+    pub phase: Option<Phase>,
+    pub event: Event,
+    /// The document's `sequence` in the write that first had this entry.
+    pub sequence: u64,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// What can happen to a cycle or to a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Event {
+    Initialized,
+    Started,
+    Progress,
+    Completed,
+    Failed,
+    Recovered,
+    Migrated,
+    /// Stands for the entries `from` to `to`, which were mere progress.
+    Compacted,
+    /// A word of somebody else's, or of a later version.
+    Other(String),
+}
+
+impl Event {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Initialized => "initialized",
+            Self::Started => "started",
+            Self::Progress => "progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Recovered => "recovered",
+            Self::Migrated => "migrated",
+            Self::Compacted => "compacted",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Whether it is an edge of the transition matrix; such an entry is never folded away.
+    pub fn is_transition(&self) -> bool {
+        match self {
+            Self::Initialized | Self::Started | Self::Completed | Self::Failed => true,
+            Self::Recovered | Self::Migrated => true,
+            Self::Progress | Self::Compacted | Self::Other(_) => false,
+        }
+    }
+}
+
+impl From<String> for Event {
+    fn from(word: String) -> Self {
+        match word.as_str() {
+            "initialized" => Self::Initialized,
+            "started" => Self::Started,
+            "progress" => Self::Progress,
+            "completed" => Self::Completed,
+            "failed" => Self::Failed,
+            "recovered" => Self::Recovered,
+            "migrated" => Self::Migrated,
+            "compacted" => Self::Compacted,
+            _ => Self::Other(word),
+        }
+    }
+}
+
+impl From<Event> for String {
+    fn from(event: Event) -> Self {
+        event.as_str().to_owned()
+    }
+}
+
+impl HistoryEntry {
+    pub fn new(timestamp: Second, phase: Option<Phase>, event: Event, sequence: u64) -> Self {
+        Self { timestamp, phase, event, sequence, unknown: Unknown::new() }
+    }
+}

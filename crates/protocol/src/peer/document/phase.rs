@@ -1,0 +1,193 @@
+//! The four phases, and what the document says of each.
+
+use std::fmt;
+use std::ops::{Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CycleId, Second, Unknown, given};
+
+/// A phase of a cycle. In the order in which they are played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Plan,
+    Execute,
+    Express,
+    Review,
+}
+
+/// What the document says of one phase. Fields that do not apply yet are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseDocument {
+    pub status: PhaseStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Second>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Second>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence_at_start: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence_at_complete: Option<u64>,
+    /// Anything while the phase works; what the phase must produce once it is completed.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// Every try that failed, oldest first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Vec<PhaseError>>,
+    /// The cycle whose output was taken over: this phase did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused_from: Option<CycleId>,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+/// Why a try failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseError {
+    /// A word for programs, such as `timeout` or `cancelled`.
+    pub kind: String,
+    pub message: String,
+    pub timestamp: Second,
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+/// All four. There are no others, so nothing unknown is kept here: it is refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phases {
+    pub plan: PhaseDocument,
+    pub execute: PhaseDocument,
+    pub express: PhaseDocument,
+    pub review: PhaseDocument,
+}
+
+impl Phase {
+    pub const ALL: [Self; 4] = [Self::Plan, Self::Execute, Self::Express, Self::Review];
+
+    /// The seed's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Execute => "execute",
+            Self::Express => "express",
+            Self::Review => "review",
+        }
+    }
+
+    /// Who plays it.
+    pub fn seat(self) -> &'static str {
+        match self {
+            Self::Plan => "planner",
+            Self::Execute => "executor",
+            Self::Express => "expresser",
+            Self::Review => "reviewer",
+        }
+    }
+
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Plan => Some(Self::Execute),
+            Self::Execute => Some(Self::Express),
+            Self::Express => Some(Self::Review),
+            Self::Review => None,
+        }
+    }
+
+    /// Reads the seed's word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.as_str() == word)
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl PhaseStatus {
+    pub const ALL: [Self; 4] = [Self::Pending, Self::InProgress, Self::Completed, Self::Failed];
+
+    /// The seed's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl PhaseDocument {
+    pub fn pending() -> Self {
+        Self {
+            status: PhaseStatus::Pending,
+            started_at: None,
+            completed_at: None,
+            sequence_at_start: None,
+            sequence_at_complete: None,
+            output: None,
+            errors: None,
+            reused_from: None,
+            unknown: Unknown::new(),
+        }
+    }
+
+    pub fn errors(&self) -> &[PhaseError] {
+        self.errors.as_deref().unwrap_or_default()
+    }
+}
+
+impl Phases {
+    pub fn pending() -> Self {
+        let pending = PhaseDocument::pending;
+        Self { plan: pending(), execute: pending(), express: pending(), review: pending() }
+    }
+
+    /// In the order in which they are played.
+    pub fn iter(&self) -> impl Iterator<Item = (Phase, &PhaseDocument)> {
+        Phase::ALL.into_iter().map(|phase| (phase, &self[phase]))
+    }
+
+    /// The phase that has this status, the first if there are several.
+    pub fn find(&self, status: PhaseStatus) -> Option<Phase> {
+        self.iter().find(|(_, shown)| shown.status == status).map(|(phase, _)| phase)
+    }
+}
+
+impl Index<Phase> for Phases {
+    type Output = PhaseDocument;
+
+    fn index(&self, phase: Phase) -> &PhaseDocument {
+        match phase {
+            Phase::Plan => &self.plan,
+            Phase::Execute => &self.execute,
+            Phase::Express => &self.express,
+            Phase::Review => &self.review,
+        }
+    }
+}
+
+impl IndexMut<Phase> for Phases {
+    fn index_mut(&mut self, phase: Phase) -> &mut PhaseDocument {
+        match phase {
+            Phase::Plan => &mut self.plan,
+            Phase::Execute => &mut self.execute,
+            Phase::Express => &mut self.express,
+            Phase::Review => &mut self.review,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Time as the seed writes it: UTC in whole seconds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Stamp;
+
+/// A moment in whole seconds. Prints as `2025-08-05T10:00:00Z`, and reads nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Second(jiff::Timestamp);
+
+/// A text that is not a time as the seed writes it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is not a time in UTC with whole seconds, such as `2025-08-05T10:00:00Z`")]
+pub struct BadSecond;
+
+impl From<Stamp> for Second {
+    /// Cuts engine time to the second: what came later never becomes earlier.
+    fn from(stamp: Stamp) -> Self {
+        let second = stamp.as_micros().div_euclid(1_000_000);
+        let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();
+        let second = second.clamp(*bounds.start(), *bounds.end());
+        Self(jiff::Timestamp::from_second(second).expect("BUG: it was brought within the bounds"))
+    }
+}
+
+impl fmt::Display for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}", self.0)
+    }
+}
+
+impl FromStr for Second {
+    type Err = BadSecond;
+
+    fn from_str(text: &str) -> Result<Self, BadSecond> {
+        let second = Self(text.parse().map_err(|_| BadSecond)?);
+        if second.to_string() == text { Ok(second) } else { Err(BadSecond) }
+    }
+}
+
+impl TryFrom<String> for Second {
+    type Error = BadSecond;
+    fn try_from(text: String) -> Result<Self, BadSecond> {
+        text.parse()
+    }
+}
+
+impl From<Second> for String {
+    fn from(second: Second) -> Self {
+        second.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_prints_as_the_seed_writes_it_and_nothing_else_is_read() {
+        let text = "2025-08-05T10:00:00Z";
+        assert_eq!(text.parse::<Second>().unwrap().to_string(), text);
+        for text in [
+            "2025-08-05T10:00:00.0Z",
+            "2025-08-05T10:00:00.5Z",
+            "2025-08-05T10:00:00+00:00",
+            "2025-08-05 10:00:00Z",
+            "2025-08-05T10:00:00",
+            "2025-08-05T10:00Z",
+            "2025-08-05T10:00:00z",
+            "2025-08-05T23:59:60Z",
+            "yesterday",
+        ] {
+            assert_eq!(text.parse::<Second>(), Err(BadSecond), "{text}");
+        }
+    }
+
+    #[test]
+    fn engine_time_is_cut_never_rounded_up() {
+        for (micros, text) in
+            [(1_999_999, "1970-01-01T00:00:01Z"), (0, "1970-01-01T00:00:00Z"), (-1, "1969-12-31T23:59:59Z")]
+        {
+            assert_eq!(Second::from(Stamp::from_micros(micros)).to_string(), text);
+        }
+        assert!(Second::from(Stamp::from_micros(i64::MIN)) < Second::from(Stamp::from_micros(i64::MAX)));
+    }
+}

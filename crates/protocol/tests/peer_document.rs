@@ -1,0 +1,65 @@
+//! The document of `peer`: the seed's example loads and comes back as it was, and nothing unknown is lost.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use protocol::peer::{Document, Event, Phase, PhaseStatus};
+use serde_json::{Value, json};
+
+const EXAMPLE: &str = include_str!("fixtures/peer/cycle.json");
+
+/// The example in our own format: two-space JSON with a final newline, its fields in the seed's order.
+fn canonical() -> String {
+    format!("{}\n", serde_json::to_string_pretty(&serde_json::from_str::<Value>(EXAMPLE).unwrap()).unwrap())
+}
+
+#[test]
+fn the_seeds_example_comes_back_byte_for_byte_in_canonical_format() {
+    let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+    assert_eq!(document.render(), canonical());
+    assert_eq!(document.to_value(), serde_json::from_str::<Value>(EXAMPLE).unwrap());
+}
+
+#[test]
+fn the_seeds_example_is_read_with_its_meaning() {
+    let document: Document = serde_json::from_str(EXAMPLE).unwrap();
+    assert_eq!(document.cycle_id.to_string(), "peer:spec:feature-name:cycle:1");
+    assert_eq!(document.cycle_id.key(), "peer.spec.feature-name.cycle.1");
+    assert_eq!(document.metadata.key_prefix, document.cycle_id.scope);
+    assert_eq!(document.phases.find(PhaseStatus::InProgress), Some(Phase::Execute));
+    assert_eq!(document.phases.plan.sequence_at_complete, Some(15));
+    assert_eq!(document.history[2].event, Event::Started);
+}
+
+/// Wherever the seed allows a field, one that it does not know is kept, with its value and beside its kind.
+#[test]
+fn unknown_fields_are_kept_everywhere() {
+    let mut value: Value = serde_json::from_str(EXAMPLE).unwrap();
+    value["phases"]["execute"]["errors"] =
+        json!([{"kind": "timeout", "message": "m", "timestamp": "2025-08-05T10:06:00Z"}]);
+    let foreign = json!({"a": [1, null, {"b": -2.5}], "": "é"});
+    for place in [
+        "",
+        "/metadata",
+        "/context",
+        "/phases/plan",
+        "/phases/express",
+        "/phases/execute/errors/0",
+        "/history/0",
+    ] {
+        value.pointer_mut(place).unwrap()["x_foreign"] = foreign.clone();
+        value.pointer_mut(place).unwrap()["x_null"] = Value::Null;
+    }
+    value["cycle_summary"] = Value::Null;
+    value["phases"]["execute"]["output"] = Value::Null;
+    let document: Document = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!(document.to_value(), value);
+    let again: Document = serde_json::from_str(&document.render()).unwrap();
+    assert_eq!(again, document);
+}
+
+#[test]
+fn a_fifth_phase_is_refused_rather_than_dropped() {
+    let mut value: Value = serde_json::from_str(EXAMPLE).unwrap();
+    value["phases"]["deploy"] = json!({"status": "pending"});
+    assert!(serde_json::from_value::<Document>(value).is_err());
+}
