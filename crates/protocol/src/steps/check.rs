@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::document::{Document, Status};
 use super::load::closest;
 use crate::Stamp;
-use crate::check::{Violation, artifact_fault, entry, member};
+use crate::check::{At, Findings, Violation, artifact_fault, kind, member};
 
 /// Checks our own document as a reader of its file would.
 pub fn check_document(document: &Document) -> Vec<Violation> {
@@ -18,7 +18,7 @@ pub fn check_document(document: &Document) -> Vec<Violation> {
 /// Checks a document from anywhere. The violations are in the order of the seed's tables.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut findings = Findings(Vec::new());
-    let at = At { pointer: String::new(), owner: "the document".to_owned() };
+    let at = At::document();
     let Value::Object(fields) = document else {
         findings.wrong_type(&at, document, "an object", "begin it with `{\"run_id\": …`");
         return findings.0;
@@ -104,18 +104,6 @@ const STEP: [Field; 12] = [
     or_null("manual_input_path", Kind::Path),
     or_null("blocked_by_loop", Kind::Step),
 ];
-
-/// A value's place, and what to call it in a message.
-struct At {
-    pointer: String,
-    owner: String,
-}
-
-impl At {
-    fn field(&self, name: &str) -> Self {
-        Self { pointer: member(&self.pointer, name), owner: format!("`{name}` of {}", self.owner) }
-    }
-}
 
 type Fields = Map<String, Value>;
 
@@ -233,8 +221,7 @@ fn check_count(at: &At, number: &serde_json::Number, findings: &mut Findings) {
 
 fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
     for (index, item) in items.iter().enumerate() {
-        let at =
-            At { pointer: entry(&at.pointer, index), owner: format!("entry {} in {}", index + 1, at.owner) };
+        let at = at.entry(index);
         let Some(text) = item.as_str() else {
             findings.wrong_type(&at, item, "a text", "put it in quotes");
             continue;
@@ -248,7 +235,7 @@ fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
 
 fn check_metrics(at: &At, metrics: &Fields, findings: &mut Findings) {
     for (name, value) in metrics.iter().filter(|(_, value)| !value.is_string()) {
-        let at = At { pointer: member(&at.pointer, name), owner: format!("`{name}` in {}", at.owner) };
+        let at = at.inside(name);
         let message =
             format!("{} is {}; metrics are texts, even where they are numbers", at.owner, kind(value));
         let repair = match value {
@@ -281,30 +268,5 @@ fn check_status(at: &At, fields: &Fields, findings: &mut Findings) {
             wants("ended_at", "ended-without-end", "write when it ended");
             wants("last_error", "failed-without-error", "write what went wrong");
         }
-    }
-}
-
-struct Findings(Vec<Violation>);
-
-impl Findings {
-    fn add(&mut self, rule: &'static str, at: &At, message: String, repair: impl Into<String>) {
-        self.0.push(Violation { rule, pointer: at.pointer.clone(), message, repair: repair.into() });
-    }
-
-    fn wrong_type(&mut self, at: &At, value: &Value, expected: &str, repair: &str) {
-        let message = format!("{} is {} where {expected} is expected", at.owner, kind(value));
-        self.add("wrong-type", at, message, repair);
-    }
-}
-
-/// What to call a value in a message.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }
