@@ -43,8 +43,20 @@ impl Findings {
     }
 
     pub(crate) fn wrong_type(&mut self, at: &At, value: &Value, expected: &str, repair: &str) {
+        self.mistyped("wrong-type", at, value, expected, repair);
+    }
+
+    /// The same under a rule that has a name of its own.
+    pub(crate) fn mistyped(
+        &mut self,
+        rule: &'static str,
+        at: &At,
+        value: &Value,
+        expected: &str,
+        repair: impl Into<String>,
+    ) {
         let message = format!("{} is {} where {expected} is expected", at.owner, kind(value));
-        self.add("wrong-type", at, message, repair);
+        self.add(rule, at, message, repair);
     }
 }
 

@@ -4,10 +4,11 @@
 //! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
-//! Here are the pure parts: what cycles are called, and the document.
+//! Here are the pure parts: what cycles are called, and the document, and what each phase must produce.
 
 pub mod document;
 pub mod name;
+pub mod output;
 
 pub use document::{
     Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseDocument, PhaseError,

@@ -1,0 +1,63 @@
+//! What each phase must produce: `phases.<phase>.output`, and the review's two fields at the document's root.
+//!
+//! The seed shows two outputs and the project it comes from shipped others; both shapes are accepted. Written down once, in
+//! [tables]: [`verify`] holds an output against them, and [`schema`] prints them for agents and editors. Fields that are not
+//! in the tables are welcome.
+
+mod review;
+mod shape;
+mod tables;
+
+use serde_json::{Value, json};
+
+use super::document::Phase;
+use crate::check::{At, Findings, Violation};
+pub use review::{Band, Judgement, Score, judge, questions};
+use shape::Shape;
+
+/// The rule that an unfit output breaks.
+pub const RULE: &str = "output";
+
+/// Holds what a phase has produced against what it must produce. Pointers begin at the output.
+pub fn verify(phase: Phase, output: &Value) -> Result<(), Vec<Violation>> {
+    verify_as(&format!("the output of `{phase}`"), &tables::of(phase), output)
+}
+
+/// Holds the review's `cycle_summary` against what it must say.
+pub fn verify_summary(summary: &Value) -> Result<(), Vec<Violation>> {
+    verify_as("`cycle_summary`", &tables::SUMMARY, summary)
+}
+
+/// Holds the review's `insights` against what they must say.
+pub fn verify_insights(insights: &Value) -> Result<(), Vec<Violation>> {
+    verify_as("`insights`", &tables::INSIGHTS, insights)
+}
+
+fn verify_as(owner: &str, shape: &Shape, value: &Value) -> Result<(), Vec<Violation>> {
+    let mut findings = Findings::default();
+    shape.verify(&At { pointer: String::new(), owner: owner.to_owned() }, value, &mut findings);
+    if findings.0.is_empty() { Ok(()) } else { Err(findings.0) }
+}
+
+/// The JSON Schema (draft 2020-12) of a phase's output.
+pub fn schema(phase: Phase) -> Value {
+    titled(&format!("Output of the {} phase", phase), &tables::of(phase))
+}
+
+/// The JSON Schema of the review's `cycle_summary`.
+pub fn summary_schema() -> Value {
+    titled("cycle_summary of the review", &tables::SUMMARY)
+}
+
+/// The JSON Schema of the review's `insights`.
+pub fn insights_schema() -> Value {
+    titled("insights of the review", &tables::INSIGHTS)
+}
+
+fn titled(title: &str, shape: &Shape) -> Value {
+    let mut schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": title });
+    if let (Some(head), Value::Object(rest)) = (schema.as_object_mut(), shape.schema()) {
+        head.extend(rest);
+    }
+    schema
+}

@@ -1,0 +1,184 @@
+//! What a review amounts to: its score, and what it asks of the user. Scores are the reviewer's claims; what follows from
+//! them is ours to say.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// How good the reviewer finds the work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Score {
+    /// From 0 to 100.
+    Number(f64),
+    Word(Band),
+}
+
+/// The four bands of a score, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Band {
+    High,
+    Medium,
+    Low,
+    RequiresAttention,
+}
+
+/// What a cycle amounts to once it is reviewed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// None if the review gives neither a score nor all its parts.
+    pub score: Option<Score>,
+    /// Whether the execution says of itself that it succeeded; one that says nothing was completed, and that is enough.
+    pub executed: bool,
+}
+
+/// The parts of a score and their weights in percent.
+const WEIGHTS: [(&str, f64); 5] = [
+    ("completeness", 30.0),
+    ("accuracy", 25.0),
+    ("clarity", 20.0),
+    ("compliance", 15.0),
+    ("usability", 10.0),
+];
+
+impl Band {
+    pub const ALL: [Self; 4] = [Self::High, Self::Medium, Self::Low, Self::RequiresAttention];
+
+    /// The word in a review.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Medium => "medium",
+            Self::Low => "low",
+            Self::RequiresAttention => "requires_attention",
+        }
+    }
+
+    fn of(number: f64) -> Self {
+        match number {
+            _ if number >= 90.0 => Self::High,
+            _ if number >= 70.0 => Self::Medium,
+            _ if number >= 50.0 => Self::Low,
+            _ => Self::RequiresAttention,
+        }
+    }
+}
+
+impl Score {
+    pub fn band(self) -> Band {
+        match self {
+            Self::Number(number) => Band::of(number),
+            Self::Word(band) => band,
+        }
+    }
+
+    fn read(review: &Value) -> Option<Self> {
+        match &review["quality_score"] {
+            Value::Number(number) => number.as_f64().map(Self::Number),
+            Value::String(word) => Band::ALL.into_iter().find(|band| band.as_str() == word).map(Self::Word),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Self::weigh(review),
+        }
+    }
+
+    /// The score that the parts make, if all are there.
+    fn weigh(review: &Value) -> Option<Self> {
+        let parts = WEIGHTS.map(|(name, weight)| review["scores"][name].as_f64().map(|part| part * weight));
+        parts.into_iter().sum::<Option<f64>>().map(|sum| Self::Number(sum / 100.0))
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Word(band) => f.write_str(band.as_str()),
+        }
+    }
+}
+
+impl Judgement {
+    /// Whether the cycle succeeded: it was carried out, and the score is 70 or better. Without a score it did not.
+    pub fn success(self) -> bool {
+        self.executed && self.score.is_some_and(|score| score.band() <= Band::Medium)
+    }
+}
+
+/// What the outputs of `execute` and `review` say together.
+pub fn judge(execute: &Value, review: &Value) -> Judgement {
+    let executed =
+        execute.get("execution_status").is_none_or(|status| status == "success" || status.is_null());
+    Judgement { score: Score::read(review), executed }
+}
+
+/// What the review's `insights` ask of the user.
+pub fn questions(insights: &Value) -> Vec<String> {
+    let asked = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+        Value::Object(fields) => match fields.get("question") {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(_) | None => Some(value.to_string()),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+    };
+    let questions = &insights["questions_for_user"];
+    match questions.as_array() {
+        Some(several) => several.iter().filter_map(asked).collect(),
+        None => asked(questions).into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cycle_succeeds_from_seventy_on_if_it_was_carried_out() {
+        for (score, band, success) in [
+            (json!(100), Band::High, true),
+            (json!(90), Band::High, true),
+            (json!(89.9), Band::Medium, true),
+            (json!(70), Band::Medium, true),
+            (json!(69.9), Band::Low, false),
+            (json!(50), Band::Low, false),
+            (json!(0), Band::RequiresAttention, false),
+            (json!("high"), Band::High, true),
+            (json!("medium"), Band::Medium, true),
+            (json!("low"), Band::Low, false),
+            (json!("requires_attention"), Band::RequiresAttention, false),
+        ] {
+            let review = json!({ "quality_score": score });
+            let judged = judge(&json!({"progress": "done"}), &review);
+            assert_eq!((judged.score.unwrap().band(), judged.success()), (band, success), "{score}");
+            for status in ["cancelled", "error"] {
+                assert!(!judge(&json!({ "execution_status": status }), &review).success());
+            }
+            assert_eq!(judge(&json!({"execution_status": "success"}), &review).success(), success);
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_score_are_weighed_when_there_is_no_whole() {
+        let mut review = json!({"scores": {
+            "completeness": 100, "accuracy": 80, "clarity": 60, "compliance": 40, "usability": 20,
+        }});
+        assert_eq!(judge(&json!({}), &review).score, Some(Score::Number(70.0)));
+        review["scores"]["usability"] = Value::Null;
+        let judged = judge(&json!({}), &review);
+        assert_eq!((judged.score, judged.success()), (None, false), "no score is no success");
+    }
+
+    #[test]
+    fn questions_are_found_in_every_form() {
+        for (asked, found) in [
+            (json!(["Which database?", " "]), vec!["Which database?"]),
+            (json!("Which database?"), vec!["Which database?"]),
+            (json!([{"question": "Why?", "context": "x"}, {"ask": 1}]), vec!["Why?", "{\"ask\":1}"]),
+            (json!([]), vec![]),
+            (Value::Null, vec![]),
+        ] {
+            assert_eq!(questions(&json!({ "questions_for_user": asked })), found);
+        }
+        assert!(questions(&Value::Null).is_empty());
+    }
+}

@@ -1,0 +1,213 @@
+//! Shapes of JSON, as data: a value is held against one, and a JSON Schema is made of it. So the two cannot disagree.
+
+use serde_json::{Map, Value, json};
+
+use super::RULE;
+use crate::check::{At, Findings};
+use crate::steps::load::closest;
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shape {
+    Text,
+    Number,
+    /// A number from 0 to 100.
+    Percent,
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    List(&'static Shape),
+    /// A list with at most so many entries.
+    AtMost(usize, &'static Shape),
+    Object(&'static [Field]),
+    /// The same, but not blank or empty.
+    Filled(&'static Shape),
+    /// One of these; no two are of the same kind of JSON, so the kind says which is meant.
+    Either(&'static [Shape]),
+}
+
+/// A field of an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    /// Otherwise it may be left out, or be null.
+    pub(super) needed: bool,
+    /// What it is for; in the schema.
+    pub(super) says: &'static str,
+}
+
+pub(super) const fn needed(name: &'static str, shape: Shape, says: &'static str) -> Field {
+    Field { name, shape, needed: true, says }
+}
+
+pub(super) const fn optional(name: &'static str, shape: Shape, says: &'static str) -> Field {
+    Field { name, shape, needed: false, says }
+}
+
+impl Shape {
+    /// What people call it.
+    fn word(&self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Number => "a number".to_owned(),
+            Self::Percent => "a number from 0 to 100".to_owned(),
+            Self::Flag => "true or false".to_owned(),
+            Self::Word(words) => format!("one of the words {}", words.join(", ")),
+            Self::List(_) | Self::AtMost(..) => "a list".to_owned(),
+            Self::Object(_) => "an object".to_owned(),
+            Self::Filled(inner) => inner.word(),
+            Self::Either(shapes) => {
+                let words: Vec<_> = shapes.iter().map(Self::word).collect();
+                match words.split_last() {
+                    Some((last, [])) => last.clone(),
+                    Some((last, others)) => format!("{} or {last}", others.join(", ")),
+                    None => "nothing".to_owned(),
+                }
+            }
+        }
+    }
+
+    /// Whether the value is of the right kind of JSON, whatever is in it.
+    fn is_kind(&self, value: &Value) -> bool {
+        match self {
+            Self::Text | Self::Word(_) => value.is_string(),
+            Self::Number | Self::Percent => value.is_number(),
+            Self::Flag => value.is_boolean(),
+            Self::List(_) | Self::AtMost(..) => value.is_array(),
+            Self::Object(_) => value.is_object(),
+            Self::Filled(inner) => inner.is_kind(value),
+            Self::Either(shapes) => shapes.iter().any(|shape| shape.is_kind(value)),
+        }
+    }
+
+    /// Adds all that is wrong with the value.
+    pub(super) fn verify(&self, at: &At, value: &Value, findings: &mut Findings) {
+        if !self.is_kind(value) {
+            let expected = self.word();
+            return findings.mistyped(RULE, at, value, &expected, format!("write {expected}"));
+        }
+        match self {
+            Self::Text | Self::Number | Self::Flag => {}
+            Self::Percent => {
+                if !value.as_f64().is_some_and(|number| (0.0..=100.0).contains(&number)) {
+                    let message = format!("{} is {value}, which is not a number from 0 to 100", at.owner);
+                    findings.add(RULE, at, message, "0 is the worst, 100 the best");
+                }
+            }
+            Self::Word(words) => {
+                let text = value.as_str().unwrap_or_default();
+                if !words.contains(&text) {
+                    let message = format!("{} is `{text}`, which is no word for it", at.owner);
+                    let repair = match closest(text, words.iter().copied()) {
+                        Some(meant) => format!("did you mean `{meant}`?"),
+                        None => format!("use one of {}", words.join(", ")),
+                    };
+                    findings.add(RULE, at, message, repair);
+                }
+            }
+            Self::List(inner) => verify_entries(at, inner, value, findings),
+            Self::AtMost(most, inner) => {
+                let count = value.as_array().map_or(0, Vec::len);
+                if count > *most {
+                    let message = format!("{} has {count} entries; {most} are enough", at.owner);
+                    findings.add(RULE, at, message, "keep the most important ones");
+                }
+                verify_entries(at, inner, value, findings);
+            }
+            Self::Object(fields) => verify_fields(at, fields, value, findings),
+            Self::Filled(inner) => {
+                if is_empty(value) {
+                    return findings.add(RULE, at, format!("{} is empty", at.owner), "say what there is");
+                }
+                inner.verify(at, value, findings);
+            }
+            Self::Either(shapes) => {
+                if let Some(shape) = shapes.iter().find(|shape| shape.is_kind(value)) {
+                    shape.verify(at, value, findings);
+                }
+            }
+        }
+    }
+
+    /// The same as a JSON Schema.
+    pub(super) fn schema(&self) -> Value {
+        match self {
+            Self::Text => json!({ "type": "string" }),
+            Self::Number => json!({ "type": "number" }),
+            Self::Percent => json!({ "type": "number", "minimum": 0, "maximum": 100 }),
+            Self::Flag => json!({ "type": "boolean" }),
+            Self::Word(words) => json!({ "enum": words }),
+            Self::List(inner) => json!({ "type": "array", "items": inner.schema() }),
+            Self::AtMost(most, inner) => {
+                json!({ "type": "array", "items": inner.schema(), "maxItems": most })
+            }
+            Self::Object(fields) => object_schema(fields),
+            Self::Filled(inner) => {
+                let mut schema = inner.schema();
+                match schema["type"].as_str() {
+                    Some("array") => schema["minItems"] = 1.into(),
+                    Some("object") => schema["minProperties"] = 1.into(),
+                    _ => schema["pattern"] = r"\S".into(),
+                }
+                schema
+            }
+            Self::Either(shapes) => {
+                json!({ "anyOf": shapes.iter().map(Self::schema).collect::<Vec<_>>() })
+            }
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn verify_entries(at: &At, shape: &Shape, value: &Value, findings: &mut Findings) {
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        shape.verify(&at.entry(index), item, findings);
+    }
+}
+
+fn verify_fields(at: &At, fields: &[Field], value: &Value, findings: &mut Findings) {
+    for Field { name, shape, needed, .. } in fields {
+        match value.get(name) {
+            None if *needed => {
+                let strangers = value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+                let strangers = strangers.filter(|key| !fields.iter().any(|field| field.name == *key));
+                let repair = match closest(name, strangers) {
+                    Some(slip) => format!("rename `{slip}` to `{name}`"),
+                    None => format!("add `{name}`: {}", shape.word()),
+                };
+                findings.add(RULE, at, format!("{} has no `{name}`", at.owner), repair);
+            }
+            Some(Value::Null) if !needed => {}
+            None => {}
+            Some(value) => shape.verify(&at.field(name), value, findings),
+        }
+    }
+}
+
+fn object_schema(fields: &[Field]) -> Value {
+    let property = |field: &Field| {
+        let mut schema = field.shape.schema();
+        if !field.needed {
+            schema = json!({ "anyOf": [schema, { "type": "null" }] });
+        }
+        schema["description"] = field.says.into();
+        (field.name.to_owned(), schema)
+    };
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    let needed: Vec<_> = fields.iter().filter(|field| field.needed).map(|field| field.name).collect();
+    if !needed.is_empty() {
+        schema.insert("required".to_owned(), json!(needed));
+    }
+    schema.insert("properties".to_owned(), fields.iter().map(property).collect::<Map<_, _>>().into());
+    schema.into()
+}

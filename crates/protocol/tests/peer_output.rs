@@ -1,0 +1,196 @@
+//! What phases must produce: both known shapes are accepted, what is wrong is named with its place, and the published
+//! schemas give the same answers.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::path::Path;
+
+use protocol::check::Violation;
+use protocol::peer::Phase;
+use protocol::peer::output::{
+    insights_schema, schema, summary_schema, verify, verify_insights, verify_summary,
+};
+use serde_json::{Value, json};
+
+type Verify = fn(&Value) -> Result<(), Vec<Violation>>;
+
+/// What can be verified, with its schema and the file that publishes it.
+fn kinds() -> [(&'static str, Verify, Value); 6] {
+    [
+        ("plan", |value| verify(Phase::Plan, value), schema(Phase::Plan)),
+        ("execute", |value| verify(Phase::Execute, value), schema(Phase::Execute)),
+        ("express", |value| verify(Phase::Express, value), schema(Phase::Express)),
+        ("review", |value| verify(Phase::Review, value), schema(Phase::Review)),
+        ("cycle-summary", verify_summary, summary_schema()),
+        ("insights", verify_insights, insights_schema()),
+    ]
+}
+
+/// Outputs that are good: the seed's and the shipped shapes.
+fn good(kind: &str) -> Vec<Value> {
+    let example: Value = serde_json::from_str(include_str!("fixtures/peer/cycle.json")).unwrap();
+    match kind {
+        "plan" => vec![
+            example["phases"]["plan"]["output"].clone(),
+            json!({
+                "instruction": "create-spec", "type": "spec-aware", "spec_name": "x", "estimated_duration": 30,
+                "phases": [{"phase": "preparation", "description": "d", "steps": [{"id": 1}]}],
+                "risks": {"low": [], "high": ["x"]}, "dependencies": ["git"], "success_criteria": ["all green"],
+            }),
+            json!({"phases": [{"phase": "p"}], "success_criteria": "it works", "risks": "none"}),
+        ],
+        "execute" => vec![
+            example["phases"]["execute"]["output"].clone(),
+            json!({
+                "instruction_executed": "create-spec", "execution_status": "success", "execution_time": "5m",
+                "outputs": {
+                    "files_created": ["a"], "files_modified": [], "decisions_made": [{"what": "x"}],
+                    "user_interactions": ["asked"], "tasks_completed": 3,
+                },
+                "validation_context": {"lint": true}, "errors": [], "notes": ["n"], "current_step": "1", "total_steps": 4,
+            }),
+            json!({"anything": null}),
+        ],
+        "express" => vec![json!({
+            "summary": "s", "key_points": ["k"], "deliverables": {"files": 2}, "formatted_output": "# x",
+            "instruction_type": "t", "has_issues": false, "completion_percentage": 99.5, "success": true,
+            "highlights": ["h"], "next_action": "n",
+        })],
+        "review" => vec![
+            json!({
+                "quality_score": 85,
+                "scores": {"completeness": 90, "accuracy": 80, "clarity": 85, "compliance": 70, "usability": 100},
+                "completeness": "all there", "compliance": 90, "strengths": ["s"], "improvements": ["i"],
+                "recommendations": [{"do": "x"}],
+            }),
+            json!({"quality_score": "requires_attention", "completeness": true, "compliance": ["a"]}),
+        ],
+        "cycle-summary" => vec![json!({
+            "success": true, "instruction": "create-spec", "summary": "s", "highlights": ["a", "b", "c"],
+            "completion": 100, "next_action": "n",
+        })],
+        "insights" => vec![json!({
+            "learnings": ["l"], "patterns": [], "issues_encountered": [{"i": 1}], "questions_for_user": ["q?"],
+            "recommendations": {"process": ["p"], "technical": "t", "efficiency": []},
+            "alternative_approaches": "a", "rationale": ["r"],
+        })],
+        _ => unreachable!(),
+    }
+}
+
+fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    found.push(pointer.to_owned());
+    let members = value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value));
+    let entries = value.as_array().into_iter().flatten().enumerate();
+    for (key, value) in members.chain(entries.map(|(index, value)| (index.to_string(), value))) {
+        pointers(value, &format!("{pointer}/{key}"), found);
+    }
+}
+
+/// Everything good, and everything that comes of it by one change: another kind of value anywhere, or a field less.
+fn corpus(kind: &str) -> Vec<Value> {
+    let mut corpus = good(kind);
+    for value in good(kind) {
+        let mut places = Vec::new();
+        pointers(&value, "", &mut places);
+        for place in places {
+            for other in [
+                json!(null),
+                json!(true),
+                json!(101),
+                json!(-0.5),
+                json!(" "),
+                json!("x"),
+                json!([]),
+                json!({}),
+                json!([7]),
+            ] {
+                let mut changed = value.clone();
+                *changed.pointer_mut(&place).unwrap() = other;
+                corpus.push(changed);
+            }
+            if let Some((around, key)) = place.rsplit_once('/') {
+                let mut changed = value.clone();
+                if let Some(fields) = changed.pointer_mut(around).unwrap().as_object_mut() {
+                    fields.remove(key);
+                    corpus.push(changed);
+                }
+            }
+        }
+    }
+    corpus
+}
+
+#[test]
+fn both_known_shapes_are_accepted() {
+    for (kind, verify, _) in kinds() {
+        for output in good(kind) {
+            assert_eq!(verify(&output), Ok(()), "{kind}: {output}");
+        }
+    }
+}
+
+#[test]
+fn the_schemas_and_the_verification_agree_on_every_output() {
+    for (kind, verify, schema) in kinds() {
+        jsonschema::draft202012::meta::validate(&schema).unwrap();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let (mut accepted, mut refused) = (0, 0);
+        for output in corpus(kind) {
+            let verified = verify(&output);
+            assert_eq!(validator.is_valid(&output), verified.is_ok(), "{kind}: {output}\n{verified:?}");
+            if verified.is_ok() { accepted += 1 } else { refused += 1 }
+        }
+        assert!(accepted > 20 && refused > 20, "{kind}: {accepted} accepted, {refused} refused");
+    }
+}
+
+#[test]
+fn the_published_schemas_are_those_that_are_used() {
+    for (kind, _, schema) in kinds() {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schema/peer/{kind}.schema.json"));
+        let now = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, now).unwrap();
+        } else {
+            let before = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(
+                before == now,
+                "{file:?} has drifted: run this test with UPDATE_DOCS=1 and look at the difference"
+            );
+        }
+    }
+}
+
+/// The violations of an output, one a line.
+fn shown(phase: Phase, output: &Value) -> String {
+    let lines = verify(phase, output).unwrap_err().into_iter().map(|violation| {
+        let Violation { rule, pointer, message, repair } = violation;
+        format!("{pointer} [{rule}] {message} ({repair})\n")
+    });
+    lines.collect()
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place_and_the_repair() {
+    insta::assert_snapshot!(shown(Phase::Plan, &json!({"phases": [{"steps": "x"}, 7], "risks": 3, "sucess_criteria": "x"})), @"
+    /phases/0 [output] entry 1 in `phases` of the output of `plan` has no `phase` (add `phase`: a text)
+    /phases/0/steps [output] `steps` of entry 1 in `phases` of the output of `plan` is a text where a list is expected (write a list)
+    /phases/1 [output] entry 2 in `phases` of the output of `plan` is a number where an object is expected (write an object)
+     [output] the output of `plan` has no `success_criteria` (rename `sucess_criteria` to `success_criteria`)
+    /risks [output] `risks` of the output of `plan` is a number where a text, a list or an object is expected (write a text, a list or an object)
+    ");
+    insta::assert_snapshot!(
+        shown(Phase::Execute, &json!({"execution_status": "sucess", "outputs": {"files_created": [1]}})), @"
+    /execution_status [output] `execution_status` of the output of `execute` is `sucess`, which is no word for it (did you mean `success`?)
+    /outputs/files_created/0 [output] entry 1 in `files_created` of `outputs` of the output of `execute` is a number where a text is expected (write a text)
+    ");
+    insta::assert_snapshot!(shown(Phase::Express, &json!({})), @" [output] the output of `express` is empty (say what there is)");
+    insta::assert_snapshot!(shown(Phase::Review, &json!({"quality_score": 140, "scores": {"clarity": "good"}})), @"
+    /quality_score [output] `quality_score` of the output of `review` is 140, which is not a number from 0 to 100 (0 is the worst, 100 the best)
+    /scores/clarity [output] `clarity` of `scores` of the output of `review` is a text where a number from 0 to 100 is expected (write a number from 0 to 100)
+    ");
+    insta::assert_snapshot!(shown(Phase::Review, &json!("fine")), @" [output] the output of `review` is a text where an object is expected (write an object)");
+}
