@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::engine::until;
 use crate::house::{House, Player};
 use crate::opening::Staging;
-use crate::prompt;
+use crate::prompt::Told;
 
 /// All that one attempt needs, before anything touches the disk.
 #[derive(Debug)]
@@ -121,10 +121,9 @@ impl Cast {
         self.dir.create()?;
         let report_path = text(&self.dir.report());
         // Whole at every moment: an earlier shim may be starting the same attempt.
-        let prompt = prompt::prompt(&self.expected, &self.brief, &report_path);
-        supervisor::replace(&self.dir.prompt(), prompt.as_bytes())?;
-        let context = prompt::context(&self.expected, &self.attempt.to_string(), &self.brief, &report_path);
-        supervisor::replace(&self.dir.context(), context.as_bytes())?;
+        let told = Told::new(&self.expected, &self.attempt, &self.brief, &report_path);
+        supervisor::replace(&self.dir.prompt(), told.prompt.as_bytes())?;
+        supervisor::replace(&self.dir.context(), told.context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
         let set: Vec<_> = player.env.iter().chain(&self.staging.env).cloned().collect();

@@ -64,7 +64,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             return Err(LoadError::OtherProtocol { run: run.clone(), found: loaded.protocol });
         }
         let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let frozen = Self::load_frozen(store, run).await?;
+        let frozen = load_frozen::<P, S>(store, run).await?;
         let mut folded = match loaded.snapshot {
             Some(snapshot) => {
                 serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
@@ -90,18 +90,6 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             outbox: loaded.outbox,
             views: loaded.views,
         }))
-    }
-
-    async fn load_frozen(store: &S, run: &RunId) -> Result<Frozen<P>, LoadError> {
-        let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let first =
-            store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
-        let Input::Opened { definition } = decode::<P>(run, &first)?.input else {
-            return Err(damaged("its first entry does not open it"));
-        };
-        let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
-        let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
-        serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be read"))
     }
 
     /// One entry of the run.
@@ -206,7 +194,22 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     }
 }
 
-async fn assemble<P: Protocol, S: Store>(
+/// What the run was opened with.
+pub(crate) async fn load_frozen<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+) -> Result<Frozen<P>, LoadError> {
+    let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
+    let first = store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
+    let Input::Opened { definition } = decode::<P>(run, &first)?.input else {
+        return Err(damaged("its first entry does not open it"));
+    };
+    let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
+    let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
+    serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be read"))
+}
+
+pub(crate) async fn assemble<P: Protocol, S: Store>(
     store: &S,
     run: &RunId,
     definition: &P::Definition,
@@ -222,7 +225,7 @@ pub(crate) fn merge_marks(marks: &mut Vec<ViewMark>, newer: Vec<ViewMark>) {
     marks.extend(newer);
 }
 
-fn decode<P: Protocol>(run: &RunId, entry: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
+pub(crate) fn decode<P: Protocol>(run: &RunId, entry: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
     Entry::decode(&entry.body).map_err(|source| LoadError::Entry {
         run: run.clone(),
         revision: entry.revision,

@@ -4,14 +4,17 @@
 //! * [`Engine`] holds the run's lead and acts. Recovery is not a second code path: it loads the run, performs what
 //!   was not acknowledged, and goes on in the same loop.
 //! * [`request()`] is for everybody else: it commits a request, and whoever is the engine acts on it.
+//! * [`Moment`] is for looking: a run as it is, or as it was at any revision.
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
 
 mod attempt;
 mod clock;
 mod engine;
+mod history;
 mod house;
 mod journal;
+mod moment;
 mod notice;
 mod opening;
 mod prompt;
@@ -23,10 +26,13 @@ mod views;
 pub use attempt::Lost;
 pub use clock::Clock;
 pub use engine::{Asked, Engine, EngineError, Rest};
+pub use history::{Attempted, EngineSeen, Held, History, Over, for_each_entry};
 pub use house::{Again, GRACE, House, Player};
 pub use journal::{Journal, LoadError};
+pub use moment::{Moment, MomentError};
 pub use notice::{Notice, Observer};
 pub use opening::{Frozen, OpenError, Staging, open};
+pub use prompt::{Told, would_be_told};
 pub use request::{RequestError, note_refusal, request};
 pub use summary::Summary;
-pub use verdict::last_line;
+pub use verdict::{last_line, last_lines};

@@ -2,12 +2,73 @@
 
 use std::fmt::Write as _;
 
+use std::path::Path;
+
 use protocol::brief::{Brief, Finding};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::report::{self, Expected};
+use protocol::run::{Attempt, Change, Run};
+use protocol::{AttemptId, Protocol, TryNo, Turn};
 use serde::Serialize;
+use supervisor::AttemptDir;
+
+use crate::moment::Moment;
+
+/// What an attempt is given to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub attempt: AttemptId,
+    /// The text of `prompt.md`.
+    pub prompt: String,
+    /// The text of `context.json`.
+    pub context: String,
+}
+
+impl Told {
+    pub(crate) fn new(expected: &Expected, attempt: &AttemptId, brief: &Brief, report_path: &str) -> Self {
+        Self {
+            attempt: attempt.clone(),
+            prompt: prompt(expected, brief, report_path),
+            context: context(expected, &attempt.to_string(), brief, report_path),
+        }
+    }
+}
+
+/// What a seat would be given if its next attempt began at this moment. Nothing is written and nothing begins.
+pub fn would_be_told<P: Protocol>(moment: &Moment<P>, seat: &P::Seat, attempts_dir: &Path) -> Told {
+    let run = &moment.folded.run;
+    let (attempt, counted) = match run.chairs.get(seat) {
+        Some(chair) => (
+            Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no.next() },
+            chair.failures + 1,
+        ),
+        None => {
+            let turn = run.turns.get(seat).copied().unwrap_or(Turn(0)).next();
+            (Attempt { seat: seat.clone(), turn, try_no: TryNo(1) }, 1)
+        }
+    };
+    let id = Run::<P>::id(&attempt);
+    // The brief is made after the beginning is recorded; so we record one, in a copy.
+    let entry = Entry {
+        v: ENTRY_VERSION,
+        at: moment.folded.at,
+        by: Author::Person { name: String::new(), host: String::new() },
+        input: Input::Due,
+        changes: vec![Change::Began { attempt, counted }],
+        actions: Vec::new(),
+        timers: Vec::new(),
+    };
+    let mut document = moment.document.clone();
+    P::record(&moment.frozen.definition, &mut document, &entry);
+    let brief = P::brief(&moment.frozen.definition, &document, seat, &id);
+    let expected =
+        Expected { run_id: moment.run.clone(), step_id: id.seat.clone(), agent: brief.agent.clone() };
+    let report = AttemptDir::new(attempts_dir, &moment.run, &id).report();
+    Told::new(&expected, &id, &brief, &report.to_string_lossy())
+}
 
 /// The text of `prompt.md`.
-pub(crate) fn prompt(expected: &Expected, brief: &Brief, report_path: &str) -> String {
+fn prompt(expected: &Expected, brief: &Brief, report_path: &str) -> String {
     let mut text = String::new();
     let Expected { run_id, step_id, agent } = expected;
     writeln!(text, "You are `{agent}`, playing step `{step_id}` of run `{run_id}`.")
@@ -52,7 +113,7 @@ pub(crate) fn prompt(expected: &Expected, brief: &Brief, report_path: &str) -> S
 }
 
 /// The text of `context.json`.
-pub(crate) fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str) -> String {
+fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str) -> String {
     #[derive(Serialize)]
     struct Context<'a> {
         run_id: &'a str,

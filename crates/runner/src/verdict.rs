@@ -130,9 +130,9 @@ fn exit_code_report(dir: &AttemptDir, expected: &Expected, record: &ExitRecord) 
         return None;
     }
     let status = if code == 0 { "COMPLETED" } else { "FAILED" };
-    let mut logs = tail(&dir.stdout(), 20);
+    let mut logs = last_lines(&dir.stdout(), 20);
     if code != 0 {
-        logs.extend(tail(&dir.stderr(), 20));
+        logs.extend(last_lines(&dir.stderr(), 20));
         logs.push(format!("exited with code {code}"));
     }
     let report = serde_json::json!({
@@ -156,11 +156,11 @@ const LONGEST_QUOTE: usize = 300;
 
 /// The last line of a log with something on it.
 pub fn last_line(path: &Path) -> Option<String> {
-    tail(path, 1).pop()
+    last_lines(path, 1).pop()
 }
 
 /// The last lines with something on them, oldest first, without terminal control codes.
-fn tail(path: &Path, lines: usize) -> Vec<String> {
+pub fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     // The agent may have put anything in its place, a pipe that nobody writes to among them.
     let Ok(Some((mut file, length))) = supervisor::report::open(path) else { return Vec::new() };
     let mut bytes = Vec::new();

@@ -1,22 +1,20 @@
 //! Requests that are committed between two steps of an engine, on a real store.
 
+mod stage;
+
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::path::Path;
 use std::time::Duration;
 
+use protocol::SeatName;
 use protocol::entry::Author;
 use protocol::run::{Halt, Phase, Request};
-use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Steps, Workflow};
-use protocol::{RunId, SeatName, Stage};
-use runner::{Again, Asked, Clock, Engine, Frozen, House, Journal, Rest, Staging};
-use store::{Location, SqliteStore, Store as _, Tenure};
+use protocol::steps::Steps;
+use runner::{Again, Asked, Clock, Engine, House, Journal, Rest};
+use store::{SqliteStore, Store as _, Tenure};
 use supervisor::ShimProgram;
 use tokio::sync::mpsc;
 
-fn person() -> Author {
-    Author::Person { name: "tester".to_owned(), host: "here".to_owned() }
-}
+use stage::{opened, person};
 
 /// A house in which nothing can be started: a test that gets so far ends, and not well.
 fn house(store: &SqliteStore) -> House {
@@ -37,37 +35,6 @@ fn house(store: &SqliteStore) -> House {
             pid: std::process::id(),
         },
     }
-}
-
-/// Opens a run of one step.
-async fn opened(directory: &Path) -> anyhow::Result<(SqliteStore, RunId)> {
-    let location = Location::find(directory, Some(directory.join("store")))?;
-    let store = SqliteStore::open(&location)?;
-    let run = RunId::new("trial")?;
-    let step = SeatName::new("a")?;
-    let workflow = Workflow {
-        name: "trial".to_owned(),
-        description: String::new(),
-        metadata: serde_json::Map::new(),
-        steps: vec![Step::new(step.clone(), "player", "task.md")],
-    };
-    let definition = steps::Frozen {
-        workflow,
-        source: String::new(),
-        prompts: BTreeMap::from([(step, "Do it.".to_owned())]),
-        max_attempts: NonZeroU32::MIN,
-        max_iterations: DEFAULT_ITERATIONS,
-        on_failure: OnFailure::Stop,
-    };
-    let staging = Staging {
-        stage: Stage { run: run.clone(), repo_dir: directory.display().to_string() },
-        workdir: directory.to_owned(),
-        player: None,
-        env: Vec::new(),
-    };
-    let frozen = Frozen { title: "trial".to_owned(), definition: definition.into(), staging };
-    runner::open::<Steps, _>(&store, &Clock::system(), person(), frozen).await?;
-    Ok((store, run))
 }
 
 /// What a request by somebody else between an engine's load and its first commit comes to.

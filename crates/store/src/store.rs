@@ -71,6 +71,21 @@ pub trait Store: Clone + Send + Sync + 'static {
         after: Revision,
     ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
 
+    /// The journal after one revision up to another one, which is included: a page of it, for whoever reads a long one.
+    fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
+
+    /// The newest snapshot that is not newer than a revision.
+    fn snapshot_at(
+        &self,
+        run: &RunId,
+        revision: Revision,
+    ) -> impl Future<Output = Result<Option<StoredEntry>, ReadError>> + Send;
+
     /// The document as it was at a revision: of each path the newest part that is not newer, sorted by path.
     fn parts_at(
         &self,

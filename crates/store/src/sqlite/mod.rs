@@ -102,6 +102,21 @@ impl Store for SqliteStore {
         Ok(self.look(|tx| read::entries(tx, run, after))?)
     }
 
+    async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::entries_between(tx, &run, after, last)).await?)
+    }
+
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        let run = run.clone();
+        Ok(self.look(move |tx| read::snapshot_at(tx, &run, revision)).await?)
+    }
+
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
         Ok(self.look(|tx| read::parts_at(tx, run, revision))?)
     }

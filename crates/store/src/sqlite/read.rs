@@ -56,12 +56,34 @@ pub(super) fn entries(
     run: &RunId,
     after: Revision,
 ) -> rusqlite::Result<Vec<StoredEntry>> {
+    entries_between(tx, run, after, Revision(u64::MAX))
+}
+
+pub(super) fn entries_between(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    after: Revision,
+    last: Revision,
+) -> rusqlite::Result<Vec<StoredEntry>> {
     tx.prepare_cached(
         "SELECT revision, body FROM entries
-         WHERE run = (SELECT id FROM runs WHERE name = ?1) AND revision > ?2 ORDER BY revision",
+         WHERE run = (SELECT id FROM runs WHERE name = ?1) AND revision > ?2 AND revision <= ?3 ORDER BY revision",
     )?
-    .query_map(params![run.as_str(), bound(after)], stored_entry)?
+    .query_map(params![run.as_str(), bound(after), bound(last)], stored_entry)?
     .collect()
+}
+
+pub(super) fn snapshot_at(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    revision: Revision,
+) -> rusqlite::Result<Option<StoredEntry>> {
+    tx.prepare_cached(
+        "SELECT revision, body FROM snapshots
+         WHERE run = (SELECT id FROM runs WHERE name = ?1) AND revision <= ?2 ORDER BY revision DESC LIMIT 1",
+    )?
+    .query_one(params![run.as_str(), bound(revision)], stored_entry)
+    .optional()
 }
 
 fn outbox(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<OutboxItem>> {

@@ -164,6 +164,31 @@ pub(crate) async fn a_load_begins_at_the_newest_snapshot<B: Backend>(backend: B)
     assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 7);
 }
 
+pub(crate) async fn the_past_is_read_from_the_snapshot_before_it<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("past"));
+    let mut position = Position::absent();
+    for n in 1..=7 {
+        let snapshot = (n % 3 == 0).then(|| format!("after {n}"));
+        position = store.commit(Commit { snapshot, ..change(&run, position, &n.to_string()) }).await.unwrap();
+    }
+    for (revision, newest) in
+        [(0, None), (2, None), (3, Some(3)), (5, Some(3)), (6, Some(6)), (u64::MAX, Some(6))]
+    {
+        let snapshot = store.snapshot_at(&run, Revision(revision)).await.unwrap();
+        assert_eq!(snapshot.map(|snapshot| snapshot.revision.0), newest, "at {revision}");
+    }
+    let between = async |after, last| {
+        bodies(&store.entries_between(&run, Revision(after), Revision(last)).await.unwrap())
+            .into_iter()
+            .map(|(revision, _)| revision)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(between(3, 5).await, [4, 5]);
+    assert_eq!(between(6, u64::MAX).await, [7]);
+    assert!(between(5, 5).await.is_empty() && between(7, 9).await.is_empty());
+    assert_eq!(store.snapshot_at(&super::run("other"), Revision(9)).await.unwrap(), None);
+}
+
 pub(crate) async fn acknowledged_items_leave_the_outbox<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("outbox"));
     let outbox = vec![item("z", "1"), item("a", "2"), item("m", "3")];

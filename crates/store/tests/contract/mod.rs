@@ -78,6 +78,7 @@ macro_rules! contract_suite {
             basics::runs_are_found_by_the_beginning_of_their_name,
             basics::parts_at_gives_the_newest_part_that_is_not_newer,
             basics::a_load_begins_at_the_newest_snapshot,
+            basics::the_past_is_read_from_the_snapshot_before_it,
             basics::acknowledged_items_leave_the_outbox,
             basics::a_write_id_settles,
             basics::a_commit_at_the_limit_lands_and_one_byte_more_is_refused,

@@ -1,0 +1,177 @@
+//! What a run's journal tells about its attempts: who began when, who waited since when, how each one ended.
+//!
+//! The state forgets all this on purpose; whoever looks at a run wants it back. The journal is read in pages, so a long
+//! one is never in memory as a whole.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use protocol::entry::{Author, Entry, Input};
+use protocol::run::{Change, Exit, Phase, Run};
+use protocol::{AttemptId, Protocol, Revision, RunId, SeatName, Stamp};
+use store::Store;
+
+use crate::journal::{LoadError, decode};
+
+/// How many entries are read at a time.
+const PAGE: u64 = 256;
+
+/// The journal of a run up to a revision, as far as people ask for it.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// In the order in which they began.
+    pub attempts: Vec<Attempted>,
+    /// Since when each seat that is in its turn and not at work has waited.
+    pub waiting: BTreeMap<SeatName, Stamp>,
+    /// Who brought the run into its present phase, if it was somebody's wish.
+    pub held: Option<Held>,
+    /// The engine that wrote last.
+    pub engine: Option<EngineSeen>,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempted {
+    pub id: AttemptId,
+    pub began: Stamp,
+    /// Since when it has been asked to end.
+    pub asked_to_end: Option<Stamp>,
+    pub over: Option<Over>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Over {
+    pub revision: Revision,
+    pub at: Stamp,
+    pub exit: Exit,
+    pub error: Option<String>,
+    /// By the shim's monotonic clock; unknown if the shim was lost.
+    pub took: Option<Duration>,
+}
+
+/// A wish that holds the run where it is: a pause, a stop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    pub by: Author,
+    pub at: Stamp,
+    pub reason: Option<String>,
+}
+
+/// An engine as the journal shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineSeen {
+    pub who: Author,
+    /// Its first entry.
+    pub since: Stamp,
+}
+
+impl History {
+    /// Reads the journal up to a revision.
+    pub async fn read<P: Protocol, S: Store>(
+        store: &S,
+        run: &RunId,
+        last: Revision,
+    ) -> Result<Self, LoadError> {
+        let mut history = Self::default();
+        for_each_entry::<P, S>(store, run, Revision(0), last, |revision, entry| {
+            history.fold(revision, entry);
+        })
+        .await?;
+        Ok(history)
+    }
+
+    /// Takes in the next entry.
+    pub fn fold<P: Protocol>(&mut self, revision: Revision, entry: &Entry<P>) {
+        if matches!(entry.by, Author::Engine { .. })
+            && self.engine.as_ref().is_none_or(|engine| engine.who != entry.by)
+        {
+            self.engine = Some(EngineSeen { who: entry.by.clone(), since: entry.at });
+        }
+        for change in &entry.changes {
+            match change {
+                Change::Phase { phase } => self.enter(*phase, entry),
+                Change::Called { seat, .. } | Change::Rested { seat } => {
+                    self.waiting.insert(P::seat_name(seat), entry.at);
+                }
+                Change::Uncalled { seat } => {
+                    self.waiting.remove(&P::seat_name(seat));
+                }
+                Change::Began { attempt, .. } => {
+                    let id = Run::<P>::id(attempt);
+                    self.waiting.remove(&id.seat);
+                    self.attempts.push(Attempted { id, began: entry.at, asked_to_end: None, over: None });
+                }
+                Change::AskedToEnd { attempt, .. } => {
+                    if let Some(attempted) = self.attempt(&Run::<P>::id(attempt)) {
+                        attempted.asked_to_end = Some(entry.at);
+                    }
+                }
+                Change::Over { attempt, exit } => self.end(Run::<P>::id(attempt), *exit, revision, entry),
+                Change::Play { .. } => {}
+            }
+        }
+    }
+
+    fn end<P: Protocol>(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry<P>) {
+        match exit {
+            Exit::Repeats { .. } | Exit::Interrupted { .. } | Exit::Halted => {
+                self.waiting.insert(id.seat.clone(), entry.at);
+            }
+            Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {}
+        }
+        let evidence = match &entry.input {
+            Input::Fact { evidence, .. } => evidence.as_deref(),
+            Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
+        };
+        if let Some(attempted) = self.attempt(&id) {
+            attempted.over = Some(Over {
+                revision,
+                at: entry.at,
+                exit,
+                error: evidence.and_then(|evidence| evidence.error.clone()),
+                took: evidence.and_then(|evidence| evidence.duration_ms).map(Duration::from_millis),
+            });
+        }
+    }
+
+    fn enter<P: Protocol>(&mut self, phase: Phase, entry: &Entry<P>) {
+        match (phase, &entry.input) {
+            (Phase::Paused | Phase::Halting(_) | Phase::Halted(_), Input::Request { reason, .. }) => {
+                self.held = Some(Held { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
+            }
+            // The last agent is gone: whoever wanted it so stays the one who did.
+            (Phase::Halted(_), _) => {}
+            _ => self.held = None,
+        }
+    }
+
+    /// One that is at work is among the last to have begun.
+    fn attempt(&mut self, id: &AttemptId) -> Option<&mut Attempted> {
+        self.attempts.iter_mut().rev().find(|attempted| attempted.id == *id)
+    }
+
+    /// The newest attempt of a seat.
+    pub fn newest_of(&self, seat: &SeatName) -> Option<&Attempted> {
+        self.attempts.iter().rev().find(|attempted| attempted.id.seat == *seat)
+    }
+}
+
+/// Reads the journal between two revisions, page by page.
+pub async fn for_each_entry<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    after: Revision,
+    last: Revision,
+    mut tell: impl FnMut(Revision, &Entry<P>),
+) -> Result<(), LoadError> {
+    let mut after = after;
+    while after < last {
+        let end = Revision(after.0.saturating_add(PAGE).min(last.0));
+        for stored in store.entries_between(run, after, end).await? {
+            tell(stored.revision, &decode(run, &stored)?);
+        }
+        after = end;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! A run as it was at a revision, for looking only: nothing here can change it.
+
+use protocol::entry::Folded;
+use protocol::{Protocol, Revision, RunId, Stamp};
+use store::{ReadError, Store};
+
+use crate::journal::{LoadError, assemble, decode, load_frozen};
+use crate::opening::Frozen;
+use crate::summary::Summary;
+
+/// A run at one moment of its life.
+#[derive(Debug)]
+pub struct Moment<P: Protocol> {
+    pub run: RunId,
+    pub frozen: Frozen<P>,
+    pub folded: Folded<P>,
+    pub document: P::Document,
+    /// The revision this shows.
+    pub revision: Revision,
+    /// The newest there was when we looked.
+    pub newest: Revision,
+}
+
+/// Why a moment of a run cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum MomentError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("run `{run}` has no revision {asked}: it has 1 to {newest}")]
+    OutOfRange { run: RunId, asked: Revision, newest: Revision },
+}
+
+impl From<ReadError> for MomentError {
+    fn from(error: ReadError) -> Self {
+        Self::Load(error.into())
+    }
+}
+
+impl<P: Protocol> Moment<P> {
+    /// The run as it was at a revision, or as it is; `None` when there is no such run.
+    ///
+    /// Folds from the newest snapshot that is not newer, so it costs the same wherever in a long journal one looks.
+    pub async fn at<S: Store>(
+        store: &S,
+        run: &RunId,
+        revision: Option<Revision>,
+    ) -> Result<Option<Self>, MomentError> {
+        let Some(loaded) = store.load(run).await? else { return Ok(None) };
+        if loaded.protocol != P::NAME {
+            let found = loaded.protocol;
+            return Err(LoadError::OtherProtocol { run: run.clone(), found }.into());
+        }
+        let newest = loaded.position.revision;
+        let revision = revision.unwrap_or(newest);
+        if revision < Revision(1) || revision > newest {
+            return Err(MomentError::OutOfRange { run: run.clone(), asked: revision, newest });
+        }
+        let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
+        let frozen = load_frozen::<P, S>(store, run).await?;
+        let (snapshot, tail) = if revision == newest {
+            (loaded.snapshot, loaded.tail)
+        } else {
+            let snapshot = store.snapshot_at(run, revision).await?;
+            let after = snapshot.as_ref().map_or(Revision(0), |snapshot| snapshot.revision);
+            (snapshot, store.entries_between(run, after, revision).await?)
+        };
+        let mut folded: Folded<P> = match snapshot {
+            Some(snapshot) => {
+                serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
+            }
+            None => Folded::blank(&frozen.definition, Stamp::from_micros(0)),
+        };
+        for entry in &tail {
+            folded.fold(&decode(run, entry)?);
+        }
+        let document = assemble::<P, S>(store, run, &frozen.definition, revision).await?;
+        let document = document.ok_or_else(|| damaged("a part of its document is missing"))?;
+        Ok(Some(Self { run: run.clone(), frozen, folded, document, revision, newest }))
+    }
+
+    /// Whether this is how the run is, as far as we know.
+    pub fn is_newest(&self) -> bool {
+        self.revision == self.newest
+    }
+
+    pub fn summary(&self) -> Summary {
+        Summary::of(
+            &self.frozen.title,
+            &self.frozen.staging.stage.repo_dir,
+            &self.frozen.definition,
+            &self.folded,
+        )
+    }
+}

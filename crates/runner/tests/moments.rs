@@ -1,0 +1,93 @@
+//! A run as it was at any of its revisions, on a real store.
+
+mod stage;
+
+use protocol::entry::Author;
+use protocol::run::{Phase, Request};
+use protocol::steps::Steps;
+use protocol::{Revision, SeatName};
+use runner::{Clock, History, Journal, Moment, MomentError};
+use store::{SNAPSHOT_EVERY, Store as _};
+
+use stage::{opened, person};
+
+type At = Moment<Steps>;
+
+#[tokio::test]
+async fn every_revision_is_shown_as_it_was_across_snapshots() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    // One entry each: paused at every even revision, open at every odd one, beyond the second snapshot.
+    for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
+        let request = if revision % 2 == 0 { Request::Pause } else { Request::Resume };
+        runner::request(&mut journal, person(), request, Some(format!("for {revision}"))).await.unwrap();
+        assert_eq!(journal.position.revision, Revision(revision));
+    }
+    let newest = journal.position.revision;
+    for revision in
+        [1, 2, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY, SNAPSHOT_EVERY + 1, 2 * SNAPSHOT_EVERY, newest.0]
+    {
+        let at = At::at(&store, &run, Some(Revision(revision))).await.unwrap().unwrap();
+        let phase = if revision % 2 == 0 { Phase::Paused } else { Phase::Open };
+        assert_eq!((at.folded.run.phase, at.revision, at.newest), (phase, Revision(revision), newest));
+        let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
+        assert_eq!(
+            (at.folded.at, at.document.head.updated_at),
+            (entry.at, entry.at),
+            "its time is the entry's"
+        );
+    }
+    let now = At::at(&store, &run, None).await.unwrap().unwrap();
+    assert_eq!((now.folded, now.document), (journal.folded, journal.document));
+    assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_revision_out_of_range_is_refused_with_the_range() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    for asked in [0, 2, u64::MAX] {
+        match At::at(&store, &run, Some(Revision(asked))).await {
+            Err(error @ MomentError::OutOfRange { .. }) => {
+                assert!(error.to_string().ends_with("it has 1 to 1"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let nobody = protocol::RunId::new("nobody").unwrap();
+    assert!(At::at(&store, &nobody, None).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_history_knows_who_holds_a_run_and_who_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    runner::request(&mut journal, person(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
+    let paused = History::read::<Steps, _>(&store, &run, Revision(2)).await.unwrap();
+    let held = paused.held.unwrap();
+    assert_eq!((held.by, held.reason.as_deref()), (person(), Some("lunch")));
+    assert!(matches!(person(), Author::Person { .. }) && paused.engine.is_none());
+    let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
+    assert_eq!(paused.waiting.get(&SeatName::new("a").unwrap()), Some(&opened_at));
+    runner::request(&mut journal, person(), Request::Resume, None).await.unwrap();
+    let resumed = History::read::<Steps, _>(&store, &run, Revision(3)).await.unwrap();
+    assert!(resumed.held.is_none());
+    let before = History::read::<Steps, _>(&store, &run, Revision(1)).await.unwrap();
+    assert!(before.held.is_none(), "read up to a revision, it knows nothing later");
+}
+
+#[tokio::test]
+async fn what_a_seat_would_be_told_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    let moment = At::at(&store, &run, None).await.unwrap().unwrap();
+    let told = runner::would_be_told(&moment, &SeatName::new("a").unwrap(), directory.path());
+    assert_eq!(told.attempt.to_string(), "a#1.1");
+    assert!(told.prompt.contains("Do it.") && !told.prompt.contains("This is try"), "{}", told.prompt);
+    let context: serde_json::Value = serde_json::from_str(&told.context).unwrap();
+    assert_eq!((&context["attempt"], &context["counted"]), (&"a#1.1".into(), &1.into()));
+    let again = At::at(&store, &run, None).await.unwrap().unwrap();
+    assert_eq!((again.document, again.revision), (moment.document, moment.revision));
+}
