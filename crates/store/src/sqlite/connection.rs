@@ -19,7 +19,7 @@ use crate::os::{self, FileIdentity};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// More than the statements we have, so that each is compiled once.
-const STATEMENTS: usize = 32;
+pub(super) const STATEMENTS: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Database {

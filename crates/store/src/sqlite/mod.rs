@@ -1,6 +1,7 @@
 //! The embedded backend: one SQLite file in WAL mode, and beside it the ticket that writers queue on.
 //!
 //! * `open`, `migrations`: a file becomes a store · `connection`: one change or one look at it
+//! * `examine`: a look that leaves no trace
 //! * `write`, `read`: the SQL · `lead`: who is the engine · `watch`: news from other processes
 //!
 //! A write may have to wait for the ticket and waits for the disk, so it runs on tokio's pool for blocking calls. One
@@ -8,6 +9,7 @@
 //! another thread would take longer than most looks do.
 
 mod connection;
+mod examine;
 mod lead;
 mod migrations;
 mod open;
@@ -26,6 +28,7 @@ use crate::store::{Loaded, RunRow, Store, StoredEntry};
 use crate::{Digest, Location};
 
 use connection::{Database, Trouble};
+pub use examine::Examined;
 pub use lead::{Lead, Leader, Tenure};
 pub use open::OpenError;
 pub use watch::Watch;
@@ -43,6 +46,11 @@ impl SqliteStore {
     /// Opens the store if there is one. Whoever only wants to look creates nothing.
     pub fn open_existing(location: &Location) -> Result<Option<Self>, OpenError> {
         Ok(open::open_existing(location)?.map(|database| Self(Arc::new(database))))
+    }
+
+    /// Looks at the store, if there is one, and at how sound it is. Leaves no trace and waits for nobody.
+    pub fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
+        examine::examine(location)
     }
 
     #[must_use]

@@ -46,7 +46,7 @@ pub(super) fn open_existing(location: &Location) -> Result<Option<Database>, Ope
 }
 
 /// Tells whether there is a database, and refuses to call a lost one absent.
-fn is_present(location: &Location) -> Result<bool, OpenError> {
+pub(super) fn is_present(location: &Location) -> Result<bool, OpenError> {
     let path = location.database();
     if has_content(&path)? {
         return Ok(true);
