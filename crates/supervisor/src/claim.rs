@@ -86,6 +86,14 @@ pub(crate) fn standing(dir: &AttemptDir) -> Result<Standing, ClaimError> {
     }
 }
 
+/// The shim that made the claim, alive or not.
+pub(crate) fn holder(dir: &AttemptDir) -> Result<Option<Identity>, ClaimError> {
+    Ok(match read(dir)? {
+        Some(Claim::Shim(identity)) => Some(identity),
+        Some(Claim::Void(_)) | None => None,
+    })
+}
+
 fn life(dir: &AttemptDir, identity: Identity) -> Result<Standing, ClaimError> {
     let failed = |source| ClaimError::Read { path: name(dir), source };
     if !identity.is_of_this_boot().map_err(failed)? {

@@ -16,6 +16,7 @@
 
 pub mod adapter;
 mod attend;
+mod census;
 mod claim;
 mod dir;
 mod exit;
@@ -23,6 +24,8 @@ mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mark;
+mod probe;
+mod program;
 pub mod report;
 pub mod shim;
 mod transcript;
@@ -32,10 +35,16 @@ mod whole;
 use linux as os;
 
 pub use attend::{AttendError, Attendance, News, OrderError, Ordered, Over, Shutdown};
+pub use census::{Marked, ShimLife, census, is_stopped, shim_life};
 pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
 pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
 pub use mark::{Mark, enclosing_attempt, sweep};
-pub use os::{Departure, Identity, Lookout, boot_id, raise_descriptor_limit};
+pub use os::{
+    Departure, Identity, LockHolder, Lookout, boot_id, inotify_instances, lock_holders,
+    raise_descriptor_limit,
+};
+pub use probe::{ProbeError, probe};
+pub use program::find_program;
 pub use whole::replace;

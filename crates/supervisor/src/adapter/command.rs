@@ -51,6 +51,11 @@ impl CommandLine {
         Self::from_argv(argv)
     }
 
+    /// The program, unless a placeholder says which.
+    pub(super) fn program(&self) -> Option<&str> {
+        self.0.first().map(String::as_str).filter(|program| !program.contains(['{', '}']))
+    }
+
     /// Takes a template that is split already.
     pub fn from_argv(argv: Vec<String>) -> Result<Self, TemplateError> {
         if argv.first().is_none_or(String::is_empty) {

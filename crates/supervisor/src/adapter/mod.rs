@@ -39,6 +39,15 @@ impl Adapter {
         }
     }
 
+    /// The program that is started, if that does not depend on the assignment.
+    pub fn program(&self) -> Option<&str> {
+        match self {
+            Self::Wrapper(wrapper) => Some(wrapper.starts()),
+            Self::Command(line) => line.program(),
+            Self::Rehearsal(_) => None,
+        }
+    }
+
     /// Whether all this is only a rehearsal. Whoever acts on the world outside the repository (a push, a pull request,
     /// a comment) asks the run's frozen player first: what is rehearsed is recorded, never performed.
     pub fn is_rehearsal(&self) -> bool {

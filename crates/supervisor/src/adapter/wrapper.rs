@@ -17,7 +17,15 @@ pub struct Wrapper {
     pub args: Vec<String>,
 }
 
+/// What starts a Python script that lacks its run bit.
+const PYTHON: &str = "python3";
+
 impl Wrapper {
+    /// The program that is started: the wrapper, or its interpreter.
+    pub(super) fn starts(&self) -> &str {
+        if needs_python(&self.program) { PYTHON } else { &self.program }
+    }
+
     pub fn argv(&self, assignment: &Assignment) -> Vec<String> {
         let flags = [
             ("--run-id", assignment.run.as_str()),
@@ -27,7 +35,7 @@ impl Wrapper {
             ("--repo", &assignment.repo),
             ("--report", &assignment.report),
         ];
-        let interpreter = needs_python(&self.program).then(|| "python3".to_owned());
+        let interpreter = needs_python(&self.program).then(|| PYTHON.to_owned());
         let program = interpreter.into_iter().chain([self.program.clone()]);
         let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_owned()]);
         program.chain(flags).chain(self.args.iter().cloned()).collect()

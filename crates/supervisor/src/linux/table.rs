@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -40,6 +41,25 @@ impl Table {
             }
         }
         Ok(Self(rows))
+    }
+
+    /// The process with this number, if it lives.
+    pub(crate) fn row(&self, pid: Pid) -> Option<Row> {
+        self.0.iter().find(|row| row.pid == pid).copied()
+    }
+
+    /// Processes of this user whose environment has all the variables, with their values.
+    pub(crate) fn carriers<const N: usize>(&self, variables: [&str; N]) -> Vec<(Row, [String; N])> {
+        let ours = |row: &&Row| {
+            let owner = fs::metadata(format!("/proc/{}", row.pid.as_raw_pid())).map(|process| process.uid());
+            owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
+        };
+        let carried = |row: &Row| {
+            let environment = environment(row.pid);
+            let values = variables.map(|variable| value(&environment, variable));
+            values.iter().all(Option::is_some).then(|| (*row, values.map(Option::unwrap_or_default)))
+        };
+        self.0.iter().filter(ours).filter_map(carried).collect()
     }
 
     /// Those below us.
@@ -120,18 +140,42 @@ fn has_none(pid: Pid) -> bool {
 /// The value of a variable in the environment of this process or, if it has none, of its nearest ancestor that has.
 /// Whoever clears its environment is still found by its parents.
 pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
-    let prefix = format!("{variable}=");
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
-        let environment = environment(this);
-        let mut lines = environment.split(|byte| *byte == 0);
-        if let Some(line) = lines.find(|line| line.starts_with(prefix.as_bytes())) {
-            return Ok(Some(String::from_utf8_lossy(&line[prefix.len()..]).into_owned()));
+        if let Some(value) = value(&environment(this), variable) {
+            return Ok(Some(value));
         }
         let stat = read_stat(this)?;
         pid = stat.and_then(|stat| Pid::from_raw(field(&stat, 4)?.parse().ok()?));
     }
     Ok(None)
+}
+
+/// The value of a variable in an environment.
+fn value(environment: &[u8], variable: &str) -> Option<String> {
+    let mut lines = environment.split(|byte| *byte == 0);
+    let value = lines.find_map(|line| line.strip_prefix(variable.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+/// The command line of a process, for people: on one line and not too long.
+pub(crate) fn command_line(pid: Pid) -> String {
+    const LONGEST: usize = 80;
+    let bytes = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches('\0').chars();
+    let mut line: String = text.map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST + 1).collect();
+    if line.chars().count() > LONGEST {
+        line.pop();
+        line.push('…');
+    }
+    line
+}
+
+/// Whether the process with this number was stopped.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    let stat = Pid::from_raw(pid).and_then(|pid| read_stat(pid).ok().flatten());
+    stat.is_some_and(|stat| matches!(field(&stat, 3), Some("T" | "t")))
 }
 
 /// When the process with this number started; `None` if there is none.

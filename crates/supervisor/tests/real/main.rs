@@ -3,6 +3,7 @@
 
 extern crate supervisor as supervisor;
 
+mod asking;
 mod ending;
 mod lives;
 mod reports;

@@ -1,0 +1,105 @@
+//! Looking at processes, and asking programs a question.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use supervisor::{ProbeError, census, probe};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A program that does this.
+fn program(directory: &tempfile::TempDir, script: &str) -> PathBuf {
+    let file = directory.path().join("agent");
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[test]
+fn a_program_that_answers_is_heard_from_either_stream() {
+    let directory = tempfile::tempdir().unwrap();
+    let agent = program(&directory, r#"echo "$1 2.1"; echo also >&2"#);
+    assert_eq!(probe(&agent, &["--version"], LONG).unwrap(), "--version 2.1\nalso\n");
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_whatever_it_started_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let note = directory.path().join("pids");
+    let script =
+        format!("setsid sh -c 'echo $$ >>{0}; exec sleep 1000' & echo $$ >>{0}; wait", note.display());
+    let agent = program(&directory, &script);
+    let asked = probe(&agent, &[], Duration::from_secs(3));
+    assert!(matches!(asked, Err(ProbeError::TimedOut(_))), "{asked:?}");
+    let pids = fs::read_to_string(note).unwrap();
+    assert_eq!(pids.lines().count(), 2);
+    for pid in pids.lines() {
+        let state = fs::read_to_string(format!("/proc/{pid}/stat"));
+        assert!(state.is_err() || state.unwrap().contains(") Z "), "{pid} is left");
+    }
+}
+
+#[test]
+fn a_program_that_leaves_somebody_with_the_pipe_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let agent = program(&directory, "sleep 1000 & echo 7");
+    assert_eq!(probe(&agent, &[], LONG).unwrap(), "7\n");
+}
+
+#[test]
+fn a_program_that_floods_is_heard_in_part_and_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let agent = program(&directory, "head -c 1000000 /dev/zero | tr '\\0' x");
+    assert_eq!(probe(&agent, &[], LONG).unwrap().len(), 4096);
+}
+
+#[test]
+fn failing_and_missing_programs_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let agent = program(&directory, "exit 3");
+    assert!(matches!(probe(&agent, &[], LONG), Err(ProbeError::Failed { .. })));
+    assert!(matches!(probe(&directory.path().join("none"), &[], LONG), Err(ProbeError::Start(_))));
+}
+
+#[test]
+fn the_census_finds_marked_processes_and_what_they_started_without_a_mark() {
+    let store = tempfile::tempdir().unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", "env -i sleep 1000 & echo ready; wait"])
+        .env("CALLBOARD_STORE", store.path())
+        .env("CALLBOARD_RUN", "trial")
+        .env("CALLBOARD_ATTEMPT", "a#1.1")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let found = |pid: u32| {
+        let all = census().unwrap();
+        all.into_iter()
+            .filter(|marked| marked.store == store.path())
+            .find(|marked| marked.pid.cast_unsigned() == pid)
+    };
+    // The child's child executes `env`, which clears the mark, and then `sleep`: until then it carries it.
+    let marked = loop {
+        let marked = found(child.id()).expect("it carries the mark");
+        if !marked.below.is_empty() {
+            break marked;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((marked.run.as_str(), marked.attempt.as_str(), marked.below.len()), ("trial", "a#1.1", 1));
+    assert!(marked.command.starts_with("sh -c env -i sleep"), "{}", marked.command);
+    for pid in [marked.below[0], marked.pid] {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(pid).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+    }
+    child.wait().unwrap();
+    assert_eq!(found(child.id()), None);
+}
