@@ -1,6 +1,10 @@
 //! What people see when something goes wrong, and the exit code that goes with it.
+//!
+//! Here, and only here, the errors of the libraries become failures: each gets its exit code, its [`Code`] if it is
+//! one that operators meet, and what to type next.
 
 mod advice;
+mod code;
 
 use std::error::Error;
 use std::fmt;
@@ -11,12 +15,15 @@ use protocol::steps::load::Problem;
 use store::{CommitError, LeadError, LocateError, OpenError, ReadError, WriteError};
 
 use crate::render;
+pub(crate) use code::Code;
 
 /// The exit codes: an API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Delivered,
     Undelivered,
+    /// The doctor has found something that needs doing.
+    NeedsDoing,
     Usage,
     Refused,
     Store,
@@ -28,7 +35,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Delivered => 0,
-            Self::Undelivered => 1,
+            Self::Undelivered | Self::NeedsDoing => 1,
             Self::Usage => 2,
             Self::Refused => 3,
             Self::Store => 5,
@@ -48,6 +55,8 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
+    /// Set for the errors that `callboard explain` knows.
+    pub(crate) code: Option<Code>,
     pub(crate) what: String,
     pub(crate) causes: Vec<String>,
     pub(crate) hints: Vec<String>,
@@ -55,7 +64,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, what: impl fmt::Display) -> Self {
-        Self { exit, what: what.to_string(), causes: Vec::new(), hints: Vec::new() }
+        Self { exit, code: None, what: what.to_string(), causes: Vec::new(), hints: Vec::new() }
     }
 
     pub(crate) fn usage(what: impl fmt::Display) -> Self {
@@ -70,11 +79,28 @@ impl Failure {
             many => format!("{many} problems"),
         };
         Self::usage(format!("the {what} `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
+            .code(Code::BadWorkflow)
     }
 
-    /// An error with all that caused it.
+    /// An error with all that caused it. That the machine is short of something explains more than what it kept us
+    /// from.
     pub(crate) fn from_error(exit: Exit, error: &dyn Error) -> Self {
-        Self::new(exit, error).because(error.source())
+        let mut failure = Self::new(exit, error).because(error.source());
+        failure.code = shortage(error.source());
+        failure
+    }
+
+    /// Gives it a code, unless it has one.
+    pub(crate) fn code(mut self, code: Code) -> Self {
+        self.code.get_or_insert(code);
+        self
+    }
+
+    fn maybe(self, code: Option<Code>) -> Self {
+        match code {
+            Some(code) => self.code(code),
+            None => self,
+        }
     }
 
     pub(crate) fn because(mut self, cause: Option<&(dyn Error + 'static)>) -> Self {
@@ -103,6 +129,20 @@ impl Failure {
     }
 }
 
+/// Whether an error goes back to a machine that is short of something.
+fn shortage(mut cause: Option<&(dyn Error + 'static)>) -> Option<Code> {
+    while let Some(error) = cause {
+        if supervisor::is_full_disk(error) {
+            return Some(Code::DiskFull);
+        }
+        if error.downcast_ref().is_some_and(supervisor::is_shortage) {
+            return Some(Code::Shortage);
+        }
+        cause = error.source();
+    }
+    None
+}
+
 impl From<crate::config::ConfigErrors> for Failure {
     fn from(errors: crate::config::ConfigErrors) -> Self {
         let mut lines = vec!["the configuration cannot be used".to_owned()];
@@ -110,30 +150,39 @@ impl From<crate::config::ConfigErrors> for Failure {
             lines.push(format!("  {fault}"));
             lines.extend(fault.hint.as_ref().map(|hint| format!("    hint: {hint}")));
         }
-        Self::usage(lines.join("\n"))
+        Self::usage(lines.join("\n")).code(Code::BadConfiguration)
     }
 }
 
 impl From<LocateError> for Failure {
     fn from(error: LocateError) -> Self {
-        Self::from_error(Exit::Store, &error)
+        let code = match error {
+            LocateError::AnotherUsers { .. } | LocateError::Tracked { .. } => Some(Code::NotOurs),
+            LocateError::Network { .. } => Some(Code::Network),
+            LocateError::NotADirectory { .. }
+            | LocateError::BrokenGit { .. }
+            | LocateError::AskGit { .. }
+            | LocateError::Io { .. } => None,
+        };
+        Self::from_error(Exit::Store, &error).maybe(code)
     }
 }
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
-        match &error {
-            OpenError::Unavailable(unavailable) => failure.advised(unavailable),
-            OpenError::Io { .. } => failure,
-            OpenError::Newer { .. } => failure.hint("it was left as it is; install that version"),
-            OpenError::Empty { .. }
-            | OpenError::Missing { .. }
-            | OpenError::Unreadable { .. }
-            | OpenError::Foreign { .. } => {
-                failure.hint("it was left as it is; move it aside to begin with an empty store")
+        let failure = match &error {
+            OpenError::Unavailable(unavailable) => return failure.advised(unavailable),
+            OpenError::Io { .. } => return failure,
+            OpenError::Newer { .. } => {
+                return failure.code(Code::Newer).hint("it was left as it is; install that version");
             }
-        }
+            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::Foreign { .. } => {
+                failure.code(Code::Damaged)
+            }
+            OpenError::Missing { .. } => failure.code(Code::Gone),
+        };
+        failure.hint("it was left as it is; move it aside to begin with an empty store")
     }
 }
 
@@ -142,7 +191,7 @@ impl From<ReadError> for Failure {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
             ReadError::Unavailable(unavailable) => failure.advised(unavailable),
-            ReadError::DamagedBlob { .. } => failure,
+            ReadError::DamagedBlob { .. } => failure.code(Code::Damaged),
         }
     }
 }
@@ -152,7 +201,7 @@ impl From<WriteError> for Failure {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
             WriteError::Unavailable(unavailable) => failure.advised(unavailable),
-            WriteError::NoSuchRun { .. } => failure,
+            WriteError::NoSuchRun { .. } => failure.code(Code::NoSuchRun),
         }
     }
 }
@@ -160,13 +209,14 @@ impl From<WriteError> for Failure {
 impl From<LeadError> for Failure {
     fn from(error: LeadError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
-        match error {
-            LeadError::Held { pid, stopped: true, .. } => {
-                failure.hint(format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on"))
-            }
+        match &error {
+            LeadError::Held { pid, stopped: true, .. } => failure
+                .code(Code::Held)
+                .hint(format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")),
             LeadError::Held { run, .. } => failure
+                .code(Code::Held)
                 .hint(format!("`callboard show {run}` shows how far it is; `callboard stop {run}` stops it")),
-            LeadError::Unavailable(unavailable) => failure.advised(&unavailable),
+            LeadError::Unavailable(unavailable) => failure.advised(unavailable),
         }
     }
 }
@@ -174,9 +224,11 @@ impl From<LeadError> for Failure {
 impl From<CommitError> for Failure {
     fn from(error: CommitError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
-        match error {
-            CommitError::Deposed { .. } => failure.hint("nothing is lost: the other engine goes on"),
-            CommitError::Unavailable(unavailable) => failure.advised(&unavailable),
+        match &error {
+            CommitError::Deposed { .. } => {
+                failure.code(Code::Deposed).hint("nothing is lost: the other engine goes on")
+            }
+            CommitError::Unavailable(unavailable) => failure.advised(unavailable),
             CommitError::Conflict { .. } | CommitError::Unknown { .. } | CommitError::TooLarge { .. } => {
                 failure
             }
@@ -186,14 +238,21 @@ impl From<CommitError> for Failure {
 
 impl From<runner::LoadError> for Failure {
     fn from(error: runner::LoadError) -> Self {
-        Self::from_error(Exit::Store, &error)
+        use runner::LoadError;
+        match error {
+            LoadError::Read(error) => error.into(),
+            LoadError::Entry { .. } | LoadError::Damaged { .. } => {
+                Self::from_error(Exit::Store, &error).code(Code::Damaged)
+            }
+            LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
+        }
     }
 }
 
 impl From<runner::RequestError> for Failure {
     fn from(error: runner::RequestError) -> Self {
         match error {
-            runner::RequestError::Refused(refusal) => Self::new(Exit::Refused, refusal),
+            runner::RequestError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
             runner::RequestError::Raced { .. } => {
                 Self::from_error(Exit::Store, &error).hint("the run is busy; try again")
             }
@@ -212,26 +271,28 @@ impl From<runner::EngineError> for Failure {
             EngineError::Read(error) => error.into(),
             EngineError::Commit(error) => error.into(),
             EngineError::Marks(error) => error.into(),
-            EngineError::Refused(refusal) => Self::new(Exit::Refused, refusal),
+            EngineError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
             EngineError::NoPlayer { ref agent, .. } => {
                 let hint = crate::players::how_to_set(agent);
-                Self::from_error(Exit::Usage, &error).hint(hint)
+                Self::from_error(Exit::Usage, &error).code(Code::NobodyPlays).hint(hint)
             }
-            EngineError::NoSuchRun(_) => {
-                Self::from_error(Exit::Usage, &error).hint("`callboard ls` lists the runs")
-            }
+            EngineError::NoSuchRun(_) => Self::from_error(Exit::Usage, &error)
+                .code(Code::NoSuchRun)
+                .hint("`callboard ls` lists the runs"),
             EngineError::Attend { .. } if supervisor::is_full_disk(&error) => {
-                Self::from_error(Exit::Store, &error).hint(advice::FULL)
+                Self::from_error(Exit::Store, &error).code(Code::DiskFull).hint(advice::FULL)
             }
             EngineError::Attend { source: runner::Lost::Shortage(_), .. } => Self::from_error(
                 Exit::Store,
                 &error,
             )
+            .code(Code::Shortage)
             .hint(
                 "nothing is lost: `callboard resume` goes on; give it fewer `--jobs`, or raise `ulimit -n`",
             ),
             EngineError::Attend { .. } => Self::from_error(Exit::Store, &error),
             EngineError::Lookout(_) => Self::from_error(Exit::Bug, &error)
+                .code(Code::Shortage)
                 .hint("raise fs.inotify.max_user_instances, or end other programs that watch files"),
             EngineError::View { .. } => Self::from_error(Exit::Store, &error)
                 .hint("nothing is lost: the store has the run; `callboard show` reads it"),

@@ -9,7 +9,7 @@ use runner::{Clock, Journal, Summary};
 use store::{Location, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 
 /// The place a command works in.
 #[derive(Debug)]
@@ -87,6 +87,7 @@ impl Here {
 
     pub(crate) fn no_such_run(&self, run: &str) -> Failure {
         Failure::usage(format!("there is no run `{run}` in `{}`", self.location.root().display()))
+            .code(Code::NoSuchRun)
             .hint("`callboard ls` lists the runs of this repository")
     }
 
@@ -112,6 +113,7 @@ impl Here {
             [_, _, ..] => {
                 let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
                 Err(Failure::usage(format!("`{run}` could be {}", names.join(" or ")))
+                    .code(Code::NoSuchRun)
                     .hint("give more of the name"))
             }
         }

@@ -11,6 +11,7 @@ use protocol::steps::{Status, Steps};
 use runner::{Journal, Notice, Observer, Rest};
 use store::SqliteStore;
 
+use crate::failure::Code;
 use crate::here::Here;
 use crate::play::Show;
 use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
@@ -81,10 +82,23 @@ impl Progress {
             let error = step.last_error.as_deref().map(|error| format!("  {error}")).unwrap_or_default();
             render::data(format_args!("  {} {id}{error}", status(step.status)));
         }
+        let mut errors = journal.document.steps.values().filter_map(|step| step.last_error.as_deref());
+        if errors.any(lacks_program) {
+            render::note(format_args!(
+                "[{}] `callboard doctor` lists the agents it finds; `callboard retry {}` tries again",
+                Code::NoProgram,
+                self.run
+            ));
+        }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));
         }
     }
+}
+
+/// Whether a step failed because its program could not be started. The document keeps its errors as text.
+fn lacks_program(error: &str) -> bool {
+    error.contains("could not be started: program `")
 }
 
 /// A step's status in its colour.
@@ -137,8 +151,9 @@ impl Observer<Steps> for Progress {
                 render::duration(grace)
             )),
             Notice::SetAside { view, kept } => self.say(&format!(
-                "{} {} was changed by somebody else; it is kept as {} and written anew",
+                "{} [{}] {} was changed by somebody else; it is kept as {} and written anew",
                 styled(YELLOW, "!"),
+                Code::ViewSetAside,
                 view.display(),
                 kept.display()
             )),

@@ -6,7 +6,8 @@ use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
+pub(crate) use anstyle::Style;
 use protocol::steps::load::Problem;
 use serde::Serialize;
 
@@ -61,7 +62,8 @@ pub(crate) fn note(text: impl std::fmt::Display) {
 
 /// What failed, what caused it, what to do.
 pub(crate) fn failure(failure: &Failure) {
-    talk(format_args!("{} {}", styled(RED, "error:"), failure.what));
+    let code = failure.code.map(|code| format!("[{code}]")).unwrap_or_default();
+    talk(format_args!("{} {}", styled(RED, format_args!("error{code}:")), failure.what));
     for cause in &failure.causes {
         talk(format_args!("  {} {cause}", styled(DIM, "caused by:")));
     }

@@ -7,7 +7,7 @@ use runner::{Again, Asked, Engine, EngineError, Journal};
 use store::{LeadError, Leader, SqliteStore, Store as _, Tenure};
 use supervisor::Departure;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
 use crate::{play, render};
 
@@ -166,6 +166,7 @@ pub(crate) async fn refuse_agents(
         Exit::Refused,
         format!("cannot {doing} run `{}` from inside attempt `{attempt}`", journal.run),
     )
+    .code(Code::FromInside)
     .hint("agents report; people steer"))
 }
 

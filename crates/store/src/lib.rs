@@ -14,7 +14,6 @@
 mod commit;
 mod digest;
 mod error;
-mod full;
 mod git;
 mod location;
 #[path = "linux.rs"]
@@ -27,11 +26,8 @@ pub use commit::{
 };
 pub use digest::{BadDigest, Digest};
 pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
-pub use full::is_full;
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};
 pub use os::{Holder, host_name};
-pub use sqlite::{Lead, Leader, OpenError, SqliteStore, Tenure, Watch};
-pub use os::host_name;
 pub use sqlite::{Examined, Lead, Leader, OpenError, SqliteStore, Tenure, Watch};
 pub use store::{Loaded, RunRow, Store, StoredEntry};

@@ -4,6 +4,8 @@ mod check;
 mod completions;
 mod config;
 mod demo;
+mod doctor;
+mod explain;
 mod log;
 mod ls;
 mod pause;
@@ -55,6 +57,8 @@ enum Command {
     Check(check::Arguments),
     Schema(schema::Arguments),
     Config(config::Arguments),
+    Doctor(doctor::Arguments),
+    Explain(explain::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -107,6 +111,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
         Command::Config(arguments) => config::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     }
 }

@@ -1,9 +1,11 @@
-//! `callboard resume [RUN]`.
+//! `callboard resume [RUN | --all]`.
+
+use std::ffi::OsString;
 
 use protocol::RunId;
-use protocol::run::{Phase, Request};
+use protocol::run::{Halt, Phase, Request};
 use runner::Asked;
-use store::{SqliteStore, Store as _};
+use store::{RunRow, SqliteStore, Store as _};
 
 use super::block_on;
 use crate::config::Flags;
@@ -11,6 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
+use crate::render;
 use crate::wish::{self, Wish};
 
 /// Go on with a run: adopt agents that are still at work, start what is due
@@ -20,10 +23,15 @@ use crate::wish::{self, Wish};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard resume
-  callboard resume f8c1a491 --jobs 2")]
+  callboard resume f8c1a491 --jobs 2
+  callboard resume --all                    # after a reboot; each run in the background")]
 pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: Option<String>,
+
+    /// Every run that nobody stopped or paused, each in the background
+    #[arg(long, conflicts_with_all = ["run", "detach"])]
+    all: bool,
 
     /// Why, for the journal
     #[arg(long, value_name = "TEXT")]
@@ -48,6 +56,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, flags)?;
     let house = play::house(&here, arguments.players.again()?)?;
     block_on(async {
+        if arguments.all {
+            return all(&here, &arguments).await;
+        }
         let named = arguments.run.as_deref();
         let Some(store) = here.existing_store()? else {
             return Err(named.map_or_else(nothing_to_resume, |run| here.no_such_run(run)));
@@ -68,12 +79,51 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         if arguments.detach {
-            let mut flags = arguments.players.as_arguments();
-            flags.extend(arguments.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
-            return play::detach(&here, &store, &run, &arguments.show, flags).await;
+            return play::detach(&here, &store, &run, &arguments.show, arguments.flags()).await;
         }
         play::play(&here, &store, house, &run, asked, &arguments.show).await
     })
+}
+
+impl Arguments {
+    /// What the engine in the background is to be given.
+    fn flags(&self) -> Vec<OsString> {
+        let mut flags = self.players.as_arguments();
+        flags.extend(self.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
+        flags
+    }
+}
+
+/// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
+async fn all(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
+    let Some(store) = here.existing_store()? else { return Ok(Exit::Delivered) };
+    let mut worst = Exit::Delivered;
+    for row in store.runs().await?.iter().filter(|row| was_cut_off(row)) {
+        let mut journal = here.load(&store, row.run.as_str()).await?;
+        wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+        if wish::engine_of(&store, &row.run).await?.is_some() {
+            continue;
+        }
+        if let Err(failure) = play::detach(here, &store, &row.run, &arguments.show, arguments.flags()).await {
+            render::failure(&failure);
+            worst = failure.exit;
+        }
+    }
+    Ok(worst)
+}
+
+/// Whether a run would go on if its engine had not ended. Whoever stopped or paused one wants it to wait.
+fn was_cut_off(row: &RunRow) -> bool {
+    match here::summary(row).map(|summary| summary.phase) {
+        Some(
+            Phase::Open
+            | Phase::Halting(_)
+            | Phase::Halted(Halt::Interrupted)
+            | Phase::Draining(_)
+            | Phase::Closing(_),
+        ) => true,
+        Some(Phase::Paused | Phase::Halted(Halt::Stopped) | Phase::Finished(_)) | None => false,
+    }
 }
 
 fn nothing_to_resume() -> Failure {

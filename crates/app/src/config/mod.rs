@@ -25,7 +25,7 @@ use etcetera::BaseStrategy as _;
 use protocol::rules::DEFAULT_TRIES;
 
 pub(crate) use adapter::{Adapter, Launch};
-pub(crate) use error::ConfigErrors;
+pub(crate) use error::{ConfigErrors, Fault};
 pub(crate) use origin::{Origin, Sourced};
 
 /// The name of the project's file.
@@ -90,6 +90,11 @@ impl Config {
     /// Where the store was told to live, if it was told.
     pub(crate) fn store(&self) -> Option<&Path> {
         self.store.as_ref().map(|store| store.value.as_path())
+    }
+
+    /// Who told it so.
+    pub(crate) fn store_origin(&self) -> Option<&Origin> {
+        self.store.as_ref().map(|store| &store.origin)
     }
 
     /// Reads all sources and takes the strongest value of each key.

@@ -1,23 +1,25 @@
-//! What to do about a store that cannot be used now.
+//! What a store that cannot be used now is called, and what to do about it.
 
 use store::{Holder, Unavailable};
 
-use super::Failure;
+use super::{Code, Failure};
 
 impl Failure {
     pub(super) fn advised(self, unavailable: &Unavailable) -> Self {
         match unavailable {
-            Unavailable::Full { .. } => self.hint(FULL),
+            Unavailable::Gone { .. } => self.code(Code::Gone),
+            Unavailable::Upgraded { .. } => self.code(Code::Newer),
+            Unavailable::Damaged { .. } => self.code(Code::Damaged),
+            Unavailable::Full { .. } => self.code(Code::DiskFull).hint(FULL),
             Unavailable::NotWritable { .. } => self
                 .hint("`callboard ls`, `show` and `log` can look all the same; make it writable to do more"),
             Unavailable::Held { holder: Some(Holder { pid, stopped: true, .. }), .. } => self
+                .code(Code::Held)
                 .hint(format!("`kill -CONT {pid}` lets it go on; nothing is lost, type the same again then")),
-            Unavailable::Held { .. } => self.hint("nothing is lost: type the same again when it has ended"),
-            Unavailable::Gone { .. }
-            | Unavailable::Upgraded { .. }
-            | Unavailable::Damaged { .. }
-            | Unavailable::Io { .. }
-            | Unavailable::Database { .. } => self,
+            Unavailable::Held { .. } => {
+                self.code(Code::Held).hint("nothing is lost: type the same again when it has ended")
+            }
+            Unavailable::Io { .. } | Unavailable::Database { .. } => self,
         }
     }
 }

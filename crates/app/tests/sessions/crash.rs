@@ -194,6 +194,6 @@ fn a_store_that_is_removed_under_an_engine_ends_it_aloud() {
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    assert!(session.stderr.contains("error:"), "{}", session.stderr);
+    assert!(session.stderr.contains("error[E002]:"), "{}", session.stderr);
     assert_eq!(scene.ledger().begun(), ["a#1.1"], "nothing is begun without a store");
 }

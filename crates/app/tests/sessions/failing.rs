@@ -92,6 +92,7 @@ fn a_missing_agent_is_a_failed_try_and_no_usage_error() {
     ▸ a#1.2 started
     ✗ a#1.2 failed: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
 
+    note: [E008] `callboard doctor` lists the agents it finds; `callboard retry trial` tries again
     undelivered run `trial`: 0 of 2 steps done, [TIME]
       FAILED    a  Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
       PENDING   b

@@ -102,7 +102,7 @@ fn nothing_to_look_at_is_no_error_but_a_run_that_is_not_there_is() {
     assert!(!scene.store().exists(), "looking makes no store");
     assert_snapshot!(scene.callboard(&["show", "ghost"]).run().transcript(), @"
     $ callboard show ghost
-    error: there is no run `ghost` in `[STORE]`
+    error[E011]: there is no run `ghost` in `[STORE]`
 
     hint: `callboard ls` lists the runs of this repository
     [exit 2]
@@ -121,7 +121,7 @@ fn a_beginning_of_a_name_must_be_of_one_run_only() {
     assert_eq!(scene.callboard(&["show", "palm"]).run().code, 0);
     assert_snapshot!(scene.callboard(&["show", "pal"]).run().transcript(), @"
     $ callboard show pal
-    error: `pal` could be `pale` or `palm`
+    error[E011]: `pal` could be `pale` or `palm`
 
     hint: give more of the name
     [exit 2]
@@ -160,7 +160,7 @@ fn a_slip_in_the_configuration_is_told_with_its_place() {
     scene.write("callboard.toml", "job = 3\nmax_attempts = 0\n");
     assert_snapshot!(scene.callboard(&["config"]).run().transcript(), @"
     $ callboard config
-    error: the configuration cannot be used
+    error[E010]: the configuration cannot be used
       [REPO]/callboard.toml:1:1: unknown key `job`
         hint: did you mean `jobs`?
       [REPO]/callboard.toml:2:16: `max_attempts` is 0; it must be a whole number from 1

@@ -4,6 +4,7 @@ mod agents;
 mod crash;
 mod delivering;
 mod demo;
+mod doctor;
 mod failing;
 mod hardening;
 mod looking;

@@ -26,7 +26,7 @@ fn a_delivered_run_is_not_resumed() {
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
-    error: cannot go on with run `trial`
+    error[E013]: cannot go on with run `trial`
       caused by: it was delivered
 
     hint: `callboard log trial` shows what it did; `callboard run` starts a new one
@@ -81,7 +81,7 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     assert!(refused.stderr.contains(&running.pid().to_string()), "{}", refused.stderr);
     assert_snapshot!(refused.transcript(), @"
     $ callboard resume
-    error: run `trial` already has an engine: process [PID] on `[HOST]`
+    error[E001]: run `trial` already has an engine: process [PID] on `[HOST]`
 
     hint: `callboard show trial` shows how far it is; `callboard stop trial` stops it
     [exit 5]
@@ -132,10 +132,56 @@ fn a_run_that_ended_undelivered_is_retried_not_resumed() {
     assert_eq!(scene.run(&[]).run().code, 1);
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
-    error: cannot go on with run `trial`
+    error[E013]: cannot go on with run `trial`
       caused by: it ended undelivered
 
     hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP` goes on without it
     [exit 3]
     ");
+}
+
+#[test]
+fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let agent = scene.agent();
+    let open = |name| {
+        scene
+            .callboard(&[
+                "run",
+                "wf.yaml",
+                "--detach",
+                "--run-id",
+                name,
+                "--wrapper",
+                agent.to_str().unwrap(),
+            ])
+            .run()
+    };
+    for name in ["killed", "stopped", "working"] {
+        assert_eq!(open(name).code, 0);
+    }
+    testkit::until(&scene.kit(), "three at work", || (scene.ledger().begun().len() == 3).then_some(()));
+    assert_eq!(scene.callboard(&["stop", "stopped"]).run().code, 0);
+    let lock = std::fs::read_to_string(scene.store().join("engines/killed.lock")).unwrap();
+    let engine = testkit::Held::of(lock.split(' ').next().unwrap().parse().unwrap()).unwrap();
+    engine.kill();
+    engine.wait();
+    let all = scene.callboard(&["resume", "--all"]).run();
+    assert_eq!((all.code, all.stdout.as_str()), (0, "killed\n"), "{}", all.transcript());
+    gate.open();
+    for name in ["killed", "working"] {
+        scene.wait_for_engine(name);
+    }
+    let phases = scene.callboard(&["ls", "--json"]).run().json();
+    let phase = |run: &str| {
+        phases.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["phase"].to_string()
+    };
+    assert!(phase("killed").contains("delivered") && phase("working").contains("delivered"), "{phases}");
+    assert!(phase("stopped").contains("stopped"), "{phases}");
+    scene.expect_no_orphans();
+    let nothing = scene.callboard(&["resume", "--all"]).run();
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
 }

@@ -173,13 +173,13 @@ fn a_retry_where_nothing_failed_is_refused() {
     scene.ledger().wait_for_begin("a#1.1");
     assert_snapshot!(scene.callboard(&["retry", "trial"]).run().transcript(), @"
     $ callboard retry trial
-    error: cannot retry run `trial`
+    error[E013]: cannot retry run `trial`
       caused by: nothing in it has failed
     [exit 3]
     ");
     assert_snapshot!(scene.callboard(&["retry", "trial", "a"]).run().transcript(), @"
     $ callboard retry trial a
-    error: cannot retry run `trial`
+    error[E013]: cannot retry run `trial`
       caused by: `a` has not failed
     [exit 3]
     ");
@@ -250,13 +250,13 @@ fn a_step_at_work_or_done_is_not_skipped() {
     scene.ledger().wait_for_begin("b#1.1");
     assert_snapshot!(scene.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
     $ callboard skip trial b --reason x
-    error: cannot skip a step of run `trial`
+    error[E013]: cannot skip a step of run `trial`
       caused by: `b` is at work
     [exit 3]
     ");
     assert_snapshot!(scene.callboard(&["skip", "trial", "a", "--reason", "x"]).run().transcript(), @"
     $ callboard skip trial a --reason x
-    error: cannot skip a step of run `trial`
+    error[E013]: cannot skip a step of run `trial`
       caused by: `a` is done
     [exit 3]
     ");

@@ -136,7 +136,7 @@ fn stopping_twice_is_like_stopping_once_and_a_delivered_run_cannot_be_stopped() 
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
-    error: cannot stop run `trial`
+    error[E013]: cannot stop run `trial`
       caused by: it was delivered
     [exit 3]
     ");

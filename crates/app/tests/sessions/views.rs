@@ -24,7 +24,7 @@ fn a_view_edited_by_hand_is_set_aside_and_written_anew() {
     ✓ a#1.1 done [TIME]
     ▸ b#1.1 started
     ✓ b#1.1 done [TIME]
-    ! [REPO]/.agents/runs/trial/run_state.json was changed by somebody else; it is kept as [STORE]/quarantine/trial/[HEX]-run_state.json and written anew
+    ! [E017] [REPO]/.agents/runs/trial/run_state.json was changed by somebody else; it is kept as [STORE]/quarantine/trial/[HEX]-run_state.json and written anew
 
     delivered run `trial`: 2 of 2 steps done, [TIME]
     [exit 0]

@@ -18,7 +18,7 @@ fn refused(text: &str) -> String {
 fn broken_yaml() {
     assert_snapshot!(refused("name: t\nsteps:\n  - id: a\n   agent: p\n"), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[broken-yaml]: this is not valid YAML: while parsing a block collection, did not find expected '-' indicator
      --> wf.yaml:4:4
@@ -35,7 +35,7 @@ fn broken_yaml() {
 fn an_unknown_key() {
     assert_snapshot!(refused("name: t\nsteps:\n  - id: a\n    agent: p\n    promt: task.md\n"), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 2 problems
+    error[E009]: the workflow `wf.yaml` has 2 problems
 
     error[missing-key]: step `a` has no `prompt`
      --> wf.yaml:3:5
@@ -61,7 +61,7 @@ fn a_way_back_to_itself() {
     let text = "name: t\nsteps:\n  - id: a\n    agent: p\n    prompt: task.md\n    loop_back_to: a\n";
     assert_snapshot!(refused(text), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[not-an-ancestor]: step `a` goes back to itself
      --> wf.yaml:6:19
@@ -79,7 +79,7 @@ fn a_key_that_comes_later() {
     let text = "name: t\nsteps:\n  - id: a\n    agent: p\n    prompt: task.md\n    human_in_the_loop: true\n";
     assert_snapshot!(refused(text), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[not-supported-yet]: `human_in_the_loop` (waiting for a person's answer) is not supported yet
      --> wf.yaml:6:5
@@ -97,7 +97,7 @@ fn a_duplicate_id_and_an_unknown_reference_are_told_together() {
     let text = "name: t\nsteps:\n  - {id: a, agent: p, prompt: task.md}\n  - {id: a, agent: p, prompt: task.md, needs: [b]}\n";
     assert_snapshot!(refused(text), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 2 problems
+    error[E009]: the workflow `wf.yaml` has 2 problems
 
     error[duplicate-id]: two steps are called `a`; the first is on line 3
      --> wf.yaml:4:10
@@ -122,7 +122,7 @@ fn a_duplicate_id_and_an_unknown_reference_are_told_together() {
 fn an_unsafe_id() {
     assert_snapshot!(refused("name: t\nsteps:\n  - {id: ../a, agent: p, prompt: task.md}\n"), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[unsafe-id]: `../a` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-`
      --> wf.yaml:3:10
@@ -142,7 +142,7 @@ fn a_cycle() {
         format!("name: t\nsteps:\n  - {{id: a, {step}, needs: [b]}}\n  - {{id: b, {step}, needs: [a]}}\n");
     assert_snapshot!(refused(&text), @r#"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[cycle]: these steps wait for each other and none could ever start: a → b → a
      --> wf.yaml:3:48
@@ -159,7 +159,7 @@ fn a_cycle() {
 fn a_missing_prompt_is_told_with_the_places_searched() {
     assert_snapshot!(refused("name: t\nsteps:\n  - {id: a, agent: p, prompt: nowhere.md}\n"), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[missing-prompt]: the prompt `nowhere.md` of step `a` does not exist
      --> wf.yaml:3:31
@@ -220,7 +220,7 @@ fn an_agent_that_nobody_plays() {
     scene.workflow(&["a"]);
     assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
     $ callboard run wf.yaml
-    error: nobody plays agent `player`, which `a` asks for
+    error[E007]: nobody plays agent `player`, which `a` asks for
 
     hint: give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:
 

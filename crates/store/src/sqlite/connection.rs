@@ -163,7 +163,7 @@ pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, 
     match looked {
         // Where nothing can be written SQLite cannot make the memory that readers and writers share. A database whose
         // log was taken in when it was closed needs none: nobody can write to it while we look.
-        Err(error) if is_at_rest(path) => match connect_unshared(path) {
+        Err(error) if is_at_rest(path) => match connect_without_trace(path, Trust::AtRest) {
             Some(connection) => connection.and_then(only_looking),
             None => Err(error),
         },
@@ -185,8 +185,22 @@ fn is_at_rest(path: &Path) -> bool {
     os::writable(directory).is_err() && !std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
-/// Opens a file that nobody can change; `None` if SQLite cannot be told its name.
-fn connect_unshared(path: &Path) -> Option<rusqlite::Result<Connection>> {
+/// How a file is opened by whoever must not leave a trace beside it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Trust {
+    /// Nobody can change it: no lock is taken, no log is looked for.
+    AtRest,
+    /// Others may write: their log is read through the memory they share.
+    Live,
+}
+
+/// Opens a file for reading alone; `None` if SQLite cannot be told its name.
+pub(super) fn connect_without_trace(path: &Path, trust: Trust) -> Option<rusqlite::Result<Connection>> {
+    let mode = match trust {
+        Trust::AtRest => "immutable=1",
+        Trust::Live => "mode=ro",
+    };
+    // What has a meaning in a URI stands for itself in a path.
     let escape = |c: char| match c {
         '%' | '?' | '#' => format!("%{:02x}", u32::from(c)),
         c => c.to_string(),
@@ -194,7 +208,7 @@ fn connect_unshared(path: &Path) -> Option<rusqlite::Result<Connection>> {
     let name: String = path.to_str()?.chars().map(escape).collect();
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    Some(Connection::open_with_flags(format!("file:{name}?immutable=1"), flags))
+    Some(Connection::open_with_flags(format!("file:{name}?{mode}"), flags))
 }
 
 pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::connection::Database;
+use super::connection::{Database, Trust};
 use super::migrations::{APPLICATION_ID, FORMAT, read_format};
 use super::open::{self, OpenError};
 use super::ticket::Ticket;
@@ -68,18 +68,11 @@ fn look(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    let mode = if Path::new(&log).exists() { "mode=ro" } else { "immutable=1" };
-    let uri = format!("file:{}?{mode}", escaped(&path.to_string_lossy()));
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri, flags)?;
+    let trust = if Path::new(&log).exists() { Trust::Live } else { Trust::AtRest };
+    let connection = connection::connect_without_trace(path, trust)
+        .unwrap_or_else(|| Err(rusqlite::Error::InvalidPath(path.to_owned())))?;
     connection.set_prepared_statement_cache_capacity(connection::STATEMENTS);
     Ok(connection)
-}
-
-/// What has a meaning in a URI stands for itself in a path.
-fn escaped(path: &str) -> String {
-    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
 fn for_reading(location: &Location, connection: Connection) -> Result<SqliteStore, OpenError> {

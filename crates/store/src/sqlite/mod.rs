@@ -116,13 +116,11 @@ impl Store for SqliteStore {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::entries_between(tx, &run, after, last)).await?)
+        Ok(self.look(|tx| read::entries_between(tx, run, after, last))?)
     }
 
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        let run = run.clone();
-        Ok(self.look(move |tx| read::snapshot_at(tx, &run, revision)).await?)
+        Ok(self.look(|tx| read::snapshot_at(tx, run, revision))?)
     }
 
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {

@@ -10,16 +10,15 @@ pub struct LockHolder {
     pub pid: i32,
 }
 
-/// Who holds a lock for writing on any of the files. Processes of other users cannot be seen.
-pub fn lock_holders(files: &[PathBuf]) -> Vec<LockHolder> {
+/// Who holds a lock for writing on a file below this directory. Processes of other users cannot be seen.
+pub fn lock_holders(below: &Path) -> Vec<LockHolder> {
     // The kernel shows paths without links in them.
-    let real: Vec<_> =
-        files.iter().map(|file| file.canonicalize().unwrap_or_else(|_| file.clone())).collect();
+    let Ok(real) = below.canonicalize() else { return Vec::new() };
     let mut holders = Vec::new();
     for_each_open_file(|pid, process, number, target| {
-        let Some(place) = real.iter().position(|file| file == target) else { return };
+        let Ok(name) = target.strip_prefix(&real) else { return };
         let held = fs::read_to_string(process.join("fdinfo").join(number)).is_ok_and(|info| locks(&info));
-        let holder = LockHolder { file: files[place].clone(), pid };
+        let holder = LockHolder { file: below.join(name), pid };
         if held && !holders.contains(&holder) {
             holders.push(holder);
         }
@@ -65,11 +64,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let held = fs::File::create(&path).unwrap();
-        assert_eq!(lock_holders(std::slice::from_ref(&path)), []);
+        assert_eq!(lock_holders(directory.path()), []);
         held.lock().unwrap();
         let us = i32::try_from(std::process::id()).unwrap();
-        assert_eq!(lock_holders(std::slice::from_ref(&path)), [LockHolder { file: path.clone(), pid: us }]);
+        assert_eq!(lock_holders(directory.path()), [LockHolder { file: path, pid: us }]);
         held.unlock().unwrap();
-        assert_eq!(lock_holders(&[path]), []);
+        assert_eq!(lock_holders(directory.path()), []);
     }
 }

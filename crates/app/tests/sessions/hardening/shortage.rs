@@ -21,7 +21,7 @@ fn too_few_descriptors_end_the_engine_aloud_and_cost_no_try() {
     let mut gate = scene.gate("gate");
     let session = scene.run(&["--jobs", "40"]).in_shell(r#"ulimit -n 40; exec "$@""#).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    assert!(session.stderr.contains("error:"), "{}", session.stderr);
+    assert!(session.stderr.contains("error[E016]:"), "{}", session.stderr);
     gate.open();
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());

@@ -1,0 +1,57 @@
+//! `callboard doctor`.
+
+use serde_json::json;
+
+use super::block_on;
+use crate::doctor::{self, Finding, Ground, Level};
+use crate::failure::{Exit, Failure};
+use crate::here::Place;
+use crate::render::{self, DIM, styled};
+
+/// Look whether all is well: store, locks, runs, orphans, disk, git, agents, configuration, limits
+///
+/// Changes nothing and waits for nobody. Where something needs doing, the command to type stands below it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 nothing needs doing, 1 something does
+
+Examples:
+  callboard doctor
+  callboard doctor --json | jq '.findings[] | select(.level == \"act\")'
+  callboard doctor --unit > ~/.config/systemd/user/callboard.service")]
+pub(super) struct Arguments {
+    /// Print everything that was found as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Print a systemd user unit that goes on with the runs of this place after a reboot
+    #[arg(long, conflicts_with = "json")]
+    unit: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let ground = Ground::find(&arguments.place)?;
+    if arguments.unit {
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
+        })?;
+        render::raw(&doctor::unit(&ground, &program));
+        return Ok(Exit::Delivered);
+    }
+    let findings = block_on(async { Ok(doctor::examine(&ground).await) })?;
+    let needed = findings.iter().filter(|finding| finding.level == Level::Act).count();
+    if arguments.json {
+        render::json_pretty(&json!({ "needs_doing": needed > 0, "findings": findings }));
+    } else {
+        findings.iter().for_each(Finding::show);
+        render::data(styled(DIM, ""));
+        render::data(match needed {
+            0 => "nothing needs doing".to_owned(),
+            1 => "1 thing needs doing".to_owned(),
+            many => format!("{many} things need doing"),
+        });
+    }
+    Ok(if needed == 0 { Exit::Delivered } else { Exit::NeedsDoing })
+}

@@ -1,0 +1,61 @@
+//! `callboard explain [CODE]`.
+
+use protocol::steps::load::closest;
+use serde_json::json;
+
+use crate::failure::{Code, Exit, Failure};
+use crate::render::{self, BOLD, styled};
+
+/// Explain an error: what happened, why, what Callboard did about it, what to do
+///
+/// CODE is what an error shows in brackets. Without CODE it lists them all.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard explain
+  callboard explain E004")]
+pub(super) struct Arguments {
+    /// The code, such as E004
+    code: Option<String>,
+
+    /// Print JSON: code, title and page
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let chosen = match &arguments.code {
+        Some(name) => vec![find(name)?],
+        None => Code::ALL.to_vec(),
+    };
+    if arguments.json {
+        let pages: Vec<_> = chosen
+            .iter()
+            .map(|code| json!({ "code": code.name(), "title": code.title(), "page": code.page() }))
+            .collect();
+        render::json_pretty(&pages);
+    } else if let [one] = chosen.as_slice() {
+        render::raw(one.page());
+    } else {
+        for code in chosen {
+            render::data(format_args!("{}  {}", styled(BOLD, code), code.title()));
+        }
+    }
+    Ok(Exit::Delivered)
+}
+
+/// The code of that name, however it is written: `E004`, `e4`, `4`.
+fn find(name: &str) -> Result<Code, Failure> {
+    let digits = name.strip_prefix(['E', 'e']).unwrap_or(name);
+    let meant = digits.parse::<u32>().map_or_else(|_| name.to_owned(), |number| format!("E{number:03}"));
+    if let Some(code) = Code::ALL.into_iter().find(|code| code.name() == meant) {
+        return Ok(code);
+    }
+    let failure = Failure::usage(format!("there is no error `{name}`"));
+    Err(match closest(&meant, Code::ALL.into_iter().map(Code::name)) {
+        Some(near) => failure.hint(format!("did you mean `{near}`? `callboard explain` lists them all")),
+        None => failure.hint("`callboard explain` lists them all"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Where the doctor looks. Unlike [`Here`](crate::here::Here) it is found whatever is wrong: what cannot be settled is
+//! kept as the failure it is.
+
+use std::path::{Path, PathBuf};
+
+use protocol::Stamp;
+use runner::Clock;
+use store::{Location, Repository};
+
+use crate::config::{Config, ConfigErrors, Flags};
+use crate::failure::Failure;
+use crate::here::Place;
+
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) repo: PathBuf,
+    pub(crate) repository: Result<Option<Repository>, Failure>,
+    pub(crate) config: Result<Config, ConfigErrors>,
+    pub(crate) location: Result<Location, Failure>,
+    /// Who said that the store is there.
+    pub(crate) chosen_by: String,
+    /// What commands that we suggest need to look at the same place.
+    pub(crate) flags: String,
+    pub(crate) now: Stamp,
+}
+
+impl Ground {
+    /// Fails only where there is no place to look at.
+    pub(crate) fn find(place: &Place) -> Result<Self, Failure> {
+        let start = match &place.repo {
+            Some(path) => path.clone(),
+            None => std::env::current_dir()
+                .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?,
+        };
+        let start = start.canonicalize().map_err(|error| {
+            Failure::usage(format!("cannot look at `{}`", start.display()))
+                .because(Some(&error))
+                .hint("give an existing directory with `--repo`")
+        })?;
+        let store = place.store.as_deref().map(std::path::absolute).transpose();
+        let store = store
+            .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?;
+        let repository = store::repository(&start).map_err(Failure::from);
+        let repo = match (&place.repo, &repository) {
+            (None, Ok(Some(Repository { work_tree: Some(top), .. }))) => top.clone(),
+            (Some(_) | None, _) => start,
+        };
+        let config = Config::find(&repo, Flags { store: store.clone(), ..Flags::default() });
+        let explicit = match &config {
+            Ok(config) => config.store().map(Path::to_owned),
+            Err(_) => store,
+        };
+        let chosen_by = match &config {
+            Ok(config) => config.store_origin().map(|origin| format!("set by {origin}")),
+            Err(_) => explicit.is_some().then(|| "set by --store".to_owned()),
+        };
+        let chosen_by = chosen_by.unwrap_or_else(|| match &repository {
+            Ok(Some(_)) => "in the git directory".to_owned(),
+            Ok(None) | Err(_) => "outside git".to_owned(),
+        });
+        let location = Location::find(&repo, explicit).map_err(Failure::from);
+        let flag = |name: &str, path: &Option<PathBuf>| {
+            path.as_ref().map(|path| format!(" {name} {}", super::quoted(path))).unwrap_or_default()
+        };
+        let flags = flag("--repo", &place.repo) + &flag("--store", &place.store);
+        Ok(Self { repo, repository, config, location, chosen_by, flags, now: Clock::system().now() })
+    }
+
+    /// Whether somebody said where the store is.
+    pub(crate) fn is_told(&self) -> bool {
+        self.config.as_ref().is_ok_and(|config| config.store().is_some())
+    }
+
+    /// The directory of the store, if it could be settled.
+    pub(crate) fn root(&self) -> Option<&Path> {
+        self.location.as_ref().ok().map(Location::root)
+    }
+}

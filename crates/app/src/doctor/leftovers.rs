@@ -1,0 +1,63 @@
+//! What takes room in the store beside the database.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::runs::Runs;
+use super::{Finding, Ground, count, quoted, size};
+
+const CHECK: &str = "files";
+
+/// We stop counting here.
+const MOST: usize = 200_000;
+
+pub(super) fn check(ground: &Ground, runs: Option<&Runs>) -> Vec<Finding> {
+    let Some(root) = ground.root().filter(|root| root.exists()) else { return Vec::new() };
+    let (attempts, quarantine) = (root.join("attempts"), root.join("quarantine"));
+    let mut findings =
+        vec![Finding::fine(CHECK, format!("directories of attempts take {}", weigh(&attempts)))];
+    if fs::read_dir(&quarantine).is_ok_and(|mut runs| runs.next().is_some()) {
+        let what = format!("files that were set aside take {}", weigh(&quarantine));
+        findings.push(Finding::note(CHECK, what).detail(quarantine.display().to_string()));
+    }
+    if let Some(runs) = runs {
+        let known: BTreeSet<_> = runs.all.iter().map(|row| row.run.as_str()).collect();
+        let names = fs::read_dir(&attempts).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let strays: Vec<_> =
+            names.filter(|name| name.to_str().is_none_or(|name| !known.contains(name))).collect();
+        if !strays.is_empty() {
+            let listed = strays.iter().map(|name| {
+                let path = attempts.join(name);
+                format!("{}: {}", quoted(&path), weigh(&path))
+            });
+            let what = count(strays.len(), "directory", "directories");
+            findings.push(
+                Finding::note(CHECK, format!("{what} of attempts without a run in the store"))
+                    .details(listed),
+            );
+        }
+    }
+    findings
+}
+
+/// The size of all files below a directory.
+fn weigh(directory: &Path) -> String {
+    let (mut bytes, mut files) = (0, 0);
+    let mut left = vec![directory.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(next).into_iter().flatten().flatten() {
+            files += 1;
+            if files > MOST {
+                return format!("more than {} in more than {MOST} files", size(bytes));
+            }
+            // Of the entry itself: a link leads elsewhere.
+            match entry.metadata() {
+                Ok(data) if data.is_dir() => left.push(entry.path()),
+                Ok(data) => bytes += data.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    size(bytes)
+}

@@ -1,0 +1,91 @@
+//! Who holds what: the ticket that writers queue on, and the lock of each run's engine. Nothing is locked to find out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Finding, Ground};
+use crate::failure::Code;
+use crate::render;
+
+const CHECK: &str = "locks";
+
+/// The process that is the engine of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Engine {
+    pub(super) pid: i32,
+    pub(super) stopped: bool,
+    /// How long it has led.
+    since: Option<Duration>,
+}
+
+/// The locks of a store at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    ticket: Vec<i32>,
+    pub(super) engines: BTreeMap<String, Engine>,
+}
+
+impl Locks {
+    pub(super) fn look(root: &Path) -> Self {
+        let mut locks = Self::default();
+        for holder in supervisor::lock_holders(root) {
+            if holder.file == root.join("ticket") {
+                locks.ticket.push(holder.pid);
+            } else if let Some(run) = locked_run(root, &holder.file) {
+                // It is signed when it is taken.
+                let signed = fs::metadata(&holder.file).and_then(|file| file.modified()).ok();
+                let since = signed.and_then(|signed| signed.elapsed().ok());
+                let stopped = supervisor::is_stopped(holder.pid);
+                locks.engines.insert(run, Engine { pid: holder.pid, stopped, since });
+            }
+        }
+        locks
+    }
+}
+
+fn locked_run(root: &Path, file: &Path) -> Option<String> {
+    let name = file.strip_prefix(root.join("engines")).ok()?.to_str()?;
+    name.strip_suffix(".lock").map(str::to_owned)
+}
+
+pub(super) fn check(ground: &Ground, locks: &Locks) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for &pid in &locks.ticket {
+        if supervisor::is_stopped(pid) {
+            findings.push(
+                Finding::act(
+                    CHECK,
+                    format!("process {pid} holds the ticket and is stopped: nobody can write"),
+                )
+                .detail("let it go on, or end it with `kill -9`: what it had not committed is undone")
+                .remedy(format!("kill -CONT {pid}")),
+            );
+        }
+    }
+    for (run, Engine { pid, .. }) in locks.engines.iter().filter(|(_, engine)| engine.stopped) {
+        findings.push(
+            Finding::act(CHECK, format!("the engine of run `{run}`, process {pid}, is stopped"))
+                .code(Code::Held)
+                .detail(format!(
+                    "or end it with `kill -9 {pid}`, then `callboard resume {run}{}`",
+                    ground.flags
+                ))
+                .remedy(format!("kill -CONT {pid}")),
+        );
+    }
+    let engines = locks.engines.iter().map(|(run, Engine { pid, since, .. })| {
+        let since = since.map(|since| format!(" for {}", render::duration(since))).unwrap_or_default();
+        format!("run `{run}`: process {pid}{since}")
+    });
+    let what = match locks.engines.len() {
+        0 => "no engine is at work".to_owned(),
+        1 => "1 engine is at work".to_owned(),
+        many => format!("{many} engines are at work"),
+    };
+    if findings.is_empty() {
+        findings.push(Finding::fine(CHECK, what).details(engines));
+    }
+    findings
+}

@@ -1,0 +1,98 @@
+//! What `callboard doctor` looks at, one file per check. Each check takes what was found out so far and answers with
+//! findings; none changes anything, and none trusts that another one succeeded.
+
+mod agents;
+mod configuration;
+mod disk;
+mod finding;
+mod git;
+mod ground;
+mod leftovers;
+mod limits;
+mod locks;
+mod orphans;
+mod reboot;
+mod runs;
+mod store_check;
+mod views;
+
+use std::path::{Path, PathBuf};
+
+pub(crate) use finding::{Finding, Level};
+pub(crate) use ground::Ground;
+use locks::Locks;
+pub(crate) use reboot::unit;
+use runs::Runs;
+
+/// Looks at everything.
+pub(crate) async fn examine(ground: &Ground) -> Vec<Finding> {
+    // Before the store is read: whoever is seen now and has no run afterwards is an orphan.
+    let marked = supervisor::census();
+    let locks = ground.root().map(Locks::look).unwrap_or_default();
+    let (mut findings, store) = store_check::check(ground);
+    let mut runs = None;
+    if let (Ok(location), Some(store)) = (&ground.location, &store) {
+        match Runs::gather(location, store, &locks).await {
+            Ok(gathered) => runs = Some(gathered),
+            Err(failure) => findings.push(Finding::failure("runs", &failure)),
+        }
+    }
+    findings.extend(disk::check(ground));
+    findings.extend(locks::check(ground, &locks));
+    findings.extend(runs.iter().flat_map(|runs| runs::check(ground, runs)));
+    findings.extend(orphans::check(ground, marked, runs.as_ref()));
+    if let (Some(runs), Some(store)) = (&runs, &store) {
+        findings.extend(views::check(store, runs).await);
+    }
+    findings.extend(leftovers::check(ground, runs.as_ref()));
+    findings.extend(git::check(ground));
+    findings.extend(configuration::check(ground));
+    findings.extend(agents::check());
+    findings.extend(limits::check());
+    findings.push(reboot::check(ground));
+    findings
+}
+
+/// The nearest directory that exists: what is made below it will be on the same disk.
+fn nearest(path: &Path) -> PathBuf {
+    path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned()
+}
+
+/// A size as people say it.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = UNITS[0];
+    for next in &UNITS[1..] {
+        if amount < 1024.0 {
+            break;
+        }
+        amount /= 1024.0;
+        unit = next;
+    }
+    if bytes < 1024 { format!("{bytes} bytes") } else { format!("{amount:.1} {unit}") }
+}
+
+/// A number with its noun: "1 run", "2 runs".
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// A path as one word of a shell line.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@,".contains(c);
+    if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_paths_are_told_as_people_write_them() {
+        assert_eq!([size(7), size(1536), size(5 << 30)], ["7 bytes", "1.5 KiB", "5.0 GiB"]);
+        assert_eq!(quoted(Path::new("/a/b-c.d")), "/a/b-c.d");
+        assert_eq!(quoted(Path::new("/it's mine")), r"'/it'\''s mine'");
+    }
+}

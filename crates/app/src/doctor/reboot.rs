@@ -1,0 +1,45 @@
+//! What happens after a reboot: nothing, until somebody starts an engine.
+
+use std::path::Path;
+
+use super::{Finding, Ground, quoted};
+
+pub(super) fn check(ground: &Ground) -> Finding {
+    Finding::note("reboot", "there is no daemon: after a reboot nothing runs until somebody types this")
+        .detail(format!("or let systemd type it: `callboard doctor --unit{}` prints the unit", ground.flags))
+        .remedy(format!("callboard resume --all{}", ground.flags))
+}
+
+/// A systemd user unit that goes on with the runs of this place when the machine has started.
+pub(crate) fn unit(ground: &Ground, program: &Path) -> String {
+    let name = ground.repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    // A percent sign has a meaning there.
+    let literal = |text: String| text.replace('%', "%%");
+    let (repo, path) = (ground.repo.display().to_string(), std::env::var("PATH").unwrap_or_default());
+    let store = ground.root().filter(|_| ground.is_told()).map(|root| format!(" --store {}", quoted(root)));
+    format!(
+        "# callboard doctor --unit > ~/.config/systemd/user/callboard-{name}.service
+# systemctl --user enable callboard-{name}.service
+# loginctl enable-linger
+[Unit]
+Description=callboard goes on with the runs of {repo}
+
+[Service]
+Type=oneshot
+# The engines it starts are part of this unit: they live until it is stopped.
+RemainAfterExit=yes
+WorkingDirectory={repo}
+# Else agents would be searched where systemd searches.
+Environment=\"PATH={path}\"
+ExecStart={program} resume --all{store}
+
+[Install]
+WantedBy=default.target
+",
+        repo = literal(repo),
+        path = literal(path),
+        program = literal(quoted(program)),
+        store = literal(store.unwrap_or_default()),
+    )
+}

@@ -1,0 +1,223 @@
+//! The runs that are not finished: whether they have an engine, whether their attempts live, whether their time is sane.
+
+use std::time::Duration;
+
+use protocol::run::{Phase, Run};
+use protocol::steps::Steps;
+use protocol::{AttemptId, RunId, Stamp};
+use runner::{Clock, Journal, Summary};
+use store::{Location, RunRow, SqliteStore, Store as _};
+use supervisor::{AttemptDir, ClaimError, ShimLife};
+
+use super::locks::{Engine, Locks};
+use super::{Finding, Ground, count};
+use crate::failure::{Code, Failure};
+use crate::{here, phase, render};
+
+const CHECK: &str = "runs";
+
+/// As many unfinished runs are shown one by one.
+const SHOWN: usize = 20;
+
+/// Clocks of one machine may differ by this much after a correction.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// What the store says about its runs.
+#[derive(Debug)]
+pub(super) struct Runs {
+    pub(super) all: Vec<RunRow>,
+    pub(super) unfinished: Vec<Unfinished>,
+}
+
+/// A run that is not finished, as far as it can be read.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) run: RunId,
+    pub(super) phase: Option<Phase>,
+    pub(super) engine: Option<Engine>,
+    pub(super) seated: Result<Vec<Seated>, Failure>,
+}
+
+/// An attempt that may be alive.
+#[derive(Debug)]
+pub(super) struct Seated {
+    attempt: AttemptId,
+    shim: Result<ShimLife, ClaimError>,
+}
+
+impl Unfinished {
+    pub(super) fn seats(&self, attempt: &str) -> bool {
+        self.seated
+            .as_ref()
+            .is_ok_and(|seated| seated.iter().any(|seated| seated.attempt.to_string() == attempt))
+    }
+
+    /// Whether it goes on only when somebody says so, because somebody said that it shall not.
+    fn waits(&self) -> bool {
+        match self.phase {
+            Some(Phase::Paused | Phase::Halted(_)) => true,
+            Some(
+                Phase::Open | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_),
+            )
+            | None => false,
+        }
+    }
+}
+
+impl Runs {
+    pub(super) async fn gather(
+        location: &Location,
+        store: &SqliteStore,
+        locks: &Locks,
+    ) -> Result<Self, Failure> {
+        let all = store.runs().await?;
+        let mut unfinished = Vec::new();
+        for row in &all {
+            let phase = here::summary(row).map(|summary| summary.phase);
+            if matches!(phase, Some(Phase::Finished(_))) {
+                continue;
+            }
+            let seated = seated(location, store, &row.run).await;
+            let engine = locks.engines.get(row.run.as_str()).copied();
+            unfinished.push(Unfinished { run: row.run.clone(), phase, engine, seated });
+        }
+        Ok(Self { all, unfinished })
+    }
+
+    /// The summaries of all runs that this program can read.
+    fn summaries(&self) -> impl Iterator<Item = (&RunId, Summary)> {
+        self.all.iter().filter_map(|row| Some((&row.run, here::summary(row)?)))
+    }
+}
+
+async fn seated(location: &Location, store: &SqliteStore, run: &RunId) -> Result<Vec<Seated>, Failure> {
+    let journal = Journal::<Steps, _>::load(store, &Clock::system(), run).await?;
+    let Some(journal) = journal else { return Ok(Vec::new()) };
+    let seated = journal.folded.run.seated().map(|(attempt, _)| {
+        let attempt = Run::<Steps>::id(&attempt);
+        let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
+        Seated { shim: supervisor::shim_life(&dir), attempt }
+    });
+    Ok(seated.collect())
+}
+
+pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
+    let mut findings: Vec<_> =
+        runs.unfinished.iter().take(SHOWN).flat_map(|run| of_run(ground, run)).collect();
+    let more = runs.unfinished.len().saturating_sub(SHOWN);
+    if more > 0 {
+        findings.push(
+            Finding::note(CHECK, format!("{} more", count(more, "unfinished run", "unfinished runs")))
+                .remedy("callboard ls"),
+        );
+    }
+    findings.extend(clock(ground.now, runs));
+    if findings.is_empty() {
+        let at_work = runs.unfinished.len();
+        let finished = runs.all.len() - at_work;
+        findings.push(Finding::fine(CHECK, format!("{at_work} at work, {finished} finished")));
+    }
+    findings
+}
+
+fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
+    let Unfinished { run, phase, engine, seated } = unfinished;
+    let seated = match seated {
+        Ok(seated) => seated,
+        Err(failure) => return vec![Finding::failure(CHECK, failure).detail(format!("run `{run}`"))],
+    };
+    let mut findings: Vec<_> = seated.iter().filter_map(stopped).collect();
+    let resume = format!("callboard resume {run}{}", ground.flags);
+    match (engine, phase) {
+        (Some(_), _) => {}
+        (None, None) => findings.push(
+            Finding::act(CHECK, format!("run `{run}` was written by another version of callboard"))
+                .code(Code::Newer),
+        ),
+        (None, Some(phase)) if unfinished.waits() => {
+            let (_, word) = phase::word(*phase);
+            findings.push(
+                Finding::note(CHECK, format!("run `{run}` is {word} and waits for you")).remedy(resume),
+            );
+        }
+        (None, Some(_)) => {
+            let attempts = seated.iter().map(tell);
+            findings.push(
+                Finding::act(CHECK, format!("run `{run}` is unfinished and has no engine"))
+                    .details(attempts)
+                    .remedy(resume),
+            );
+        }
+    }
+    findings
+}
+
+fn stopped(Seated { attempt, shim }: &Seated) -> Option<Finding> {
+    let Ok(ShimLife::Alive { pid }) = shim else { return None };
+    supervisor::is_stopped(*pid).then(|| {
+        Finding::act(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
+            .detail("until it goes on, no time limit of the attempt is kept and its end is not noticed")
+            .remedy(format!("kill -CONT {pid}"))
+    })
+}
+
+/// What becomes of an attempt when the run is resumed.
+fn tell(Seated { attempt, shim }: &Seated) -> String {
+    match shim {
+        Ok(ShimLife::Alive { pid }) => {
+            format!("`{attempt}` is at work under process {pid}; it will be adopted")
+        }
+        Ok(ShimLife::Dead) => format!("`{attempt}` has no process any more; what it left will be judged"),
+        Ok(ShimLife::NeverBegan) => format!("`{attempt}` was never begun; it will be"),
+        Ok(ShimLife::Void) => format!("`{attempt}` was stopped before it began"),
+        Ok(ShimLife::Elsewhere) => {
+            format!("`{attempt}` is at work in another container, where we cannot reach it")
+        }
+        Err(error) => format!("`{attempt}`: {error}"),
+    }
+}
+
+/// A run's time never runs backwards: with a wall clock that is behind, it stands still.
+fn clock(now: Stamp, runs: &Runs) -> Option<Finding> {
+    let ahead = runs.summaries().map(|(run, summary)| (summary.updated_at.since(now), run));
+    let (ahead, run) = ahead.max_by_key(|(ahead, _)| *ahead)?;
+    (ahead > SLACK).then(|| {
+        let ahead = render::duration(ahead);
+        Finding::act("clock", format!("the clock is {ahead} behind the last entry of run `{run}`"))
+            .detail("the time of that run stands still until the clock has caught up")
+            .remedy("date")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{Progress, Revision};
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_behind_the_last_entry_is_told_and_a_small_difference_is_not() {
+        let now = Stamp::from_micros(1_000_000_000);
+        let row = |name: &str, ahead| {
+            let summary = Summary {
+                title: "trial".to_owned(),
+                repo_dir: "/".to_owned(),
+                phase: Phase::Open,
+                progress: Progress { done: 0, total: 1 },
+                seated: 0,
+                updated_at: now.plus(Duration::from_secs(ahead)),
+            };
+            RunRow {
+                run: RunId::new(name).unwrap(),
+                protocol: "steps".to_owned(),
+                revision: Revision(1),
+                created: jiff::Timestamp::UNIX_EPOCH,
+                summary: serde_json::to_string(&summary).unwrap(),
+            }
+        };
+        let runs = |rows| Runs { all: rows, unfinished: Vec::new() };
+        assert_eq!(clock(now, &runs(vec![row("near", 3)])), None);
+        let found = clock(now, &runs(vec![row("near", 3), row("far", 7200)])).unwrap();
+        assert_eq!(found.what, "the clock is 2 h 00 min behind the last entry of run `far`");
+    }
+}

@@ -1,0 +1,75 @@
+//! The store: where it is and why, its format, whether SQLite finds it sound, who may look inside.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use store::{Examined, Location, SqliteStore};
+
+use super::{Finding, Ground, quoted, size};
+use crate::failure::{Code, Failure};
+
+const CHECK: &str = "store";
+
+/// A log larger than this is not emptied any more: somebody reads all the time, or a process hangs.
+const LARGE_LOG: u64 = 64 << 20;
+
+/// The findings, and the store for whoever wants to read in it.
+pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
+    let location = match &ground.location {
+        Ok(location) => location,
+        Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
+    };
+    let mut findings: Vec<_> = permissions(location.root()).into_iter().collect();
+    let place = format!("{} ({})", location.root().display(), ground.chosen_by);
+    let store = match SqliteStore::examine(location) {
+        Ok(None) => {
+            findings.insert(0, Finding::fine(CHECK, format!("none yet; it would be {place}")));
+            None
+        }
+        Ok(Some(examined)) => {
+            findings.insert(0, soundness(location, &place, &examined));
+            findings.extend(log(location));
+            examined.store
+        }
+        Err(error) => {
+            let finding = Finding::failure(CHECK, &Failure::from(error));
+            findings.insert(0, finding.detail(format!("found at {place}")));
+            None
+        }
+    };
+    (findings, store)
+}
+
+fn soundness(location: &Location, place: &str, examined: &Examined) -> Finding {
+    let Examined { format, known, faults, .. } = examined;
+    let bytes = size(fs::metadata(location.database()).map_or(0, |database| database.len()));
+    if !faults.is_empty() {
+        return Finding::act(CHECK, format!("{place}: damaged"))
+            .code(Code::Damaged)
+            .details(faults.iter().map(|fault| format!("SQLite: {fault}")))
+            .detail("copy the directory before anything else; `callboard explain E003` tells the rest");
+    }
+    if format < known {
+        return Finding::note(CHECK, format!("{place}: format {format}, {bytes}, sound"))
+            .detail(format!("the next command that writes brings it to format {known}"));
+    }
+    Finding::fine(CHECK, format!("{place}: format {format}, {bytes}, sound"))
+}
+
+fn log(location: &Location) -> Option<Finding> {
+    let log = fs::metadata(location.root().join("callboard.db-wal")).ok()?.len();
+    (log > LARGE_LOG).then(|| {
+        Finding::note(CHECK, format!("its write-ahead log has {} and is not emptied", size(log)))
+            .detail("a process that reads or hangs keeps it; it shrinks when the last one ends")
+    })
+}
+
+fn permissions(root: &Path) -> Option<Finding> {
+    let mode = fs::metadata(root).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        Finding::act(CHECK, format!("others may look into it: its mode is {mode:o}"))
+            .detail("prompts, logs and reports of agents are in it")
+            .remedy(format!("chmod 700 {}", quoted(root)))
+    })
+}

@@ -1,0 +1,63 @@
+//! View files of runs that rest, compared with what the store says was written last.
+
+use std::fs;
+
+use protocol::run::Phase;
+use store::{Digest, RunRow, SqliteStore, Store as _};
+
+use super::runs::Runs;
+use super::{Finding, count};
+use crate::failure::{Code, Failure};
+use crate::here;
+
+const CHECK: &str = "views";
+
+/// So many runs, the newest, are looked at: reading every file of a year would take longer than anybody waits.
+const RUNS: usize = 100;
+
+/// A run that rests has its views written. One that does not may be writing them now.
+fn rests(row: &RunRow) -> bool {
+    here::summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Halted(_) | Phase::Finished(_)))
+}
+
+pub(super) async fn check(store: &SqliteStore, runs: &Runs) -> Vec<Finding> {
+    let (mut same, mut missing, mut differ) = (0, Vec::new(), Vec::new());
+    for row in runs.all.iter().rev().filter(|row| rests(row)).take(RUNS) {
+        let loaded = match store.load(&row.run).await {
+            Ok(loaded) => loaded,
+            Err(error) => return vec![Finding::failure(CHECK, &Failure::from(error))],
+        };
+        for view in loaded.into_iter().flat_map(|loaded| loaded.views) {
+            match fs::read(&view.path) {
+                Ok(bytes) if Digest::of(&bytes) == view.digest => same += 1,
+                Ok(_) => differ.push(view.path),
+                Err(_) => missing.push(view.path),
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    if !differ.is_empty() {
+        findings.push(
+            Finding::note(
+                CHECK,
+                format!("{} not what callboard wrote", count(differ.len(), "file is", "files are")),
+            )
+            .code(Code::ViewSetAside)
+            .details(differ)
+            .detail("nothing is lost: they are never read, and the store has the runs"),
+        );
+    }
+    if !missing.is_empty() {
+        findings.push(
+            Finding::note(
+                CHECK,
+                format!("{} missing or unreadable", count(missing.len(), "file is", "files are")),
+            )
+            .detail("nothing is lost: the store has the runs; `callboard show RUN` reads it"),
+        );
+    }
+    if findings.is_empty() {
+        findings.push(Finding::fine(CHECK, format!("{} as the store says", count(same, "file", "files"))));
+    }
+    findings
+}

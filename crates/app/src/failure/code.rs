@@ -1,0 +1,104 @@
+//! The errors operators really meet, each with a code that stays and a page that explains it.
+//!
+//! A code is never given to another error. The pages lie in `docs/errors/` and are part of the program, so that
+//! `callboard explain` works on a machine without a network.
+
+use std::fmt;
+
+/// An error with a page of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    Held,
+    Gone,
+    Damaged,
+    Network,
+    NotOurs,
+    Newer,
+    NobodyPlays,
+    NoProgram,
+    BadWorkflow,
+    BadConfiguration,
+    NoSuchRun,
+    FromInside,
+    Refused,
+    Deposed,
+    DiskFull,
+    Shortage,
+    ViewSetAside,
+    Bug,
+}
+
+/// Name and page of a code.
+macro_rules! page {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../../docs/errors/", $name, ".md")))
+    };
+}
+
+impl Code {
+    pub(crate) const ALL: [Self; 18] = [
+        Self::Held,
+        Self::Gone,
+        Self::Damaged,
+        Self::Network,
+        Self::NotOurs,
+        Self::Newer,
+        Self::NobodyPlays,
+        Self::NoProgram,
+        Self::BadWorkflow,
+        Self::BadConfiguration,
+        Self::NoSuchRun,
+        Self::FromInside,
+        Self::Refused,
+        Self::Deposed,
+        Self::DiskFull,
+        Self::Shortage,
+        Self::ViewSetAside,
+        Self::Bug,
+    ];
+
+    fn entry(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Held => page!("E001"),
+            Self::Gone => page!("E002"),
+            Self::Damaged => page!("E003"),
+            Self::Network => page!("E004"),
+            Self::NotOurs => page!("E005"),
+            Self::Newer => page!("E006"),
+            Self::NobodyPlays => page!("E007"),
+            Self::NoProgram => page!("E008"),
+            Self::BadWorkflow => page!("E009"),
+            Self::BadConfiguration => page!("E010"),
+            Self::NoSuchRun => page!("E011"),
+            Self::FromInside => page!("E012"),
+            Self::Refused => page!("E013"),
+            Self::Deposed => page!("E014"),
+            Self::DiskFull => page!("E015"),
+            Self::Shortage => page!("E016"),
+            Self::ViewSetAside => page!("E017"),
+            Self::Bug => page!("E018"),
+        }
+    }
+
+    /// As people write it: `E004`.
+    pub(crate) fn name(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// The page, in Markdown.
+    pub(crate) fn page(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// The first line of the page, without its code.
+    pub(crate) fn title(self) -> &'static str {
+        let first = self.page().lines().next().unwrap_or_default();
+        first.split_once(": ").map_or(first, |(_, title)| title)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

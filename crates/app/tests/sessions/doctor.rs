@@ -1,0 +1,379 @@
+//! `doctor`: each finding with the real thing behind it. Nothing that it looks at is changed by it.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
+
+use std::fs;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use testkit::{Held, Scene, Session};
+
+use crate::scene;
+
+/// A place where all is well: no agents are in PATH, whatever this machine has.
+fn doctor(scene: &Scene, more: &[&str]) -> Session {
+    let path = scene.kit().join("bin");
+    fs::create_dir_all(&path).unwrap();
+    let git = path.join("git");
+    if !git.exists() {
+        std::os::unix::fs::symlink(found("git"), git).unwrap();
+    }
+    scene.callboard(&[&["doctor", "--json"], more].concat()).env("PATH", path).run()
+}
+
+/// Where a program of this machine is.
+fn found(program: &str) -> std::path::PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.exists()).unwrap()
+}
+
+/// What a check found, those of other stores left out: other tests run beside this one.
+fn findings(session: &Session, check: &str) -> Vec<Value> {
+    let all = session.json()["findings"].as_array().unwrap().clone();
+    let ours = |finding: &Value| !finding["what"].as_str().unwrap().contains("another store");
+    all.into_iter().filter(|finding| finding["check"] == check && ours(finding)).collect()
+}
+
+/// The one thing of a check that needs doing.
+#[track_caller]
+fn act(session: &Session, check: &str) -> Value {
+    let found = findings(session, check);
+    let mut acts = found.iter().filter(|finding| finding["level"] == "act");
+    let first = acts.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
+    assert_eq!(acts.next(), None);
+    assert_eq!((session.code, &session.json()["needs_doing"]), (1, &Value::Bool(true)), "{}", session.stdout);
+    first
+}
+
+/// Fails if anything needs doing, save what the machine that runs the tests is short of.
+#[track_caller]
+fn well(session: &Session) {
+    let all = session.json();
+    let acts = all["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "act");
+    let acts: Vec<_> = acts.collect();
+    assert!(
+        acts.iter().all(|finding| finding["check"] == "limits" || finding["check"] == "disk"),
+        "{acts:#?}"
+    );
+    assert_eq!(session.code, i32::from(!acts.is_empty()));
+}
+
+fn delivered() -> Scene {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    scene
+}
+
+/// A process with the mark of an attempt.
+fn marked(store: &Path, run: &str, attempt: &str) -> Child {
+    Command::new("sleep")
+        .arg("1000")
+        .env("CALLBOARD_STORE", store)
+        .env("CALLBOARD_RUN", run)
+        .env("CALLBOARD_ATTEMPT", attempt)
+        .spawn()
+        .unwrap()
+}
+
+/// Every file of the store with what is in it.
+fn bytes(scene: &Scene) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let files = fs::read_dir(scene.store()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn where_all_is_well_nothing_needs_doing_and_nothing_is_changed() {
+    let scene = delivered();
+    let before = bytes(&scene);
+    let session = doctor(&scene, &[]);
+    well(&session);
+    assert_eq!(findings(&session, "runs")[0]["what"], "0 at work, 1 finished");
+    assert_eq!(findings(&session, "views")[0]["what"], "2 files as the store says");
+    assert_eq!(bytes(&scene), before);
+}
+
+#[test]
+fn people_get_a_calm_list() {
+    let scene = delivered();
+    let session = scene.callboard(&["doctor"]).run();
+    let lines: Vec<_> = session.stdout.lines().collect();
+    assert!(lines[0].starts_with("✓ fine  store      "), "{}", session.stdout);
+    assert!(lines.last().unwrap().contains("doing"), "{}", session.stdout);
+    assert_eq!(session.stderr, "");
+}
+
+#[test]
+fn without_a_store_and_outside_git_it_looks_all_the_same_and_makes_nothing() {
+    let scene = scene();
+    well(&doctor(&scene, &[]));
+    assert!(!scene.store().exists());
+    let home = scene.home();
+    let session = doctor(&scene, &["--repo", home.to_str().unwrap()]);
+    well(&session);
+    assert!(findings(&session, "git")[0]["what"].as_str().unwrap().contains("no repository"));
+    assert!(!home.join(".callboard").exists());
+}
+
+#[test]
+fn a_killed_engine_leaves_a_run_that_doctor_says_how_to_resume() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    let session = doctor(&scene, &[]);
+    well(&session);
+    let engine = &findings(&session, "locks")[0];
+    assert_eq!(engine["what"], "1 engine is at work");
+    assert!(
+        engine["details"][0].as_str().unwrap().contains(&format!("process {}", running.pid())),
+        "{engine}"
+    );
+    running.kill();
+    running.wait();
+    let found = act(&doctor(&scene, &[]), "runs");
+    assert_eq!(found["what"], "run `trial` is unfinished and has no engine");
+    assert_eq!(found["do"][0], "callboard resume trial");
+    assert!(found["details"][0].as_str().unwrap().contains("will be adopted"), "{found}");
+    gate.open();
+    assert_eq!(scene.callboard(&["resume", "--all"]).run().code, 0);
+    scene.wait_for_engine("trial");
+    well(&doctor(&scene, &[]));
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn an_attempt_whose_process_is_gone_is_told_from_one_at_work() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
+    shim.kill();
+    shim.wait();
+    let found = act(&doctor(&scene, &[]), "runs");
+    assert!(found["details"][0].as_str().unwrap().contains("has no process any more"), "{found}");
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    let waits = findings(&doctor(&scene, &[]), "runs");
+    assert_eq!(waits[0]["what"], "run `trial` is stopped and waits for you");
+}
+
+#[test]
+fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.signal(Signal::STOP);
+    wait_until_stopped(running.pid());
+    let found = act(&doctor(&scene, &[]), "locks");
+    assert_eq!(found["do"][0], format!("kill -CONT {}", running.pid()));
+    running.signal(Signal::CONT);
+    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
+    shim.signal(Signal::STOP);
+    wait_until_stopped(shim.pid());
+    let found = act(&doctor(&scene, &[]), "runs");
+    assert_eq!(found["do"][0], format!("kill -CONT {}", shim.pid()));
+    shim.signal(Signal::CONT);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+/// Nothing tells us that a process of others has stopped: we can only look.
+fn wait_until_stopped(pid: i32) {
+    let deadline = std::time::Instant::now() + testkit::DEADLINE;
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+    while !stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
+        assert!(std::time::Instant::now() < deadline, "it does not stop");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
+    let scene = delivered();
+    let mut holder = Command::new("flock")
+        .arg(scene.store().join("ticket"))
+        .args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut held = [0; 5];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut held).unwrap();
+    let pid = i32::try_from(holder.id()).unwrap();
+    wait_until_stopped(pid);
+    let session = doctor(&scene, &[]);
+    let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "act").collect();
+    assert_eq!(found[0]["do"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
+    assert!(found[0]["what"].as_str().unwrap().contains("holds the ticket and is stopped"));
+    for child in fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap().split_whitespace() {
+        Held::of(child.parse().unwrap()).unwrap().kill();
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    well(&doctor(&scene, &[]));
+}
+
+#[test]
+fn orphans_are_listed_with_the_command_that_ends_them() {
+    let scene = delivered();
+    let mut over = marked(&scene.store(), "trial", "a#1.1");
+    let mut unknown = marked(&scene.store(), "ghost", "b#1.1");
+    let session = doctor(&scene, &[]);
+    let found = act(&session, "orphans");
+    let mut pids = [over.id(), unknown.id()];
+    pids.sort_unstable();
+    assert_eq!(found["do"][0], format!("kill {} {}", pids[0], pids[1]));
+    let details = found["details"].to_string();
+    assert!(
+        details.contains("which is over: sleep 1000") && details.contains("there is no such run"),
+        "{details}"
+    );
+    for child in [&mut over, &mut unknown] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    well(&doctor(&scene, &[]));
+}
+
+#[test]
+fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
+    let scene = delivered();
+    let other = scene.home().join("other");
+    fs::create_dir(&other).unwrap();
+    let mut stranger = marked(&other, "trial", "a#1.1");
+    let session = doctor(&scene, &[]);
+    well(&session);
+    let all = session.json();
+    let mut found = all["findings"].as_array().unwrap().iter().filter(|f| f["check"] == "orphans");
+    let listed = format!("1 process belongs to another store: {}", other.display());
+    assert!(found.any(|finding| finding["what"] == listed.as_str()), "{}", session.stdout);
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn a_damaged_store_is_a_finding_and_stays_as_it_is() {
+    let scene = delivered();
+    let database = scene.store().join("callboard.db");
+    let file = fs::File::options().write(true).open(&database).unwrap();
+    let pages = file.metadata().unwrap().len() / 4096;
+    for page in 2..pages {
+        file.write_all_at(&[0xff; 4096], page * 4096).unwrap();
+    }
+    let before = bytes(&scene);
+    let found = act(&doctor(&scene, &[]), "store");
+    assert_eq!(found["code"], "E003", "{found}");
+    file.write_all_at(&[0xff; 4096], 0).unwrap();
+    assert_eq!(act(&doctor(&scene, &[]), "store")["code"], "E003");
+    fs::write(&database, "").unwrap();
+    assert_eq!(act(&doctor(&scene, &[]), "store")["code"], "E003");
+    fs::remove_file(&database).unwrap();
+    assert_eq!(act(&doctor(&scene, &[]), "store")["code"], "E002");
+    assert_eq!(bytes(&scene).len(), before.len() - 1, "nothing was made");
+}
+
+#[test]
+fn a_store_that_others_may_look_into_is_closed_by_the_command_it_gives() {
+    let scene = delivered();
+    fs::set_permissions(scene.store(), fs::Permissions::from_mode(0o755)).unwrap();
+    let found = act(&doctor(&scene, &[]), "store");
+    let command = found["do"][0].as_str().unwrap();
+    assert_eq!(command, format!("chmod 700 {}", scene.store().display()));
+    assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
+    well(&doctor(&scene, &[]));
+}
+
+#[test]
+fn another_users_store_is_a_finding_and_no_crash() {
+    // Only root can make another user's directory.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let scene = delivered();
+    std::os::unix::fs::chown(scene.store(), Some(1), Some(1)).unwrap();
+    let found = act(&doctor(&scene, &[]), "store");
+    assert_eq!(found["code"], "E005", "{found}");
+}
+
+#[test]
+fn problems_of_the_configuration_and_missing_programs_are_findings() {
+    let scene = delivered();
+    scene.write("callboard.toml", "job = 3\n");
+    let found = act(&doctor(&scene, &[]), "config");
+    assert_eq!(
+        (found["code"].as_str(), found["details"][0].as_str()),
+        (Some("E010"), Some("hint: did you mean `jobs`?"))
+    );
+    scene.write("callboard.toml", "[adapters.scout]\ncommand = [\"no-such-agent\", \"{prompt}\"]\n");
+    let found = act(&doctor(&scene, &[]), "config");
+    assert_eq!(found["code"], "E008");
+    assert_eq!(found["what"], "nobody can play `scout`: program `no-such-agent` is not there");
+    scene.write(
+        "callboard.toml",
+        "[adapters.scout]\ncommand = [\"git\"]\n[adapters.check]\nshell = \"true\"\n",
+    );
+    let session = doctor(&scene, &[]);
+    assert_eq!(
+        act(&session, "config")["what"],
+        "nobody can play `check`: program `sh` is not there",
+        "PATH has only git"
+    );
+}
+
+#[test]
+fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
+    let scene = delivered();
+    let bin = scene.kit().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let agent = |name: &str, script: &str| {
+        fs::write(bin.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    agent("claude", "echo \"2.1.3 (Claude Code)\"");
+    agent(
+        "codex",
+        &format!(
+            "{} 1000 & echo $! >{}; wait",
+            found("sleep").display(),
+            scene.kit().join("child").display()
+        ),
+    );
+    let session = doctor(&scene, &[]);
+    let hangs = act(&session, "agents");
+    assert!(
+        hangs["what"].as_str().unwrap().starts_with("codex does not tell its version: it did not end"),
+        "{hangs}"
+    );
+    let answer = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
+    assert!(findings(&session, "agents").iter().any(|finding| finding["what"] == answer.as_str()));
+    let child: i32 = fs::read_to_string(scene.kit().join("child")).unwrap().trim().parse().unwrap();
+    assert!(Held::of(child).is_none(), "what it started is left");
+}
+
+#[test]
+fn an_edited_view_is_noted_and_left_alone() {
+    let scene = delivered();
+    fs::write(scene.view("trial"), "mine").unwrap();
+    let session = doctor(&scene, &[]);
+    well(&session);
+    let found = &findings(&session, "views")[0];
+    assert_eq!(
+        (found["code"].as_str(), found["what"].as_str()),
+        (Some("E017"), Some("1 file is not what callboard wrote"))
+    );
+    assert_eq!(fs::read_to_string(scene.view("trial")).unwrap(), "mine");
+}
