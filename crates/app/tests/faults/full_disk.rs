@@ -31,7 +31,7 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let database = scene.store().join("callboard.db");
-        let full = format!("error: the disk that holds `{}` is full", database.display());
+        let full = format!("error[E015]: the disk that holds `{}` is full", database.display());
         assert!(session.stderr.contains(&full), "{}", session.stderr);
         assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
         assert!(scene.attempt("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
