@@ -6,6 +6,19 @@ use protocol::run::{Halt, Phase};
 
 use crate::render::{CYAN, GREEN, RED, YELLOW};
 
+/// All of them.
+pub(crate) const WORDS: [&str; 9] = [
+    "open",
+    "paused",
+    "stopping",
+    "interrupted",
+    "stopped",
+    "draining",
+    "closing",
+    "delivered",
+    "undelivered",
+];
+
 pub(crate) fn word(phase: Phase) -> (Style, &'static str) {
     match phase {
         Phase::Open => (CYAN, "open"),

@@ -1,6 +1,13 @@
 //! `callboard ls`.
 
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use protocol::Stamp;
+use protocol::run::Phase;
+use protocol::steps::load::parse_duration;
 use runner::Summary;
 use serde::Serialize;
 use store::{RunRow, Store as _};
@@ -13,8 +20,43 @@ use crate::phase;
 use crate::render::{self, BOLD, DIM, styled};
 
 /// List the runs of this repository, newest last
+///
+/// Filters add up. --limit keeps the last ones of the order, which are the ones nearest to your prompt.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard ls --unfinished
+  callboard ls --phase undelivered --since 3d
+  callboard ls --workflow release --sort updated --limit 5
+  callboard ls --json | jq -r '.[] | select(.seated > 0) | .run'")]
 pub(super) struct Arguments {
+    /// Only runs in this phase (repeatable)
+    #[arg(long, value_name = "PHASE", value_parser = clap::builder::PossibleValuesParser::new(phase::WORDS))]
+    phase: Vec<String>,
+
+    /// Only runs that can still go on
+    #[arg(long)]
+    unfinished: bool,
+
+    /// Only runs of workflows with this in their name
+    #[arg(long, value_name = "TEXT")]
+    workflow: Option<String>,
+
+    /// Only runs that something happened to since then: 90m, 12h, 3d, 2026-11-15, 2026-11-15T14:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    since: Option<Since>,
+
+    /// The order
+    #[arg(long, value_name = "BY", default_value = "created")]
+    sort: Sort,
+
+    /// The other way round
+    #[arg(long)]
+    reverse: bool,
+
+    /// At most this many
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
+
     /// Print a JSON array
     #[arg(long)]
     json: bool,
@@ -23,14 +65,55 @@ pub(super) struct Arguments {
     place: Place,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    Created,
+    Updated,
+    Name,
+    Workflow,
+    Phase,
+    /// How much of it is done
+    Progress,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    Ago(Duration),
+    At(Stamp),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    const DAY: u64 = 24 * 60 * 60;
+    if let Some(days) = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok()) {
+        return Ok(Since::Ago(Duration::from_secs(days.saturating_mul(DAY))));
+    }
+    let date = || text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
+    if let Ok(length) = parse_duration(text) {
+        Ok(Since::Ago(length))
+    } else if let Ok(stamp) = text.parse() {
+        Ok(Since::At(stamp))
+    } else if let Some(midnight) = date() {
+        Ok(Since::At(Stamp::from_timestamp(midnight.timestamp())))
+    } else {
+        Err("expected a length of time such as 90m, 12h or 3d, a date, or a time such as 2026-11-15T14:00:00Z".to_owned())
+    }
+}
+
+/// A run with what `ls` knows of it. The summary is read once: there may be many.
+struct Listed<'a> {
+    row: &'a RunRow,
+    /// Nothing, if another version has written it.
+    summary: Option<Summary>,
+}
+
 #[derive(Serialize)]
-struct Row<'a> {
+struct Json<'a> {
     run: &'a str,
     protocol: &'a str,
     revision: u64,
     created_at: String,
     #[serde(flatten)]
-    summary: Option<Summary>,
+    summary: Option<&'a Summary>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -41,44 +124,104 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             None => Ok(Vec::new()),
         }
     })?;
+    let now = here.clock.now();
+    let listed = rows.iter().map(|row| Listed { row, summary: here::summary(row) });
+    let mut listed: Vec<_> = listed.filter(|listed| arguments.wants(listed, now)).collect();
+    // Of equals, and of those that cannot be read, the older comes first.
+    listed.sort_by(|one, other| compare(arguments.sort, one, other));
+    let first = listed.len() - arguments.limit.unwrap_or(usize::MAX).min(listed.len());
+    listed.drain(..first);
+    if arguments.reverse {
+        listed.reverse();
+    }
     if arguments.json {
-        render::json_pretty(&rows.iter().map(as_json).collect::<Vec<_>>());
+        render::json_pretty(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
         return Ok(Exit::Delivered);
     }
     if rows.is_empty() {
         render::note("no runs yet; `callboard run WORKFLOW` starts one");
+    } else if listed.is_empty() {
+        render::note(format_args!("none of {} runs is like that", rows.len()));
     }
-    let now = here.clock.now();
-    let width = rows.iter().map(|row| row.run.as_str().len()).max().unwrap_or(0);
-    for row in &rows {
-        render::data(line(row, width, now));
+    let width = listed.iter().map(|listed| listed.row.run.as_str().len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for listed in &listed {
+        writeln!(text, "{}", listed.line(width, now)).expect("BUG: a string grows");
     }
+    render::raw(&text);
     Ok(Exit::Delivered)
 }
 
-fn as_json(row: &RunRow) -> Row<'_> {
-    Row {
-        run: row.run.as_str(),
-        protocol: &row.protocol,
-        revision: row.revision.0,
-        created_at: Stamp::from_timestamp(row.created).to_string(),
-        summary: here::summary(row),
+impl Arguments {
+    fn wants(&self, listed: &Listed<'_>, now: Stamp) -> bool {
+        let Some(summary) = &listed.summary else {
+            // Nothing is known of it, so it is shown unless something was asked for.
+            return self.phase.is_empty()
+                && !self.unfinished
+                && self.workflow.is_none()
+                && self.since.is_none();
+        };
+        let (_, word) = phase::word(summary.phase);
+        let is_since = |since: Since| match since {
+            Since::Ago(length) => now.since(summary.updated_at) <= length,
+            Since::At(stamp) => summary.updated_at >= stamp,
+        };
+        let has_title = |text: &String| summary.title.to_lowercase().contains(&text.to_lowercase());
+        (self.phase.is_empty() || self.phase.iter().any(|phase| phase == word))
+            && !(self.unfinished && matches!(summary.phase, Phase::Finished(_)))
+            && self.workflow.as_ref().is_none_or(has_title)
+            && self.since.is_none_or(is_since)
     }
 }
 
-fn line(row: &RunRow, width: usize, now: Stamp) -> String {
-    let run = styled(BOLD, format_args!("{:<width$}", row.run));
-    let Some(summary) = here::summary(row) else {
-        return format!("{run}  {}", styled(DIM, "written by another version of callboard"));
+fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Ordering {
+    let by = |key: fn(&Summary) -> u64| {
+        let of = |listed: &Listed<'_>| listed.summary.as_ref().map(key);
+        of(one).cmp(&of(other))
     };
-    let (style, word) = phase::word(summary.phase);
-    let ago = render::duration(now.since(summary.updated_at));
-    format!(
-        "{run}  {}  {:>3}/{:<3}  {}  {}",
-        styled(style, format_args!("{word:<11}")),
-        summary.progress.done,
-        summary.progress.total,
-        summary.title,
-        styled(DIM, format_args!("{ago} ago")),
-    )
+    let by_word = |word: fn(&Summary) -> &str| {
+        let of = |listed: &Listed<'_>| listed.summary.as_ref().map(|summary| word(summary).to_owned());
+        of(one).cmp(&of(other))
+    };
+    match sort {
+        // The store's own order.
+        Sort::Created => std::cmp::Ordering::Equal,
+        Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
+        Sort::Name => one.row.run.cmp(&other.row.run),
+        Sort::Workflow => by_word(|summary| &summary.title),
+        Sort::Phase => by_word(|summary| phase::word(summary.phase).1),
+        Sort::Progress => by(|summary| {
+            let (done, total) = (summary.progress.done as u64, summary.progress.total.max(1) as u64);
+            done.saturating_mul(1_000_000) / total
+        }),
+    }
+}
+
+impl Listed<'_> {
+    fn as_json(&self) -> Json<'_> {
+        Json {
+            run: self.row.run.as_str(),
+            protocol: &self.row.protocol,
+            revision: self.row.revision.0,
+            created_at: Stamp::from_timestamp(self.row.created).to_string(),
+            summary: self.summary.as_ref(),
+        }
+    }
+
+    fn line(&self, width: usize, now: Stamp) -> String {
+        let run = styled(BOLD, format_args!("{:<width$}", self.row.run));
+        let Some(summary) = &self.summary else {
+            return format!("{run}  {}", styled(DIM, "written by another version of callboard"));
+        };
+        let (style, word) = phase::word(summary.phase);
+        let ago = render::duration(now.since(summary.updated_at));
+        format!(
+            "{run}  {}  {:>3}/{:<3}  {}  {}",
+            styled(style, format_args!("{word:<11}")),
+            summary.progress.done,
+            summary.progress.total,
+            summary.title,
+            styled(DIM, format_args!("{ago} ago")),
+        )
+    }
 }

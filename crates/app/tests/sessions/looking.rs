@@ -1,5 +1,7 @@
 //! Commands that only look, and what programs read.
 
+mod listing;
+
 use std::collections::BTreeSet;
 
 use insta::assert_snapshot;

@@ -1,0 +1,91 @@
+//! `ls`: filters and orders.
+
+use insta::assert_snapshot;
+use testkit::Scene;
+
+use crate::scene;
+
+/// Three runs of two workflows: `good` delivered, `bad` undelivered, `cut` interrupted.
+fn three_runs() -> Scene {
+    let scene = scene();
+    scene.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: player, prompt: task.md}]\n");
+    scene.write(
+        "two.yaml",
+        "name: Nightly\nsteps: [{id: a, agent: player, prompt: task.md}, {id: b, agent: player, prompt: task.md}]\n",
+    );
+    let agent = scene.agent();
+    let play = |workflow, run| {
+        scene.callboard(&[
+            "run",
+            workflow,
+            "--run-id",
+            run,
+            "--jobs",
+            "1",
+            "--wrapper",
+            agent.to_str().expect("our paths are UTF-8"),
+        ])
+    };
+    assert_eq!(play("one.yaml", "good").run().code, 0);
+    scene.plan(&["b * exit 3"]);
+    assert_eq!(play("two.yaml", "bad").run().code, 1);
+    scene.plan(&["a * hang"]);
+    let cut = play("two.yaml", "cut").start();
+    cut.wait_until_it_says("a#1.1 started");
+    cut.interrupt();
+    assert_eq!(cut.wait().code, 130);
+    scene
+}
+
+#[test]
+fn runs_are_listed_by_what_they_are_and_in_any_order() {
+    let scene = three_runs();
+    assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
+    $ callboard ls
+    good  delivered      1/1    release-notes  [TIME] ago
+    bad   undelivered    1/2    Nightly  [TIME] ago
+    cut   interrupted    0/2    Nightly  [TIME] ago
+    [exit 0]
+    ");
+    let names = |more: &[&str]| {
+        let listed = scene.callboard(&[&["ls", "--json"], more].concat()).run();
+        assert_eq!(listed.code, 0, "{}", listed.stderr);
+        let listed = listed.json();
+        let names = listed.as_array().unwrap().iter().map(|row| row["run"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&[]), "good bad cut");
+    assert_eq!(names(&["--unfinished"]), "cut");
+    assert_eq!(names(&["--phase", "undelivered", "--phase", "interrupted"]), "bad cut");
+    assert_eq!(names(&["--workflow", "nightly"]), "bad cut");
+    assert_eq!(names(&["--workflow", "nightly", "--phase", "delivered"]), "");
+    assert_eq!(names(&["--sort", "name"]), "bad cut good");
+    assert_eq!(names(&["--sort", "progress"]), "cut bad good");
+    assert_eq!(names(&["--sort", "workflow"]), "bad cut good");
+    assert_eq!(names(&["--limit", "2"]), "bad cut");
+    assert_eq!(names(&["--limit", "2", "--reverse"]), "cut bad");
+    assert_eq!(names(&["--limit", "0"]), "");
+    assert_eq!(names(&["--since", "1h"]), "good bad cut");
+    assert_eq!(names(&["--since", "3d"]), "good bad cut");
+    assert_eq!(names(&["--since", "2000-01-01"]), "good bad cut");
+    assert_eq!(names(&["--since", "2999-01-01T00:00:00Z"]), "");
+    // Going on with the oldest makes it the last one that something happened to.
+    assert_eq!(scene.callboard(&["retry", "bad", "b"]).run().code, 0);
+    assert_eq!(names(&["--sort", "updated"]), "good cut bad");
+}
+
+#[test]
+fn a_filter_that_fits_nothing_says_so_and_a_bad_one_is_refused() {
+    let scene = three_runs();
+    assert_snapshot!(scene.callboard(&["ls", "--phase", "paused"]).run().transcript(), @"
+    $ callboard ls --phase paused
+    note: none of 3 runs is like that
+    [exit 0]
+    ");
+    let refused = scene.callboard(&["ls", "--phase", "done"]).run();
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("delivered, undelivered"), "{}", refused.stderr);
+    let refused = scene.callboard(&["ls", "--since", "yesterday"]).run();
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("such as 90m, 12h or 3d"), "{}", refused.stderr);
+}
