@@ -5,6 +5,7 @@ mod config;
 mod doctor;
 mod failure;
 mod here;
+mod look;
 mod phase;
 mod play;
 mod players;

@@ -1,7 +1,7 @@
 //! What people ask of a run. Whoever is its engine acts on it; if nobody is, the command is the engine until it is done.
 
 use protocol::run::{Phase, Request};
-use protocol::steps::Steps;
+use protocol::steps::{Definition, Steps};
 use protocol::{RunId, SeatName};
 use runner::{Again, Asked, Engine, EngineError, Journal};
 use store::{LeadError, Leader, SqliteStore, Store as _, Tenure};
@@ -172,15 +172,19 @@ pub(crate) async fn refuse_agents(
 
 /// The step of that name.
 pub(crate) fn step(journal: &Run, name: &str) -> Result<SeatName, Failure> {
-    let definition = &journal.frozen.definition;
+    step_of(&journal.run, &journal.frozen.definition, name)
+}
+
+/// The step of that name, in a run that was opened with this.
+pub(crate) fn step_of(run: &RunId, definition: &Definition, name: &str) -> Result<SeatName, Failure> {
     if let Some(id) = definition.step_ids().find(|id| id.as_str() == name) {
         return Ok(id.clone());
     }
     let names = definition.step_ids().map(SeatName::as_str);
-    let failure = Failure::usage(format!("run `{}` has no step `{name}`", journal.run));
+    let failure = Failure::usage(format!("run `{}` has no step `{name}`", run));
     Err(match protocol::steps::load::closest(name, names) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-        None => failure.hint(format!("`callboard show {}` lists its steps", journal.run)),
+        None => failure.hint(format!("`callboard show {}` lists its steps", run)),
     })
 }
 

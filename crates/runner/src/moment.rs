@@ -1,9 +1,11 @@
 //! A run as it was at a revision, for looking only: nothing here can change it.
 
 use protocol::entry::Folded;
+use protocol::run::Phase;
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{ReadError, Store};
 
+use crate::engine::Rest;
 use crate::journal::{LoadError, assemble, decode, load_frozen};
 use crate::opening::Frozen;
 use crate::summary::Summary;
@@ -78,9 +80,13 @@ impl<P: Protocol> Moment<P> {
         Ok(Some(Self { run: run.clone(), frozen, folded, document, revision, newest }))
     }
 
-    /// Whether this is how the run is, as far as we know.
-    pub fn is_newest(&self) -> bool {
-        self.revision == self.newest
+    /// How the run rests, if it does: nobody of it is alive.
+    pub fn rest(&self) -> Option<Rest> {
+        match self.folded.run.phase {
+            Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
+            Phase::Halted(halt) => Some(Rest::Halted(halt)),
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+        }
     }
 
     pub fn summary(&self) -> Summary {

@@ -1,27 +1,57 @@
 //! `callboard log RUN`.
 
-use protocol::entry::{Author, Entry, Input};
-use protocol::run::{Change, Request, Run};
+use std::collections::BTreeMap;
+
+use protocol::entry::{Entry, Input};
+use protocol::report::Expected;
+use protocol::run::{Change, Run};
 use protocol::steps::Steps;
-use protocol::{Revision, SeatName};
+use protocol::{AttemptId, Revision, SeatName};
+use runner::Moment;
+use serde_json::json;
 use store::{Store as _, StoredEntry};
-use supervisor::AttemptDir;
 
 use super::block_on;
-use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
+use crate::here::Place;
+use crate::look::answer::{Answer, Exchange, Text};
+use crate::look::{Sight, mentions, words};
 use crate::progress::lines;
 use crate::render::{self, BOLD, DIM, styled};
 
-/// Show the journal of a run: every entry with when, who and what
+/// Show the journal of a run: every entry with when, who, what and why
+///
+/// With --full also what each attempt was given and gave back: its prompt, its answer (the accepted report and where it
+/// came from, or the last lines it wrote), and the decision taken on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard log f8c1a491
+  callboard log f8c1a491 --full --seat review | less -R
+  callboard log f8c1a491 --last 20 --follow
   callboard log f8c1a491 --json | jq 'select(.entry.input.fact)'")]
 pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: String,
+
+    /// Show prompt, answer and decision of each attempt
+    #[arg(long)]
+    full: bool,
+
+    /// Only what concerns this seat: the name of a step
+    #[arg(long)]
+    seat: Option<String>,
+
+    /// Begin at this revision
+    #[arg(long, value_name = "REV")]
+    since: Option<u64>,
+
+    /// Only the last N entries
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "since")]
+    last: Option<u64>,
+
+    /// Go on with what is still to come, until the run rests
+    #[arg(long, short)]
+    follow: bool,
 
     /// Print one JSON object per entry, as it is stored
     #[arg(long)]
@@ -32,79 +62,215 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
-    let (run, entries) = block_on(async {
-        let store = here.store_with(&arguments.run)?;
-        let run = here.resolve(&store, &arguments.run).await?;
-        let entries = store.entries(&run, Revision(0)).await?;
-        Ok((run, entries))
-    })?;
-    for stored in &entries {
-        if arguments.json {
-            let entry: serde_json::Value = serde_json::from_str(&stored.body)
-                .map_err(|error| Failure::from_error(Exit::Store, &error))?;
-            render::json(&serde_json::json!({ "revision": stored.revision, "entry": entry }));
-            continue;
+    block_on(async {
+        let sight = Sight::of(&arguments.place, &arguments.run).await?;
+        let newest = sight.newest().await?;
+        let after = match (arguments.since, arguments.last) {
+            (Some(since), _) => Revision(sight.in_range(since, newest)?.0 - 1),
+            (None, Some(last)) => Revision(newest.0.saturating_sub(last)),
+            (None, None) => Revision(0),
+        };
+        let mut log = Log::new(&sight, &arguments).await?;
+        let mut read = after;
+        while read < newest {
+            let end = Revision(read.0.saturating_add(PAGE).min(newest.0));
+            for stored in sight.store.entries_between(&sight.run, read, end).await? {
+                log.tell(&stored)?;
+            }
+            read = end;
         }
-        show(&here, &run, stored)?;
-    }
-    Ok(Exit::Delivered)
+        if arguments.follow {
+            let mut watch = sight.store.watch(&sight.run, read).await?;
+            loop {
+                let moment = sight.moment(None).await?;
+                if moment.rest().is_some() && moment.revision <= watch.after() {
+                    break;
+                }
+                for stored in watch.next().await? {
+                    log.tell(&stored)?;
+                }
+            }
+        }
+        log.tell_of_those_at_work();
+        Ok(Exit::Delivered)
+    })
 }
 
-fn show(here: &Here, run: &protocol::RunId, stored: &StoredEntry) -> Result<(), Failure> {
-    let entry: Entry<Steps> = Entry::decode(&stored.body).map_err(|error| {
-        Failure::from_error(Exit::Store, &error)
-            .while_doing(format_args!("cannot read entry {} of run `{run}`", stored.revision))
-    })?;
-    let who = match &entry.by {
-        Author::Engine { host, pid, .. } => format!("engine {pid} on {host}"),
-        Author::Person { name, host } => format!("{name} on {host}"),
-    };
-    render::data(format_args!(
-        "{} {}  {}  {}",
-        styled(BOLD, format_args!("{:>4}", stored.revision)),
-        styled(DIM, entry.at),
-        what(&entry.input),
-        styled(DIM, who)
-    ));
-    for line in lines::of(&entry) {
-        render::data(format_args!("       {line}"));
+/// How many entries are read at a time.
+const PAGE: u64 = 256;
+
+/// What is printed of a journal.
+struct Log<'a> {
+    sight: &'a Sight,
+    json: bool,
+    seat: Option<SeatName>,
+    /// For what passed between the engine and an attempt, if that is to be shown.
+    full: Option<Moment<Steps>>,
+    /// Attempts that have begun and are not over yet.
+    at_work: BTreeMap<AttemptId, Exchange>,
+}
+
+impl<'a> Log<'a> {
+    async fn new(sight: &'a Sight, arguments: &Arguments) -> Result<Self, Failure> {
+        let moment = match (arguments.full, &arguments.seat) {
+            (false, None) => None,
+            (true, _) | (_, Some(_)) => Some(sight.moment(None).await?),
+        };
+        let seat = match (&moment, &arguments.seat) {
+            (Some(moment), Some(seat)) => Some(sight.seat(moment, seat)?),
+            (_, None) | (None, _) => None,
+        };
+        let full = moment.filter(|_| arguments.full);
+        Ok(Self { sight, json: arguments.json, seat, full, at_work: BTreeMap::new() })
     }
-    for change in &entry.changes {
-        if let Change::Began { attempt, .. } = change {
-            let dir = AttemptDir::new(&here.location.attempts_dir(), run, &Run::<Steps>::id(attempt));
+
+    fn tell(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
+        if self.json && self.seat.is_none() && self.full.is_none() {
+            // As it is stored, whatever version wrote it.
+            let entry: serde_json::Value = serde_json::from_str(&stored.body)
+                .map_err(|error| Failure::from_error(Exit::Store, &error))?;
+            render::json(&json!({ "revision": stored.revision, "entry": entry }));
+            return Ok(());
+        }
+        let entry: Entry<Steps> = Entry::decode(&stored.body).map_err(|error| {
+            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
+                "cannot read entry {} of run `{}`",
+                stored.revision, self.sight.run
+            ))
+        })?;
+        if self.seat.as_ref().is_some_and(|seat| !mentions::seat(&entry, seat)) {
+            return Ok(());
+        }
+        let exchange = self.exchange(&entry);
+        if self.json {
+            render::json(&json!({ "revision": stored.revision, "entry": entry, "exchange": exchange }));
+        } else {
+            self.print(stored.revision, &entry, exchange.as_ref());
+        }
+        Ok(())
+    }
+
+    fn print(&self, revision: Revision, entry: &Entry<Steps>, exchange: Option<&Exchange>) {
+        render::data(format_args!(
+            "{} {}  {}  {}",
+            styled(BOLD, format_args!("{revision:>4}")),
+            styled(DIM, entry.at),
+            words::what(&entry.input),
+            styled(DIM, words::who(&entry.by))
+        ));
+        if let Some(exchange) = exchange {
+            print_exchange(exchange);
+            render::data("     decision:");
+        }
+        for line in words::verdict(entry).into_iter().chain(lines::of(entry)) {
+            render::data(format_args!("       {line}"));
+        }
+        for line in words::phases(entry) {
+            render::data(format_args!("       {line}"));
+        }
+        for attempt in began(entry) {
+            let dir = self.sight.dir(&attempt);
             render::data(format_args!("       {}", styled(DIM, dir.path().display())));
         }
     }
-    Ok(())
-}
 
-fn what(input: &Input<Steps>) -> String {
-    match input {
-        Input::Opened { .. } => "opened".to_owned(),
-        Input::Request { request, reason } => {
-            let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{}{reason}", wish(request))
+    /// What passed between the engine and the attempt that the entry says is over.
+    fn exchange(&mut self, entry: &Entry<Steps>) -> Option<Exchange> {
+        let moment = self.full.as_ref()?;
+        let read = |attempt: &AttemptId, report| {
+            let expected = Expected {
+                run_id: self.sight.run.clone(),
+                step_id: attempt.seat.clone(),
+                agent: moment.frozen.definition.step(&attempt.seat).agent.clone(),
+            };
+            Exchange::read(&self.sight.dir(attempt), attempt, &expected, report)
+        };
+        let wanted = |attempt: &AttemptId| self.seat.as_ref().is_none_or(|seat| *seat == attempt.seat);
+        let begun: Vec<_> =
+            began(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
+        let over = entry.changes.iter().find_map(|change| match change {
+            Change::Over { attempt, .. } => Some(Run::<Steps>::id(attempt)).filter(wanted),
+            _ => None,
+        });
+        let report = match &entry.input {
+            Input::Fact { evidence, .. } => evidence.as_deref().and_then(|evidence| evidence.report.as_ref()),
+            Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
+        };
+        let exchange = over.as_ref().map(|attempt| read(attempt, report));
+        self.at_work.extend(begun);
+        over.and_then(|attempt| self.at_work.remove(&attempt));
+        exchange
+    }
+
+    /// Attempts that nothing has been decided on yet.
+    fn tell_of_those_at_work(&self) {
+        for exchange in self.at_work.values() {
+            if self.json {
+                render::json(&json!({ "exchange": exchange }));
+                continue;
+            }
+            render::data(format_args!("{} is not over", styled(BOLD, &exchange.attempt)));
+            print_exchange(exchange);
         }
-        Input::Refused { request, attempt } => {
-            format!("{} was refused: it came from inside {attempt}", wish(request))
-        }
-        Input::Due => "what was due is done".to_owned(),
-        Input::Fact { fact, .. } => match fact {
-            protocol::run::Fact::Over { attempt, .. } => format!("{attempt} is over"),
-            protocol::run::Fact::Rested { attempt } => format!("{attempt} has rested"),
-        },
     }
 }
 
-fn wish(request: &Request<SeatName>) -> String {
-    match request {
-        Request::Pause => "pause".to_owned(),
-        Request::Resume => "resume".to_owned(),
-        Request::Stop => "stop".to_owned(),
-        Request::Interrupt => "interrupt".to_owned(),
-        Request::Retry { seat: None } => "retry".to_owned(),
-        Request::Retry { seat: Some(seat) } => format!("retry {seat}"),
-        Request::Skip { seat } => format!("skip {seat}"),
+fn began(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptId> {
+    entry.changes.iter().filter_map(|change| match change {
+        Change::Began { attempt, .. } => Some(Run::<Steps>::id(attempt)),
+        _ => None,
+    })
+}
+
+fn print_exchange(exchange: &Exchange) {
+    let Exchange { attempt, directory, prompt, answer } = exchange;
+    render::data(format_args!(
+        "     prompt of {attempt}: {}",
+        styled(DIM, directory.join("prompt.md").display())
+    ));
+    print_text(prompt);
+    match answer {
+        Answer::Report { from, report } => {
+            render::data(format_args!("     answer of {attempt}, from {from}:"));
+            let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
+            print_lines(text.lines());
+        }
+        Answer::Output { stdout, stderr, refused } => {
+            render::data(format_args!("     answer of {attempt}: no report was accepted"));
+            if let Some(refused) = refused {
+                render::data(format_args!("     refused: {}", refused.why));
+                print_text(&refused.report);
+            }
+            for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
+                if !lines.is_empty() {
+                    render::data(format_args!(
+                        "     the end of {}:",
+                        styled(DIM, directory.join(format!("{name}.log")).display())
+                    ));
+                    print_lines(lines.iter().map(String::as_str));
+                }
+            }
+            if stdout.is_empty() && stderr.is_empty() {
+                render::data("     it wrote nothing");
+            }
+        }
+        Answer::Gone => render::data(format_args!("     answer of {attempt}: its directory is gone")),
     }
+}
+
+fn print_text(text: &Text) {
+    match text {
+        Text::Read { text, left_out } => {
+            print_lines(text.lines());
+            if *left_out > 0 {
+                render::data(format_args!("       … {left_out} more bytes"));
+            }
+        }
+        Text::Missing => render::data("       the file is missing"),
+        Text::Unreadable(why) => render::data(format_args!("       it cannot be read: {why}")),
+    }
+}
+
+fn print_lines<'l>(lines: impl Iterator<Item = &'l str>) {
+    lines.for_each(|line| render::data(format_args!("       {} {line}", styled(DIM, "│"))));
 }

@@ -6,9 +6,11 @@ mod config;
 mod demo;
 mod doctor;
 mod explain;
+mod diff;
 mod log;
 mod ls;
 mod pause;
+mod prompt;
 mod rehearse_script;
 mod report;
 mod resume;
@@ -52,6 +54,8 @@ enum Command {
     Ls(ls::Arguments),
     Show(show::Arguments),
     Log(log::Arguments),
+    Diff(diff::Arguments),
+    Prompt(prompt::Arguments),
     Report(report::Arguments),
     RehearseScript(rehearse_script::Arguments),
     Check(check::Arguments),
@@ -106,6 +110,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Ls(arguments) => ls::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Log(arguments) => log::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
+        Command::Prompt(arguments) => prompt::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::RehearseScript(arguments) => rehearse_script::run(arguments),
         Command::Check(arguments) => check::run(arguments),

@@ -1,28 +1,42 @@
 //! `callboard show RUN`.
 
+use protocol::run::Phase;
 use protocol::steps::{Status, StepDocument, Steps};
-use protocol::{Protocol as _, Stamp};
-use runner::Journal;
+use protocol::{Outcome, Protocol as _, Revision, SeatName, Stamp};
+use runner::Moment;
 use serde_json::json;
-use store::SqliteStore;
 
 use super::block_on;
-use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
-use crate::render::{self, BOLD, DIM, styled};
+use crate::here::Place;
+use crate::look::questions::{Acts, Answers};
+use crate::look::seats::Doing;
+use crate::look::{Sight, words};
+use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::{phase, progress};
 
-/// Show how far a run is: its steps, who works since when, the last errors
+/// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
+///
+/// With --at it shows the same as it was at a revision, with the time of that revision as the present.
+///
+/// An attempt takes longer than usual when it has taken twice the median of what attempts of the same step took that
+/// ended with a report, and at least 5 seconds more. Compared are earlier turns of this run and the 10 newest other
+/// runs of the same workflow; with fewer than 3 to compare with nothing is said.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard show f8c1a491
+  callboard show f8c1a491 --at 12
+  callboard show f8c1a491 --json | jq '.seats'
   callboard show f8c1a491 --json | jq '.document.steps | map_values(.status)'")]
 pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: String,
 
-    /// Print phase, revision and the whole document as JSON
+    /// Show it as it was at this revision (`callboard log` lists them)
+    #[arg(long, value_name = "REV")]
+    at: Option<u64>,
+
+    /// Print phase, revision, who does what, and the whole document as JSON
     #[arg(long)]
     json: bool,
 
@@ -31,69 +45,157 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
-    let journal: Journal<Steps, SqliteStore> = block_on(async {
-        let store = here.store_with(&arguments.run)?;
-        here.load(&store, &arguments.run).await
+    let (moment, answers) = block_on(async {
+        let sight = Sight::of(&arguments.place, &arguments.run).await?;
+        Answers::about(&sight, arguments.at.map(Revision)).await
     })?;
     if arguments.json {
-        render::json_pretty(&json!({
-            "run": journal.run,
+        let mut shown = json!({
+            "run": moment.run,
             "protocol": Steps::NAME,
-            "phase": journal.folded.run.phase,
-            "revision": journal.position.revision,
-            "document": journal.document,
-        }));
+            "title": moment.frozen.title,
+            "phase": moment.folded.run.phase,
+            "revision": moment.revision,
+            "newest": moment.newest,
+        });
+        let mut rest = serde_json::to_value(&answers).expect("BUG: what we print is plain data");
+        if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
+            shown.append(rest);
+            shown.insert("document".to_owned(), json!(moment.document));
+        }
+        render::json_pretty(&shown);
         return Ok(Exit::Delivered);
     }
-    let summary = journal.summary();
+    head(&moment, arguments.at.is_some());
+    who_acts(&moment, &answers);
+    steps(&moment, &answers);
+    last_error(&moment, &answers);
+    for gate in &answers.gates {
+        render::data(format_args!(
+            "iterations: {} has used {} of {}, and sends back to {}",
+            gate.seat, gate.used, gate.limit, gate.back_to
+        ));
+    }
+    render::data(styled(DIM, Steps::view(&moment.document).path));
+    Ok(Exit::Delivered)
+}
+
+fn head(moment: &Moment<Steps>, travels: bool) {
+    let summary = moment.summary();
     let (style, word) = phase::word(summary.phase);
+    let when = if travels { format!(" of {}  {}", moment.newest, moment.folded.at) } else { String::new() };
     render::data(format_args!(
-        "{} {}  {}  {}/{} steps  revision {}",
-        styled(BOLD, &journal.run),
+        "{} {}  {}  {}/{} steps  revision {}{when}",
+        styled(BOLD, &moment.run),
         summary.title,
         styled(style, word),
         summary.progress.done,
         summary.progress.total,
-        journal.position.revision,
+        moment.revision,
     ));
-    let now = here.clock.now();
-    let width = journal.document.steps.keys().map(String::len).max().unwrap_or(0);
-    for (id, step) in &journal.document.steps {
+}
+
+/// Whose move it is.
+fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
+    let run = &moment.run;
+    let is_halted = matches!(moment.folded.run.phase, Phase::Halted(_));
+    if let Some(held) = &answers.held {
+        let (_, word) = phase::word(moment.folded.run.phase);
+        let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let next =
+            if is_halted { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
+        render::data(format_args!(
+            "{word} {} ago by {}{reason}{next}",
+            render::duration(answers.at.since(held.at)),
+            words::who(&held.by),
+        ));
+    }
+    match &answers.acts {
+        Acts::AtWork { pid, host, since } => {
+            let since = since.map(|since| format!(" for {}", render::duration(answers.at.since(since))));
+            render::data(format_args!("engine {pid} on {host}{}", since.unwrap_or_default()));
+        }
+        Acts::Missing => render::data(format_args!(
+            "{}: `callboard resume {run}` goes on with it",
+            styled(YELLOW, "no engine")
+        )),
+        Acts::WroteLast { by } => render::data(words::who(by)),
+        Acts::NotNeeded => {}
+    }
+}
+
+fn steps(moment: &Moment<Steps>, answers: &Answers) {
+    let width = moment.document.steps.keys().map(String::len).max().unwrap_or(0);
+    for (id, step) in &moment.document.steps {
+        let doing = SeatName::new(id).ok().and_then(|seat| answers.seats.get(&seat));
+        let told = particulars(step, doing, answers.at);
+        // Told below, with where it comes from.
+        let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
+        let error = step.last_error.as_deref().filter(|error| !is_last(error));
+        let told =
+            [Some(told), error.map(str::to_owned)].into_iter().flatten().filter(|text| !text.is_empty());
         render::data(format_args!(
             "  {} {id:<width$}  {}",
             progress::status(step.status),
-            particulars(step, now)
+            told.collect::<Vec<_>>().join("  ")
         ));
     }
-    render::data(styled(DIM, Steps::view(&journal.document).path));
-    Ok(Exit::Delivered)
 }
 
 /// What matters of a step in its status.
-fn particulars(step: &StepDocument, now: Stamp) -> String {
-    let tries = match step.attempts {
-        0 | 1 => String::new(),
-        many => format!("try {many}  "),
-    };
-    let time = match (step.status, step.started_at, step.ended_at) {
-        (Status::Running | Status::WaitingOnHuman, Some(begun), _) => {
-            format!("for {}", render::duration(now.since(begun)))
+fn particulars(step: &StepDocument, doing: Option<&Doing>, now: Stamp) -> String {
+    let tries = (step.attempts > 1).then(|| format!("try {}", step.attempts));
+    let time = match (doing, step.status, step.started_at, step.ended_at) {
+        (Some(doing), ..) => Some(activity(doing, now)),
+        (None, Status::Completed | Status::Failed, Some(begun), Some(ended)) => {
+            Some(styled(DIM, render::duration(ended.since(begun))))
         }
-        (Status::Completed | Status::Failed, Some(begun), Some(ended)) => {
-            render::duration(ended.since(begun))
-        }
-        (
-            Status::Running
-            | Status::WaitingOnHuman
-            | Status::Completed
-            | Status::Failed
-            | Status::Pending
-            | Status::Skipped,
-            _,
-            _,
-        ) => String::new(),
+        (None, ..) => None,
     };
-    let error = step.last_error.as_deref().map(|error| format!("  {error}")).unwrap_or_default();
-    format!("{tries}{}{error}", styled(DIM, time))
+    [tries, time].into_iter().flatten().collect::<Vec<_>>().join("  ")
+}
+
+/// What a seat does, and since when.
+fn activity(doing: &Doing, now: Stamp) -> String {
+    let length = |since: &Stamp| render::duration(now.since(*since));
+    match doing {
+        Doing::AtWork { since, slow, .. } => {
+            let working = styled(DIM, format_args!("for {}", length(since)));
+            match slow {
+                None => working,
+                Some(slow) => {
+                    let millis = |ms| render::duration(std::time::Duration::from_millis(ms));
+                    let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
+                    format!("{working}  {}: usual {usual}, now {now}", styled(YELLOW, "longer than usual"))
+                }
+            }
+        }
+        Doing::Ending { since, .. } => format!("being ended for {}", length(since)),
+        Doing::Ended { .. } => "its agent has ended; an engine takes up what it left".to_owned(),
+        Doing::Resting { until, .. } if *until > now => {
+            format!("rests for another {}, until {until}", render::duration(until.since(now)))
+        }
+        Doing::Resting { .. } => "has rested".to_owned(),
+        Doing::WaitsForPlace { since } => format!("waits for a place (--jobs) for {}", length(since)),
+        Doing::WaitsForEngine { since } => format!("waits for an engine for {}", length(since)),
+        Doing::Held { since } => format!("held, ready for {}", length(since)),
+        Doing::WaitsForWayBack { since } => format!("waits for the way back for {}", length(since)),
+        Doing::WaitsFor { seats } if seats.is_empty() => String::new(),
+        Doing::WaitsFor { seats } => {
+            let names: Vec<_> = seats.iter().map(SeatName::as_str).collect();
+            styled(DIM, format_args!("waits for {}", names.join(", ")))
+        }
+    }
+}
+
+/// A delivered run's troubles are over.
+fn last_error(moment: &Moment<Steps>, answers: &Answers) {
+    let delivered = moment.folded.run.phase == Phase::Finished(Outcome::Delivered);
+    let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
+    let ago = render::duration(answers.at.since(last.at));
+    render::data(format_args!("{}: {}, {ago} ago: {}", styled(RED, "last error"), last.attempt, last.error));
+    match &last.log {
+        Some(log) => render::data(format_args!("  {}", styled(DIM, log.display()))),
+        None => render::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
+    }
 }

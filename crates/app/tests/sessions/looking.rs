@@ -1,6 +1,11 @@
 //! Commands that only look, and what programs read.
 
+mod changing;
+mod journal;
 mod listing;
+mod prompts;
+mod slowness;
+mod standing;
 
 use std::collections::BTreeSet;
 
@@ -35,6 +40,7 @@ fn a_run_can_be_listed_shown_and_read_back() {
            ▸ a#1.1 started
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
+           reported that it is done: did a
            ✓ a#1.1 done [TIME]
            ▸ b#1.1 started
            [STORE]/attempts/trial/b/1.1
@@ -44,7 +50,9 @@ fn a_run_can_be_listed_shown_and_read_back() {
            ▸ b#1.2 started
            [STORE]/attempts/trial/b/1.2
        6 [WHEN]  b#1.2 is over  engine [PID] on [HOST]
+           reported that it is done: did b
            ✓ b#1.2 done [TIME]
+           the run is delivered
     [exit 0]
     ");
 }

@@ -1,0 +1,147 @@
+//! `callboard diff RUN REV [REV]`.
+
+use protocol::entry::Entry;
+use protocol::steps::Steps;
+use protocol::{Revision, RunId};
+use runner::Moment;
+use serde_json::{Value, json};
+use store::Store as _;
+
+use super::block_on;
+use crate::failure::{Exit, Failure};
+use crate::here::Place;
+use crate::look::difference::{self, Difference};
+use crate::look::{Sight, words};
+use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
+
+/// Show what changed in a run from one revision to another
+///
+/// Compared are the phase and the document, field by field: `~` was changed, `+` was added, `-` was removed. The second
+/// revision may be the earlier one; then it shows what going back would change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard diff f8c1a491 3 7
+  callboard diff f8c1a491 3
+  callboard diff f8c1a491 3 7 --json   # a JSON Patch (RFC 6902) of what `show --at 3 --json` prints")]
+pub(super) struct Arguments {
+    /// The run, or a beginning of its name
+    run: String,
+
+    /// The revision to begin with (`callboard log` lists them)
+    #[arg(value_name = "REV")]
+    from: u64,
+
+    /// The revision to compare it with [default: the newest]
+    #[arg(value_name = "REV")]
+    to: Option<u64>,
+
+    /// Print a JSON Patch (RFC 6902) with the old values
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// One side of the comparison.
+struct Side {
+    moment: Moment<Steps>,
+    entry: Option<Entry<Steps>>,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let (run, old, new) = block_on(async {
+        let sight = Sight::of(&arguments.place, &arguments.run).await?;
+        let old = side(&sight, Some(arguments.from)).await?;
+        let new = side(&sight, arguments.to).await?;
+        Ok((sight.run, old, new))
+    })?;
+    let found = difference::between(&compared(&old.moment), &compared(&new.moment));
+    if arguments.json {
+        render::json_pretty(&found);
+        return Ok(Exit::Delivered);
+    }
+    head(&run, &old, &new);
+    if found.is_empty() {
+        render::note("they do not differ");
+    }
+    let mut group = Vec::new();
+    for difference in &found {
+        let (about, field) = places(difference);
+        if about != group {
+            render::data(styled(BOLD, about.join(" ")));
+            group = about;
+        }
+        render::data(line(difference, &field, if group.is_empty() { "" } else { "  " }));
+    }
+    Ok(Exit::Delivered)
+}
+
+async fn side(sight: &Sight, revision: Option<u64>) -> Result<Side, Failure> {
+    let moment = sight.moment(revision.map(Revision)).await?;
+    let stored = sight.store.entry(&sight.run, moment.revision).await?;
+    let entry = stored.and_then(|stored| Entry::decode(&stored.body).ok());
+    Ok(Side { moment, entry })
+}
+
+/// What is compared: the same fields that `show --json` prints.
+fn compared(moment: &Moment<Steps>) -> Value {
+    json!({ "phase": moment.folded.run.phase, "document": moment.document })
+}
+
+fn head(run: &RunId, old: &Side, new: &Side) {
+    render::data(format_args!(
+        "{}  revision {} → {}",
+        styled(BOLD, run),
+        old.moment.revision,
+        new.moment.revision
+    ));
+    for Side { moment, entry } in [old, new] {
+        let told = entry.as_ref().map_or_else(
+            || "its entry cannot be read".to_owned(),
+            |entry| format!("{}  {}", words::what(&entry.input), styled(DIM, words::who(&entry.by))),
+        );
+        let revision = styled(BOLD, format_args!("{:>4}", moment.revision));
+        render::data(format_args!("{revision} {}  {told}", styled(DIM, moment.folded.at)));
+    }
+}
+
+/// The step that a difference is about, if it is about one, and the field in it.
+fn places(difference: &Difference) -> (Vec<&str>, String) {
+    let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
+    let (about, field) = match path.as_slice() {
+        ["document", "steps", step, field @ ..] => (vec![*step], field),
+        ["document", field @ ..] => (vec![], field),
+        field => (vec![], field),
+    };
+    let mut text = String::new();
+    for key in field {
+        match key.parse::<usize>() {
+            Ok(place) => text.push_str(&format!("[{place}]")),
+            Err(_) if text.is_empty() => text.push_str(key),
+            Err(_) => text.push_str(&format!(".{key}")),
+        }
+    }
+    (about, text)
+}
+
+fn line(difference: &Difference, field: &str, indent: &str) -> String {
+    match difference {
+        Difference::Add { value, .. } => format!("{indent}{} {field}: {}", styled(GREEN, "+"), short(value)),
+        Difference::Remove { old, .. } => format!("{indent}{} {field}: {}", styled(RED, "-"), short(old)),
+        Difference::Replace { old, value, .. } => {
+            format!("{indent}{} {field}: {} → {}", styled(YELLOW, "~"), short(old), short(value))
+        }
+    }
+}
+
+/// A value is quoted up to here; `--json` has all of it.
+const LONGEST: usize = 200;
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()),
+        None => text,
+    }
+}

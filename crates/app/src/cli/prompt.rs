@@ -1,0 +1,136 @@
+//! `callboard prompt RUN SEAT`.
+
+use protocol::steps::Steps;
+use protocol::{AttemptId, SeatName, TryNo, Turn};
+use runner::{History, Moment, would_be_told};
+
+use super::block_on;
+use crate::failure::{Exit, Failure};
+use crate::here::Place;
+use crate::look::Sight;
+use crate::look::answer::{self, Text};
+use crate::render;
+
+/// Print the prompt that a seat was given, or would be given now
+///
+/// Without a flag it is the prompt of the seat's newest attempt, from the file the agent was given. A seat that has not
+/// been asked yet has none: then it is made now, by the code that would make it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard prompt f8c1a491 review
+  callboard prompt f8c1a491 review --attempt 2.1
+  callboard prompt f8c1a491 review --next
+  callboard prompt f8c1a491 review --context | jq .upstream")]
+pub(super) struct Arguments {
+    /// The run, or a beginning of its name
+    run: String,
+
+    /// The seat: the name of a step
+    seat: String,
+
+    /// That attempt instead of the newest one, as turn and try
+    #[arg(long, value_name = "TURN.TRY", value_parser = turn_and_try)]
+    attempt: Option<(Turn, TryNo)>,
+
+    /// What its next attempt would be given now
+    #[arg(long, conflicts_with = "attempt")]
+    next: bool,
+
+    /// The same as data: context.json
+    #[arg(long)]
+    context: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+fn turn_and_try(text: &str) -> Result<(Turn, TryNo), String> {
+    let attempt = text.rsplit('#').next().unwrap_or(text);
+    let attempt: Result<AttemptId, _> = format!("seat#{attempt}").parse();
+    attempt.map(|attempt| (attempt.turn, attempt.try_no)).map_err(|_| "expected TURN.TRY, as 2.1".to_owned())
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    block_on(async {
+        let sight = Sight::of(&arguments.place, &arguments.run).await?;
+        let moment = sight.moment(None).await?;
+        let seat = sight.seat(&moment, &arguments.seat)?;
+        let history = sight.history(&moment).await?;
+        let attempt = match arguments.attempt {
+            Some((turn, try_no)) => Some(named(&sight, &history, &seat, turn, try_no)?),
+            None if arguments.next => None,
+            None => history.newest_of(&seat).map(|attempted| attempted.id.clone()),
+        };
+        let text = match attempt {
+            Some(attempt) => given(&sight, &attempt, arguments.context)?,
+            None => {
+                tell_what_is_missing(&moment, &history, &seat);
+                let told = would_be_told(&moment, &seat, &sight.here.location.attempts_dir());
+                if arguments.context { told.context } else { told.prompt }
+            }
+        };
+        render::raw(&text);
+        Ok(Exit::Delivered)
+    })
+}
+
+/// That attempt of the seat, if there was one.
+fn named(
+    sight: &Sight,
+    history: &History,
+    seat: &SeatName,
+    turn: Turn,
+    try_no: TryNo,
+) -> Result<AttemptId, Failure> {
+    let id = AttemptId { seat: seat.clone(), turn, try_no };
+    if history.attempts.iter().any(|attempted| attempted.id == id) {
+        return Ok(id);
+    }
+    let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", sight.run));
+    let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.seat == *seat).collect();
+    Err(match (known.first(), known.last()) {
+        (Some(first), Some(last)) if known.len() > 1 => {
+            failure.hint(format!("there are {} of them, from `{}` to `{}`", known.len(), first.id, last.id))
+        }
+        (Some(only), _) => failure.hint(format!("there is only `{}`", only.id)),
+        (None, _) => failure.hint(format!(
+            "`{seat}` has not been asked yet; without `--attempt` it shows what it would be given"
+        )),
+    })
+}
+
+/// What the attempt was given.
+fn given(sight: &Sight, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
+    let dir = sight.dir(attempt);
+    let path = if context { dir.context() } else { dir.prompt() };
+    let why = match answer::whole(&path) {
+        Text::Read { text, .. } => return Ok(text),
+        Text::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
+        Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
+        Text::Unreadable(why) => why,
+    };
+    Err(Failure::new(
+        Exit::Store,
+        format!("cannot read `{}`, which `{attempt}` was given: {why}", path.display()),
+    )
+    .hint(format!(
+        "`callboard prompt {} {} --next` makes what it would be given now",
+        sight.run, attempt.seat
+    )))
+}
+
+/// What is made now may lack what is not done yet.
+fn tell_what_is_missing(moment: &Moment<Steps>, history: &History, seat: &SeatName) {
+    if history.newest_of(seat).is_none() {
+        render::note(format_args!("`{seat}` has not been asked yet; this is what it would be given now"));
+    }
+    let needs = &moment.frozen.definition.step(seat).needs;
+    let missing = needs.iter().filter(|need| !moment.folded.run.play.done.contains(*need));
+    let missing: Vec<_> = missing.map(|need| format!("`{need}`")).collect();
+    if !missing.is_empty() {
+        render::note(format_args!(
+            "not done yet, and so without what they will hand over: {}",
+            missing.join(", ")
+        ));
+    }
+}

@@ -1,0 +1,88 @@
+//! What differs between two JSON values, as the operations of an RFC 6902 patch that leads from one to the other.
+//!
+//! Each operation also has the old value under `old`: people want both, and readers of patches ignore members they do
+//! not know.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// One operation. Applied in order they make the second value of the first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum Difference {
+    Add { path: Pointer, value: Value },
+    Remove { path: Pointer, old: Value },
+    Replace { path: Pointer, value: Value, old: Value },
+}
+
+impl Difference {
+    pub(crate) fn path(&self) -> &Pointer {
+        match self {
+            Self::Add { path, .. } | Self::Remove { path, .. } | Self::Replace { path, .. } => path,
+        }
+    }
+}
+
+/// Where in a value: keys and indexes from its top. Serialises as an RFC 6901 pointer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Pointer(pub(crate) Vec<String>);
+
+impl Pointer {
+    fn to(&self, key: impl ToString) -> Self {
+        Self(self.0.iter().cloned().chain([key.to_string()]).collect())
+    }
+}
+
+impl Serialize for Pointer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let escaped = self.0.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")));
+        serializer.serialize_str(&escaped.collect::<String>())
+    }
+}
+
+/// All differences, in the order of the values.
+pub(crate) fn between(old: &Value, new: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(&Pointer::default(), old, new, &mut found);
+    found
+}
+
+fn compare(at: &Pointer, old: &Value, new: &Value, found: &mut Vec<Difference>) {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (key, old) in old {
+                match new.get(key) {
+                    Some(new) => compare(&at.to(key), old, new, found),
+                    None => found.push(Difference::Remove { path: at.to(key), old: old.clone() }),
+                }
+            }
+            let added = new.iter().filter(|(key, _)| !old.contains_key(*key));
+            found
+                .extend(added.map(|(key, value)| Difference::Add { path: at.to(key), value: value.clone() }));
+        }
+        (Value::Array(old), Value::Array(new)) => compare_lists(at, old, new, found),
+        _ if old == new => {}
+        _ => found.push(Difference::Replace { path: at.clone(), value: new.clone(), old: old.clone() }),
+    }
+}
+
+/// Lists mostly grow at an end or are replaced: what they begin and end with alike stays, the rest is compared in place.
+fn compare_lists(at: &Pointer, old: &[Value], new: &[Value], found: &mut Vec<Difference>) {
+    let begin = old.iter().zip(new).take_while(|(old, new)| old == new).count();
+    let (old, new) = (&old[begin..], &new[begin..]);
+    let end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
+    for (place, (old, new)) in old.iter().zip(new).enumerate() {
+        compare(&at.to(begin + place), old, new, found);
+    }
+    // From the back, so that what is still to be removed keeps its place.
+    for place in (new.len()..old.len()).rev() {
+        found.push(Difference::Remove { path: at.to(begin + place), old: old[place].clone() });
+    }
+    for (place, value) in new.iter().enumerate().skip(old.len()) {
+        found.push(Difference::Add { path: at.to(begin + place), value: value.clone() });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! The four questions people ask a stuck run: who runs or waits and since when, what went wrong last, how many
+//! iterations are used up, what takes longer than usual.
+
+use std::collections::BTreeMap;
+
+use protocol::entry::Author;
+use protocol::run::Phase;
+use protocol::steps::Steps;
+use protocol::{Revision, SeatName, Stamp};
+use runner::{History, Moment};
+use serde::Serialize;
+use store::Leader;
+
+use super::Sight;
+use super::gates::{self, Gate};
+use super::seats::{self, Doing, Engine};
+use super::trouble::{self, Trouble};
+use super::usual;
+use crate::failure::Failure;
+use crate::wish;
+
+/// The answers, at one moment.
+#[derive(Debug, Serialize)]
+pub(crate) struct Answers {
+    /// The moment's own time: now, or that of the revision looked at.
+    pub(crate) at: Stamp,
+    #[serde(rename = "engine")]
+    pub(crate) acts: Acts,
+    /// Who paused or stopped the run.
+    pub(crate) held: Option<Held>,
+    /// Every seat that is still to do something.
+    pub(crate) seats: BTreeMap<SeatName, Doing>,
+    pub(crate) last_error: Option<Trouble>,
+    pub(crate) gates: Vec<Gate>,
+}
+
+/// Who acts for the run.
+#[derive(Debug, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum Acts {
+    AtWork {
+        pid: u32,
+        host: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Stamp>,
+    },
+    /// Nobody, although the run is not finished.
+    Missing,
+    /// Nobody needs to.
+    NotNeeded,
+    /// Of the past we know only who wrote last.
+    WroteLast { by: Author },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Held {
+    pub(crate) by: Author,
+    pub(crate) at: Stamp,
+    pub(crate) reason: Option<String>,
+}
+
+impl Answers {
+    /// Answers for the run as it is, or as it was at a revision.
+    pub(crate) async fn about(sight: &Sight, at: Option<Revision>) -> Result<(Moment<Steps>, Self), Failure> {
+        // The engine first, the run second: one that finishes in between is seen finished, not left alone.
+        let leader = match at {
+            None => wish::engine_of(&sight.store, &sight.run).await?,
+            Some(_) => None,
+        };
+        let moment = sight.moment(at).await?;
+        let history = sight.history(&moment).await?;
+        let acts = match at {
+            None => acts_now(&moment, &history, leader),
+            Some(_) => acted(&moment, &history),
+        };
+        let engine = match acts {
+            Acts::AtWork { .. } | Acts::NotNeeded | Acts::WroteLast { .. } => Engine::There,
+            Acts::Missing => Engine::Nobody,
+        };
+        let has_exited = |attempt: &_| at.is_none() && sight.dir(attempt).exit().exists();
+        let mut seats = seats::doing(&moment, &history, engine, has_exited);
+        let now = match at {
+            // A run's time never runs backwards, whatever the wall clock says.
+            None => sight.here.clock.now().max(moment.folded.at),
+            Some(_) => moment.folded.at,
+        };
+        usual::mark(sight, &moment, &history, now, &mut seats).await?;
+        let answers = Self {
+            at: now,
+            acts,
+            last_error: trouble::last(&moment, &history, |attempt| sight.dir(attempt)),
+            held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
+            seats,
+            gates: gates::of(&moment),
+        };
+        Ok((moment, answers))
+    }
+}
+
+/// Who acts now.
+fn acts_now(moment: &Moment<Steps>, history: &History, leader: Option<Leader>) -> Acts {
+    let Some(leader) = leader else {
+        return match moment.folded.run.phase {
+            // Of a run that is stopped or interrupted it is what was wanted.
+            Phase::Finished(_) | Phase::Halted(_) => Acts::NotNeeded,
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {
+                Acts::Missing
+            }
+        };
+    };
+    let is_it = |by: &Author| matches!(by, Author::Engine { pid, .. } if *pid == leader.pid);
+    let since = history.engine.as_ref().filter(|engine| is_it(&engine.who)).map(|engine| engine.since);
+    Acts::AtWork { pid: leader.pid, host: leader.host, since }
+}
+
+/// Who had acted by then.
+fn acted(moment: &Moment<Steps>, history: &History) -> Acts {
+    match (&history.engine, moment.folded.run.phase) {
+        (_, Phase::Finished(_)) => Acts::NotNeeded,
+        (Some(engine), _) => Acts::WroteLast { by: engine.who.clone() },
+        (None, _) => Acts::Missing,
+    }
+}

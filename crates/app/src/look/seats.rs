@@ -1,0 +1,118 @@
+//! Who runs, and who waits for what.
+
+use std::collections::BTreeMap;
+
+use protocol::rules::Standing;
+use protocol::run::{Chair, Phase, Posture};
+use protocol::steps::{Step, Steps};
+use protocol::{AttemptId, Protocol as _, SeatName, Stamp};
+use runner::{History, Moment};
+use serde::Serialize;
+
+use super::usual::Slow;
+
+/// Whether somebody acts for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    There,
+    Nobody,
+}
+
+/// What a seat that is not behind us is doing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum Doing {
+    /// Its agent is at work.
+    AtWork {
+        attempt: AttemptId,
+        since: Stamp,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        slow: Option<Slow>,
+    },
+    /// Its agent has been asked to end.
+    Ending { attempt: AttemptId, since: Stamp },
+    /// Its agent has ended, and there is no engine to take up what it left.
+    Ended { attempt: AttemptId, since: Stamp },
+    /// It rests after a failed try.
+    Resting { since: Stamp, until: Stamp },
+    /// It is ready; all places of `--jobs` are taken.
+    WaitsForPlace { since: Stamp },
+    /// It is ready; nobody is there to start it.
+    WaitsForEngine { since: Stamp },
+    /// It is ready; the run starts nothing now.
+    Held { since: Stamp },
+    /// It is ready; steps before it are about to be sent back.
+    WaitsForWayBack { since: Stamp },
+    /// It needs steps that are not done.
+    WaitsFor { seats: Vec<SeatName> },
+}
+
+/// What every seat that is still to do something does, at this moment.
+pub(crate) fn doing(
+    moment: &Moment<Steps>,
+    history: &History,
+    engine: Engine,
+    has_exited: impl Fn(&AttemptId) -> bool,
+) -> BTreeMap<SeatName, Doing> {
+    let run = &moment.folded.run;
+    if matches!(run.phase, Phase::Finished(_)) {
+        return BTreeMap::new();
+    }
+    let definition = &moment.frozen.definition;
+    let held_back = Steps::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
+    let about = |step: &Step| match run.chairs.get(&step.id) {
+        Some(chair) => {
+            let on_its_way = held_back.contains(&step.id);
+            Some(seated(moment, history, engine, &step.id, chair, on_its_way, &has_exited))
+        }
+        None => unseated(moment, step),
+    };
+    let steps = definition.workflow().steps.iter();
+    steps.filter_map(|step| Some((step.id.clone(), about(step)?))).collect()
+}
+
+/// A seat in its turn.
+fn seated(
+    moment: &Moment<Steps>,
+    history: &History,
+    engine: Engine,
+    seat: &SeatName,
+    chair: &Chair,
+    held_back: bool,
+    has_exited: impl Fn(&AttemptId) -> bool,
+) -> Doing {
+    let attempt = AttemptId { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
+    let attempted = history.newest_of(seat).filter(|attempted| attempted.id == attempt);
+    let began = attempted.map_or(moment.folded.at, |attempted| attempted.began);
+    let since = history.waiting.get(seat).copied().unwrap_or(moment.folded.at);
+    match chair.posture {
+        Posture::Playing | Posture::Ending if engine == Engine::Nobody && has_exited(&attempt) => {
+            Doing::Ended { attempt, since: began }
+        }
+        Posture::Playing => Doing::AtWork { attempt, since: began, slow: None },
+        Posture::Ending => {
+            let asked = attempted.and_then(|attempted| attempted.asked_to_end);
+            Doing::Ending { attempt, since: asked.unwrap_or(began) }
+        }
+        Posture::Resting if moment.folded.run.phase.starts() => {
+            let due = moment.folded.timers.get(&attempt).map_or(since, |timer| timer.due);
+            Doing::Resting { since, until: due }
+        }
+        Posture::Called | Posture::Resting if !moment.folded.run.phase.starts() => Doing::Held { since },
+        Posture::Called | Posture::Resting if held_back => Doing::WaitsForWayBack { since },
+        Posture::Called | Posture::Resting => match engine {
+            Engine::There => Doing::WaitsForPlace { since },
+            Engine::Nobody => Doing::WaitsForEngine { since },
+        },
+    }
+}
+
+/// A step that has not been called, and is still to be done.
+fn unseated(moment: &Moment<Steps>, step: &Step) -> Option<Doing> {
+    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
+    if Steps::standing(definition, state, &step.id) != Standing::Open {
+        return None;
+    }
+    let missing = step.needs.iter().filter(|need| !state.done.contains(*need));
+    Some(Doing::WaitsFor { seats: missing.cloned().collect() })
+}

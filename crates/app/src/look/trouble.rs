@@ -1,0 +1,65 @@
+//! The last thing that went wrong.
+
+use std::path::PathBuf;
+
+use protocol::run::Exit;
+use protocol::steps::{Status, Steps};
+use protocol::{AttemptId, Revision, Stamp};
+use runner::{Attempted, History, Moment, Over};
+use serde::Serialize;
+use supervisor::AttemptDir;
+
+/// An attempt that failed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Trouble {
+    pub(crate) attempt: AttemptId,
+    pub(crate) at: Stamp,
+    pub(crate) revision: Revision,
+    pub(crate) error: String,
+    /// Where to read more; nothing if its directory is gone.
+    pub(crate) log: Option<PathBuf>,
+}
+
+/// The last attempt that failed before this moment. One that somebody stopped did not fail.
+pub(crate) fn last(
+    moment: &Moment<Steps>,
+    history: &History,
+    dir: impl Fn(&AttemptId) -> AttemptDir,
+) -> Option<Trouble> {
+    let failed = history.attempts.iter().filter_map(|attempted| {
+        let over = attempted.over.as_ref()?;
+        Some((over, attempted, error(moment, history, attempted, over)?))
+    });
+    let (over, attempted, error) = failed.max_by_key(|(over, ..)| over.revision)?;
+    Some(Trouble {
+        attempt: attempted.id.clone(),
+        at: over.at,
+        revision: over.revision,
+        error,
+        log: log(&dir(&attempted.id)),
+    })
+}
+
+fn error(moment: &Moment<Steps>, history: &History, attempted: &Attempted, over: &Over) -> Option<String> {
+    match over.exit {
+        Exit::Repeats { .. } | Exit::Interrupted { .. } | Exit::GaveUp | Exit::Drained => {
+            Some(over.error.clone().unwrap_or_else(|| "no reason was kept".to_owned()))
+        }
+        // A good report, of a gate that failed once too often.
+        Exit::Reported => {
+            let step = moment.document.steps.get(attempted.id.seat.as_str())?;
+            let is_newest = history.newest_of(&attempted.id.seat) == Some(attempted);
+            (step.status == Status::Failed && is_newest).then(|| step.last_error.clone())?
+        }
+        Exit::Halted | Exit::Dismissed => None,
+    }
+}
+
+/// Where the attempt's last words are.
+fn log(dir: &AttemptDir) -> Option<PathBuf> {
+    let has_text = |path: &PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0);
+    [dir.stderr(), dir.stdout()]
+        .into_iter()
+        .find(has_text)
+        .or_else(|| dir.path().is_dir().then(|| dir.path().to_owned()))
+}

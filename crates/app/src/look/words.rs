@@ -1,0 +1,82 @@
+//! Who wrote an entry, what it is about, and why it came to what it did.
+
+use protocol::entry::{Author, Entry, Input};
+use protocol::run::{Change, Ending, Fact, Halt, Phase, Request};
+use protocol::steps::{Steps, Verdict};
+use protocol::{Outcome, SeatName};
+
+/// Who it was.
+pub(crate) fn who(author: &Author) -> String {
+    match author {
+        Author::Engine { host, pid, .. } => format!("engine {pid} on {host}"),
+        Author::Person { name, host } => format!("{name} on {host}"),
+    }
+}
+
+/// What came in.
+pub(crate) fn what(input: &Input<Steps>) -> String {
+    match input {
+        Input::Opened { .. } => "opened".to_owned(),
+        Input::Request { request, reason } => {
+            let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("{}{reason}", wish(request))
+        }
+        Input::Refused { request, attempt } => {
+            format!("{} was refused: it came from inside {attempt}", wish(request))
+        }
+        Input::Due => "what was due is done".to_owned(),
+        Input::Fact { fact, .. } => match fact {
+            Fact::Over { attempt, .. } => format!("{attempt} is over"),
+            Fact::Rested { attempt } => format!("{attempt} has rested"),
+        },
+    }
+}
+
+fn wish(request: &Request<SeatName>) -> String {
+    match request {
+        Request::Pause => "pause".to_owned(),
+        Request::Resume => "resume".to_owned(),
+        Request::Stop => "stop".to_owned(),
+        Request::Interrupt => "interrupt".to_owned(),
+        Request::Retry { seat: None } => "retry".to_owned(),
+        Request::Retry { seat: Some(seat) } => format!("retry {seat}"),
+        Request::Skip { seat } => format!("skip {seat}"),
+    }
+}
+
+/// What an attempt was found to say, if the entry is about its end.
+pub(crate) fn verdict(entry: &Entry<Steps>) -> Option<String> {
+    let Input::Fact { fact: Fact::Over { ending, .. }, evidence } = &entry.input else { return None };
+    let said = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
+    let said = said.and_then(|report| report.logs.last()).map(|log| format!(": {log}")).unwrap_or_default();
+    Some(match ending {
+        Ending::Reported(Verdict::Done) => format!("reported that it is done{said}"),
+        Ending::Reported(Verdict::GateFailed) => format!("reported that its gate failed{said}"),
+        // The line above gives the error.
+        Ending::Failed | Ending::Interrupted | Ending::Stopped => return None,
+    })
+}
+
+/// What became of the run as a whole.
+pub(crate) fn phases(entry: &Entry<Steps>) -> Vec<&'static str> {
+    let phases = entry.changes.iter().filter_map(|change| match change {
+        Change::Phase { phase } => Some(*phase),
+        Change::Play { .. }
+        | Change::Called { .. }
+        | Change::Rested { .. }
+        | Change::Began { .. }
+        | Change::AskedToEnd { .. }
+        | Change::Over { .. }
+        | Change::Uncalled { .. } => None,
+    });
+    let told = phases.filter_map(|phase| match phase {
+        Phase::Open => Some("the run is open"),
+        Phase::Halted(Halt::Interrupted) => Some("the run is interrupted: nobody is at work"),
+        Phase::Halted(Halt::Stopped) => Some("the run is stopped: nobody is at work"),
+        Phase::Finished(Outcome::Delivered) => Some("the run is delivered"),
+        Phase::Finished(Outcome::Undelivered) => Some("the run has ended undelivered"),
+        // The journal's other lines tell these.
+        Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+    });
+    told.collect()
+}

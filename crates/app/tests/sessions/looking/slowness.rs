@@ -1,0 +1,137 @@
+//! What takes longer than usual. The runs are written with times of our choosing, so that nobody has to wait.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
+use protocol::run::{Attempt, Change, Ending, Exit, Fact};
+use protocol::steps::{self, Change as Play, DEFAULT_ITERATIONS, OnFailure, Step, Steps, Verdict, Workflow};
+use protocol::{Protocol as _, RunId, SeatName, Stage, Stamp, TryNo, Turn};
+use runner::{Clock, Frozen, Journal, Staging, Summary};
+use store::{Commit, Location, Part, SqliteStore, Store as _, WriteId};
+use testkit::Scene;
+
+use crate::scene;
+
+fn ago(minutes: u32) -> Stamp {
+    Stamp::from_micros(Clock::system().now().as_micros() - 60_000_000 * i64::from(minutes))
+}
+
+/// A run of one step whose only attempt began that many minutes ago, and took that many if it is over.
+async fn written(
+    store: &SqliteStore,
+    scene: &Scene,
+    run: &str,
+    began: u32,
+    took: Option<u32>,
+) -> anyhow::Result<()> {
+    let seat = SeatName::new("build")?;
+    let workflow = Workflow {
+        name: "nightly".to_owned(),
+        description: String::new(),
+        metadata: serde_json::Map::new(),
+        steps: vec![Step::new(seat.clone(), "player", "task.md")],
+    };
+    let definition = steps::Frozen {
+        workflow,
+        source: String::new(),
+        prompts: BTreeMap::from([(seat.clone(), "Do it.".to_owned())]),
+        max_attempts: NonZeroU32::MIN,
+        max_iterations: DEFAULT_ITERATIONS,
+        on_failure: OnFailure::Stop,
+    };
+    let stage = Stage { run: RunId::new(run)?, repo_dir: scene.repo().display().to_string() };
+    let staging = Staging { stage, workdir: scene.repo().to_owned(), player: None, env: Vec::new() };
+    let frozen = Frozen { title: "nightly".to_owned(), definition: definition.into(), staging };
+    let clock = Clock::from_fn(move || ago(began));
+    let by = Author::Engine { host: "here".to_owned(), boot_id: "none".to_owned(), pid: 1 };
+    let mut journal = runner::open::<Steps, _>(store, &clock, by.clone(), frozen).await?;
+    let attempt = Attempt { seat: seat.clone(), turn: Turn(1), try_no: TryNo(1) };
+    let entry = |at, input, changes| Entry::<Steps> {
+        v: ENTRY_VERSION,
+        at,
+        by: by.clone(),
+        input,
+        changes,
+        actions: Vec::new(),
+        timers: Vec::new(),
+    };
+    let begun = vec![Change::Began { attempt: attempt.clone(), counted: 1 }];
+    append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
+    if let Some(took) = took {
+        let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
+        let fact = Fact::Over { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
+        let input = Input::Fact { fact, evidence: Some(Box::new(evidence)) };
+        let over =
+            vec![Change::Over { attempt, exit: Exit::Reported }, Change::Play { play: Play::Done(seat) }];
+        append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
+    }
+    Ok(())
+}
+
+/// Writes an entry as a commit of the journal would, with the time it has.
+async fn append(
+    journal: &mut Journal<Steps, SqliteStore>,
+    store: &SqliteStore,
+    entry: &Entry<Steps>,
+) -> anyhow::Result<()> {
+    journal.folded.fold(entry);
+    let parts = Steps::record(&journal.frozen.definition, &mut journal.document, entry);
+    let parts = parts.into_iter().map(|path| Part { body: Steps::part(&journal.document, &path), path });
+    let summary: Summary = journal.summary();
+    let commit = Commit {
+        run: journal.run.clone(),
+        protocol: Steps::NAME.to_owned(),
+        expected: journal.position,
+        epoch: None,
+        write_id: WriteId::new(),
+        entry: entry.encode(),
+        parts: parts.collect(),
+        outbox: Vec::new(),
+        acknowledged: Vec::new(),
+        views: Vec::new(),
+        snapshot: None,
+        summary: serde_json::to_string(&summary)?,
+    };
+    journal.position = store.commit(commit).await?;
+    Ok(())
+}
+
+fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<()> {
+    let location = Location::find(scene.repo(), None)?;
+    let store = SqliteStore::open(&location)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for (number, took) in finished.iter().enumerate() {
+            written(&store, scene, &format!("earlier-{number}"), 600, Some(*took)).await?;
+        }
+        written(&store, scene, "now", at_work, None).await
+    })
+}
+
+#[test]
+fn an_attempt_that_takes_longer_than_in_earlier_runs_is_pointed_out() {
+    let scene = scene();
+    written_runs(&scene, &[4, 3, 90, 4, 5], 11).unwrap();
+    let shown = scene.callboard(&["show", "now"]).run();
+    assert!(shown.stdout.contains("longer than usual: usual 4 min 00 s, now 11 min 0"), "{}", shown.stdout);
+    let slow = scene.callboard(&["show", "now", "--json"]).run().json()["seats"]["build"]["slow"].clone();
+    assert_eq!((&slow["usual_ms"], &slow["compared"]), (&240_000.into(), &5.into()));
+    // When it had just begun there was nothing to say about it.
+    let then = scene.callboard(&["show", "now", "--at", "2"]).run();
+    assert!(then.stdout.contains("RUNNING   build  for 0.0 s\n"), "{}", then.stdout);
+}
+
+#[test]
+fn with_too_little_to_compare_or_a_usual_length_nothing_is_said() {
+    for (finished, at_work) in [(&[4, 4][..], 600), (&[4, 4, 4][..], 5), (&[30, 40, 50, 20][..], 60)] {
+        let scene = scene();
+        written_runs(&scene, finished, at_work).unwrap();
+        let shown = scene.callboard(&["show", "now"]).run();
+        assert!(
+            shown.stdout.contains("RUNNING   build") && !shown.stdout.contains("usual"),
+            "{}",
+            shown.stdout
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! `show`: the four questions people ask a stuck run.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::scene;
+
+#[test]
+fn a_stuck_run_says_who_works_who_waits_and_what_went_wrong() {
+    let scene = scene();
+    scene.workflow(&["bad", "long", "other", "last: long other"]);
+    scene.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
+    let _never_opened = scene.gate("gate");
+    let running = scene.run(&["--jobs", "1"]).env("CALLBOARD_BACKOFF", "5m").start();
+    scene.ledger().wait_for_begin("long#1.1");
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  open  0/4 steps  revision 3
+    engine [PID] on [HOST] for [TIME]
+      PENDING   bad    rests for another [TIME], until [WHEN]
+      RUNNING   long   for [TIME]
+      PENDING   other  waits for a place (--jobs) for [TIME]
+      PENDING   last   waits for long, other
+    last error: bad#1.1, [TIME] ago: Agent process exited with code 3 without a report: bad gives up
+      [STORE]/attempts/trial/bad/1.1/stderr.log
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!(shown["engine"]["pid"], running.pid());
+    let doing = |seat: &str| shown["seats"][seat]["is"].as_str().unwrap().to_owned();
+    assert_eq!(
+        ["bad", "long", "other", "last"].map(doing),
+        ["resting", "at_work", "waits_for_place", "waits_for"]
+    );
+    assert_eq!(shown["seats"]["last"]["seats"], json!(["long", "other"]));
+    assert_eq!(shown["last_error"]["attempt"], "bad#1.1");
+    assert_eq!(
+        shown["last_error"]["log"],
+        scene.attempt("trial", "bad", "1.1").join("stderr.log").to_str().unwrap()
+    );
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  interrupted  0/4 steps  revision 5
+    interrupted [TIME] ago by engine [PID] on [HOST]; `callboard resume trial` goes on with it
+      PENDING   bad    held, ready for [TIME]
+      PENDING   long   held, ready for [TIME]  Agent process was stopped
+      PENDING   other  held, ready for [TIME]
+      PENDING   last   waits for long, other
+    last error: bad#1.1, [TIME] ago: Agent process exited with code 3 without a report: bad gives up
+      [STORE]/attempts/trial/bad/1.1/stderr.log
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+}
+
+#[test]
+fn a_run_without_an_engine_says_so_and_what_to_type() {
+    let scene = scene();
+    scene.workflow(&["a", "b", "c: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&["--jobs", "1"]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  open  0/3 steps  revision 2
+    no engine: `callboard resume trial` goes on with it
+      RUNNING   a  for [TIME]
+      PENDING   b  waits for an engine for [TIME]
+      PENDING   c  waits for a
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+    gate.open();
+    let dir = scene.attempt("trial", "a", "1.1");
+    testkit::until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
+    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!(shown["engine"], json!({ "is": "missing" }));
+    assert_eq!(shown["seats"]["a"]["is"], "ended", "its agent has ended and nobody has looked");
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!((&shown["engine"], &shown["seats"]), (&json!({ "is": "not_needed" }), &json!({})));
+}
+
+#[test]
+fn a_paused_run_says_who_paused_it_when_and_why() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_eq!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
+    gate.open();
+    running.wait_until_it_says("a#1.1 done");
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  paused  1/2 steps  revision 4
+    paused [TIME] ago by tester on [HOST]: lunch
+    engine [PID] on [HOST] for [TIME]
+      COMPLETED a  [TIME]
+      PENDING   b  held, ready for [TIME]
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!((&shown["held"]["by"]["name"], &shown["held"]["reason"]), (&json!("tester"), &json!("lunch")));
+    assert_eq!(shown["seats"]["b"]["is"], "held");
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 0);
+    let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!(shown["held"], Value::Null);
+}
+
+#[test]
+fn a_gate_says_how_many_of_its_iterations_are_used() {
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    scene.plan(&["review * gate-failure 9"]);
+    assert_eq!(scene.run(&["--max-iterations", "3"]).run().code, 1);
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  undelivered  1/2 steps  revision 12
+      COMPLETED code    [TIME]
+      FAILED    review  [TIME]
+    last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 2 (execution 3, the last)
+      [STORE]/attempts/trial/review/3.1/stdout.log
+    iterations: review has used 3 of 3, and sends back to code
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+    let gates =
+        |at: &str| scene.callboard(&["show", "trial", "--at", at, "--json"]).run().json()["gates"].clone();
+    let used = |at: &str| gates(at)[0]["used"].as_u64().unwrap();
+    assert_eq!(gates("1"), json!([{ "seat": "review", "used": 0, "limit": 3, "back_to": "code" }]));
+    let newest = scene.journal("trial").len();
+    let over_time: Vec<_> = (1..=newest).map(|at| used(&at.to_string())).collect();
+    assert!(over_time.is_sorted() && over_time.ends_with(&[3]), "{over_time:?}");
+}
+
+#[test]
+fn every_revision_can_be_shown_as_it_was() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b 1 exit 3"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    for entry in scene.journal("trial") {
+        let revision = entry["revision"].to_string();
+        let shown = scene.callboard(&["show", "trial", "--at", &revision, "--json"]).run().json();
+        assert_eq!((&shown["revision"], &shown["newest"]), (&entry["revision"], &json!(6)));
+        assert_eq!(shown["at"], entry["entry"]["at"], "the present is the entry's time");
+        assert_eq!(shown["document"]["updated_at"], entry["entry"]["at"]);
+    }
+    assert_snapshot!(scene.callboard(&["show", "trial", "--at", "4"]).run().transcript(), @"
+    $ callboard show trial --at 4
+    trial trial  open  1/2 steps  revision 4 of 6  [WHEN]
+    engine [PID] on [HOST]
+      COMPLETED a  [TIME]
+      PENDING   b  rests for another [TIME], until [WHEN]
+    last error: b#1.1, [TIME] ago: Agent process exited with code 3 without a report: b gives up
+      [STORE]/attempts/trial/b/1.1/stderr.log
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+    let newest = scene.callboard(&["show", "trial", "--at", "6", "--json"]).run().json();
+    let now = scene.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!((&newest["document"], &newest["phase"]), (&now["document"], &now["phase"]));
+}
+
+#[test]
+fn a_revision_that_is_not_there_is_told_with_the_range() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_snapshot!(scene.callboard(&["show", "trial", "--at", "0"]).run().transcript(), @"
+    $ callboard show trial --at 0
+    error: run `trial` has no revision 0: it has 1 to 3
+
+    hint: `callboard log trial` lists its revisions
+    [exit 2]
+    ");
+    for command in
+        [["show", "trial", "--at", "4"], ["diff", "trial", "1", "4"], ["log", "trial", "--since", "4"]]
+    {
+        let refused = scene.callboard(&command).run();
+        assert_eq!(refused.code, 2, "{}", refused.transcript());
+        assert!(refused.stderr.contains("no revision 4: it has 1 to 3"), "{}", refused.stderr);
+    }
+    for command in [["show", "ghost"], ["log", "ghost"], ["watch", "ghost"]] {
+        assert_eq!(scene.callboard(&command).run().code, 2);
+    }
+}
+
+#[test]
+fn the_last_error_of_an_attempt_whose_directory_is_gone_is_still_told() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * exit 3"]);
+    assert_eq!(scene.run(&[]).run().code, 1);
+    std::fs::remove_dir_all(scene.store().join("attempts")).unwrap();
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  undelivered  0/1 steps  revision 5
+      FAILED    a  try 2  [TIME]
+    last error: a#1.2, [TIME] ago: Agent process exited with code 3 without a report: a gives up
+      its directory is gone
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+}
