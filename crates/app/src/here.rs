@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::RunId;
 use protocol::entry::Author;
+use protocol::run::Phase;
 use protocol::steps::Steps;
 use runner::{Clock, Journal, Summary};
 use store::{Location, RunRow, SqliteStore, Store as _};
@@ -123,6 +124,31 @@ impl Here {
 /// The summary beside a run, if this program can read it.
 pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
     Summary::decode(&row.summary)
+}
+
+pub(crate) fn nothing_unfinished() -> Failure {
+    Failure::usage("no run is unfinished")
+        .hint("`callboard run WORKFLOW` starts one; `callboard ls` lists all runs")
+}
+
+/// The only unfinished run, for a command that was given none.
+pub(crate) async fn only_unfinished(store: &SqliteStore, command: &str) -> Result<RunId, Failure> {
+    let rows = store.runs().await?;
+    let unfinished: Vec<_> = rows
+        .iter()
+        .filter(|row| !summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Finished(_))))
+        .collect();
+    match unfinished.as_slice() {
+        [] => Err(nothing_unfinished()),
+        [one] => Ok(one.run.clone()),
+        [_, _, ..] => {
+            let failure = Failure::usage(format!("{} runs are unfinished; name one", unfinished.len()));
+            Err(unfinished.iter().fold(failure, |failure, row| {
+                let title = summary(row).map(|summary| summary.title).unwrap_or_default();
+                failure.hint(format!("`callboard {command} {}`  {title}", row.run))
+            }))
+        }
+    }
 }
 
 /// Who types this command, for the journal.

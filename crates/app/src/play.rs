@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::entry::{Author, Entry};
 use protocol::run::{Halt, Refusal};
@@ -84,7 +84,8 @@ pub(crate) async fn play(
 ) -> Result<Exit, Failure> {
     // Whoever reads our output may go; the run does not.
     render::go_on_when_nobody_reads();
-    let mut progress = Progress::new(here, run, show);
+    let begun = Instant::now();
+    let mut progress = Progress::new(here, run, show.json);
     let other_player = house.again.player.is_some();
     let engine = Engine::<Steps, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
     let engine = engine.map_err(|error| refused(run, error))?;
@@ -98,12 +99,17 @@ pub(crate) async fn play(
     progress.clear();
     let rest = rest.map_err(|error| refused(run, error))?;
     let journal = here.load(store, run.as_str()).await?;
-    progress.conclude(&journal, rest);
-    Ok(match rest {
+    progress.conclude(&journal.summary(), &journal.document, rest, begun.elapsed());
+    Ok(exit_of(rest))
+}
+
+/// What a command says that saw a run come to rest.
+pub(crate) fn exit_of(rest: Rest) -> Exit {
+    match rest {
         Rest::Finished(Outcome::Delivered) => Exit::Delivered,
         Rest::Finished(Outcome::Undelivered) => Exit::Undelivered,
         Rest::Halted(Halt::Interrupted | Halt::Stopped) | Rest::Abandoned => Exit::Interrupted,
-    })
+    }
 }
 
 fn refused(run: &RunId, error: EngineError) -> Failure {
@@ -120,7 +126,7 @@ fn refused(run: &RunId, error: EngineError) -> Failure {
 }
 
 /// One message per Ctrl-C or SIGTERM.
-fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
+pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
     let (tell, told) = mpsc::unbounded_channel();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut signals = signal(kind)

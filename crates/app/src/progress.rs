@@ -4,16 +4,16 @@ mod drawn;
 mod events;
 pub(crate) mod lines;
 
-use std::time::Instant;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use protocol::RunId;
-use protocol::steps::{Status, Steps};
-use runner::{Journal, Notice, Observer, Rest};
-use store::SqliteStore;
+use protocol::steps::{Document, Status, Steps};
+use protocol::{AttemptId, Revision, RunId};
+use runner::{Notice, Observer, Rest, Summary};
 
 use crate::failure::Code;
 use crate::here::Here;
-use crate::play::Show;
+use crate::phase;
 use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
@@ -21,8 +21,21 @@ use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
 pub(crate) struct Progress {
     run: RunId,
     repo: String,
-    begun: Instant,
     face: Face,
+}
+
+/// What is known of the engine of another process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EngineNews {
+    AtWork {
+        pid: u32,
+    },
+    /// There is none, although the run is not finished.
+    Missing,
+    /// It was there, and has ended.
+    Gone {
+        pid: u32,
+    },
 }
 
 #[derive(Debug)]
@@ -33,15 +46,15 @@ enum Face {
 }
 
 impl Progress {
-    pub(crate) fn new(here: &Here, run: &RunId, show: &Show) -> Self {
-        let face = if show.json {
+    pub(crate) fn new(here: &Here, run: &RunId, json: bool) -> Self {
+        let face = if json {
             Face::Json
         } else if render::can_draw() {
             Face::Drawn(drawn::Drawn::new())
         } else {
             Face::Plain
         };
-        Self { run: run.clone(), repo: here.repo.display().to_string(), begun: Instant::now(), face }
+        Self { run: run.clone(), repo: here.repo.display().to_string(), face }
     }
 
     /// Tells people something; programs read events instead.
@@ -61,11 +74,47 @@ impl Progress {
         }
     }
 
-    /// The summary at the end.
-    pub(crate) fn conclude(&mut self, journal: &Journal<Steps, SqliteStore>, rest: Rest) {
-        let summary = journal.summary();
+    /// What the engine of another process does with the run, as far as we can see.
+    pub(crate) fn engine(&self, engine: EngineNews) {
+        match self.face {
+            Face::Json => render::json(&events::engine(&self.run, engine)),
+            Face::Drawn(_) | Face::Plain => self.say(&lines::engine(&self.run, engine)),
+        }
+    }
+
+    /// The run as it was found by somebody who watches it.
+    pub(crate) fn found(&self, summary: &Summary, revision: Revision) {
+        match self.face {
+            Face::Json => render::json(&events::found(&self.run, summary, revision)),
+            Face::Drawn(_) | Face::Plain => {
+                let (done, total) = (summary.progress.done, summary.progress.total);
+                let (style, word) = phase::word(summary.phase);
+                let run = styled(BOLD, &self.run);
+                let word = styled(style, word);
+                self.say(&format!("run {run} in {}: {word}, {done} of {total} steps done", self.repo));
+            }
+        }
+    }
+
+    /// An attempt that was at work before we looked.
+    pub(crate) fn at_work(&mut self, attempt: &AttemptId, length: Duration, stdout: PathBuf) {
+        match &mut self.face {
+            Face::Json => render::json(&events::at_work(&self.run, attempt, length)),
+            Face::Plain => {
+                let length = render::duration(length);
+                self.say(&format!("{} {attempt} is at work for {length}", styled(CYAN, "▸")));
+            }
+            Face::Drawn(drawn) => {
+                drawn.begin(attempt, length);
+                drawn.output(attempt, stdout);
+            }
+        }
+    }
+
+    /// The summary at the end: what the run came to, and how long it took us.
+    pub(crate) fn conclude(&mut self, summary: &Summary, document: &Document, rest: Rest, took: Duration) {
         if matches!(self.face, Face::Json) {
-            render::json(&events::rest(&self.run, &summary, rest));
+            render::json(&events::rest(&self.run, summary, rest));
             return;
         }
         let (style, word) = lines::rest(rest);
@@ -76,9 +125,9 @@ impl Progress {
             self.run,
             summary.progress.done,
             summary.progress.total,
-            render::duration(self.begun.elapsed()),
+            render::duration(took),
         ));
-        for (id, step) in journal.document.steps.iter().filter(|(_, step)| step.status != Status::Completed) {
+        for (id, step) in document.steps.iter().filter(|(_, step)| step.status != Status::Completed) {
             let error = step.last_error.as_deref().map(|error| format!("  {error}")).unwrap_or_default();
             render::data(format_args!("  {} {id}{error}", status(step.status)));
         }
@@ -137,7 +186,7 @@ impl Observer<Steps> for Progress {
                     self.say(&format!("{} {attempt} was found at work and adopted", styled(CYAN, "↻")));
                 }
                 if let Face::Drawn(drawn) = &mut self.face {
-                    adopted.iter().for_each(|attempt| drawn.begin(attempt));
+                    adopted.iter().for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
                 }
             }
             Notice::Output { attempt, stdout } => {

@@ -20,6 +20,7 @@ mod schema;
 mod show;
 mod skip;
 mod stop;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ enum Command {
     Skip(skip::Arguments),
     Ls(ls::Arguments),
     Show(show::Arguments),
+    Watch(watch::Arguments),
     Log(log::Arguments),
     Diff(diff::Arguments),
     Prompt(prompt::Arguments),
@@ -109,6 +111,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Skip(arguments) => skip::run(arguments),
         Command::Ls(arguments) => ls::run(arguments),
         Command::Show(arguments) => show::run(arguments),
+        Command::Watch(arguments) => watch::run(arguments),
         Command::Log(arguments) => log::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
         Command::Prompt(arguments) => prompt::run(arguments),

@@ -2,10 +2,9 @@
 
 use std::ffi::OsString;
 
-use protocol::RunId;
 use protocol::run::{Halt, Phase, Request};
 use runner::Asked;
-use store::{RunRow, SqliteStore, Store as _};
+use store::{RunRow, Store as _};
 
 use super::block_on;
 use crate::config::Flags;
@@ -61,11 +60,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         let named = arguments.run.as_deref();
         let Some(store) = here.existing_store()? else {
-            return Err(named.map_or_else(nothing_to_resume, |run| here.no_such_run(run)));
+            return Err(named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run)));
         };
         let run = match named {
             Some(run) => here.resolve(&store, run).await?,
-            None => the_only_unfinished(&store).await?,
+            None => here::only_unfinished(&store, "resume").await?,
         };
         let mut journal = here.load(&store, run.as_str()).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
@@ -123,30 +122,5 @@ fn was_cut_off(row: &RunRow) -> bool {
             | Phase::Closing(_),
         ) => true,
         Some(Phase::Paused | Phase::Halted(Halt::Stopped) | Phase::Finished(_)) | None => false,
-    }
-}
-
-fn nothing_to_resume() -> Failure {
-    Failure::usage("no run is unfinished")
-        .hint("`callboard run WORKFLOW` starts one; `callboard ls` lists all runs")
-}
-
-async fn the_only_unfinished(store: &SqliteStore) -> Result<RunId, Failure> {
-    let rows = store.runs().await?;
-    let unfinished: Vec<_> = rows
-        .iter()
-        .filter(|row| !here::summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Finished(_))))
-        .collect();
-    match unfinished.as_slice() {
-        [] => Err(nothing_to_resume()),
-        [one] => Ok(one.run.clone()),
-        [_, _, ..] => {
-            let failure = Failure::usage(format!("{} runs are unfinished; name one", unfinished.len()));
-            Ok(unfinished.iter().fold(failure, |failure, row| {
-                let title = here::summary(row).map(|summary| summary.title).unwrap_or_default();
-                failure.hint(format!("`callboard resume {}`  {title}", row.run))
-            }))
-            .and_then(Err)
-        }
     }
 }

@@ -38,11 +38,12 @@ impl Drawn {
         let _ = self.lines.clear();
     }
 
-    pub(super) fn begin(&mut self, attempt: &AttemptId) {
+    /// Shows an attempt that has been at work for this long.
+    pub(super) fn begin(&mut self, attempt: &AttemptId, length: Duration) {
         if self.bars.contains_key(attempt) {
             return;
         }
-        let bar = self.lines.add(ProgressBar::no_length());
+        let bar = self.lines.add(ProgressBar::no_length().with_elapsed(length));
         bar.set_prefix(attempt.to_string());
         bar.enable_steady_tick(TICK);
         self.bars.insert(attempt.clone(), bar);
@@ -50,7 +51,7 @@ impl Drawn {
 
     /// Shows the last line of this file beside the attempt.
     pub(super) fn output(&mut self, attempt: &AttemptId, stdout: PathBuf) {
-        self.begin(attempt);
+        self.begin(attempt, Duration::ZERO);
         let Some(bar) = self.bars.get(attempt) else { return };
         let style = ProgressStyle::with_template("  {spinner} {prefix:<24} {elapsed:>5}  {last:.dim}");
         let style = style.expect("BUG: the template is fixed").with_key(
@@ -68,7 +69,7 @@ impl Drawn {
     pub(super) fn follow(&mut self, entry: &Entry<Steps>) {
         for change in &entry.changes {
             match change {
-                Change::Began { attempt, .. } => self.begin(&Run::<Steps>::id(attempt)),
+                Change::Began { attempt, .. } => self.begin(&Run::<Steps>::id(attempt), Duration::ZERO),
                 Change::Over { attempt, .. } => {
                     if let Some(bar) = self.bars.remove(&Run::<Steps>::id(attempt)) {
                         bar.finish_and_clear();

@@ -1,11 +1,15 @@
 //! What happened, one JSON object each, for programs.
 
+use std::time::Duration;
+
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit, Run};
 use protocol::steps::{Change as Play, Steps};
-use protocol::{Revision, RunId};
+use protocol::{AttemptId, Revision, RunId};
 use runner::{Rest, Summary};
 use serde_json::{Value, json};
+
+use super::EngineNews;
 
 /// The events an entry is worth.
 pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<Value> {
@@ -66,4 +70,28 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
 pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest) -> Value {
     let (_, word) = super::lines::rest(rest);
     json!({ "event": "rest", "run": run, "outcome": word, "progress": summary.progress, "at": summary.updated_at })
+}
+
+/// A run as somebody found it who watches it.
+pub(super) fn found(run: &RunId, summary: &Summary, revision: Revision) -> Value {
+    json!({
+        "event": "found", "run": run, "revision": revision, "at": summary.updated_at, "phase": summary.phase,
+        "progress": summary.progress,
+    })
+}
+
+/// An attempt that was found at work.
+pub(super) fn at_work(run: &RunId, attempt: &AttemptId, length: Duration) -> Value {
+    let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    json!({ "event": "at_work", "run": run, "seat": attempt.seat, "attempt": attempt, "for_ms": length })
+}
+
+/// What became of the run's engine, which is another process.
+pub(super) fn engine(run: &RunId, engine: EngineNews) -> Value {
+    let (is, pid) = match engine {
+        EngineNews::AtWork { pid } => ("at_work", Some(pid)),
+        EngineNews::Missing => ("missing", None),
+        EngineNews::Gone { pid } => ("gone", Some(pid)),
+    };
+    json!({ "event": "engine", "run": run, "is": is, "pid": pid })
 }

@@ -1,13 +1,13 @@
 //! What happened, one line each, for people.
 
 use anstyle::Style;
-use protocol::Outcome;
-use protocol::SeatName;
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit, Halt, Phase};
 use protocol::steps::{Change as Play, Steps};
+use protocol::{Outcome, RunId, SeatName};
 use runner::Rest;
 
+use super::EngineNews;
 use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// The lines an entry is worth.
@@ -90,5 +90,17 @@ pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
         Rest::Halted(Halt::Interrupted) => (YELLOW, "interrupted"),
         Rest::Halted(Halt::Stopped) => (YELLOW, "stopped"),
         Rest::Abandoned => (YELLOW, "abandoned"),
+    }
+}
+
+/// What became of the run's engine, which is another process.
+pub(super) fn engine(run: &RunId, engine: EngineNews) -> String {
+    let resume = format!("`callboard resume {run}` goes on with it");
+    match engine {
+        EngineNews::AtWork { pid } => format!("its engine is process {pid}"),
+        EngineNews::Missing => format!("{} it has no engine; {resume}", styled(YELLOW, "!")),
+        EngineNews::Gone { pid } => {
+            format!("{} its engine, process {pid}, has ended; {resume}", styled(YELLOW, "!"))
+        }
     }
 }

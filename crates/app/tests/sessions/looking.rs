@@ -6,6 +6,7 @@ mod listing;
 mod prompts;
 mod slowness;
 mod standing;
+mod watching;
 
 use std::collections::BTreeSet;
 
