@@ -28,6 +28,11 @@ pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// What an agent wrote, on one line and without what would steer a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
+}
+
 /// Prints a line of data.
 pub(crate) fn data(line: impl std::fmt::Display) {
     ignore_closed(writeln!(anstream::stdout(), "{line}"));
@@ -123,4 +128,14 @@ pub(crate) fn doubt(file: &Path, source: &str, problem: &Problem) -> String {
 fn remark(severity: Severity, problem: &Problem) -> Remark<'_> {
     let Problem { line, column, message, hint, rule } = problem;
     Remark { severity, rule: rule.name(), line: *line, column: *column, message, hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn what_an_agent_wrote_does_not_steer_the_terminal() {
+        assert_eq!(harmless("a\tb \u{1b}[2J\r\nc \u{9b}31m ä"), "a\tb  [2J  c  31m ä");
+    }
 }

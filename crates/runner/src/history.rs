@@ -9,7 +9,7 @@ use std::time::Duration;
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Exit, Phase, Run};
 use protocol::{AttemptId, Protocol, Revision, RunId, SeatName, Stamp};
-use store::Store;
+use store::{ReadError, Store, StoredEntry};
 
 use crate::journal::{LoadError, decode};
 
@@ -74,8 +74,9 @@ impl History {
         last: Revision,
     ) -> Result<Self, LoadError> {
         let mut history = Self::default();
-        for_each_entry::<P, S>(store, run, Revision(0), last, |revision, entry| {
-            history.fold(revision, entry);
+        for_each_entry(store, run, Revision(0), last, |stored| {
+            history.fold::<P>(stored.revision, &decode(run, &stored)?);
+            Ok::<_, LoadError>(())
         })
         .await?;
         Ok(history)
@@ -157,20 +158,18 @@ impl History {
     }
 }
 
-/// Reads the journal between two revisions, page by page.
-pub async fn for_each_entry<P: Protocol, S: Store>(
+/// Reads the journal between two revisions, page by page, as it is stored.
+pub async fn for_each_entry<S: Store, E: From<ReadError>>(
     store: &S,
     run: &RunId,
     after: Revision,
     last: Revision,
-    mut tell: impl FnMut(Revision, &Entry<P>),
-) -> Result<(), LoadError> {
+    mut tell: impl FnMut(StoredEntry) -> Result<(), E>,
+) -> Result<(), E> {
     let mut after = after;
     while after < last {
         let end = Revision(after.0.saturating_add(PAGE).min(last.0));
-        for stored in store.entries_between(run, after, end).await? {
-            tell(stored.revision, &decode(run, &stored)?);
-        }
+        store.entries_between(run, after, end).await?.into_iter().try_for_each(&mut tell)?;
         after = end;
     }
     Ok(())

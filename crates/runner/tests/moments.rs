@@ -38,6 +38,10 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
             "its time is the entry's"
         );
     }
+    let at = |revision| History::read::<Steps, _>(&store, &run, Revision(revision));
+    let held = at(2 * SNAPSHOT_EVERY + 2).await.unwrap().held.unwrap();
+    assert_eq!(held.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "page by page");
+    assert!(at(newest.0).await.unwrap().held.is_none());
     let now = At::at(&store, &run, None).await.unwrap().unwrap();
     assert_eq!((now.folded, now.document), (journal.folded, journal.document));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());

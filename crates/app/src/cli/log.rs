@@ -7,7 +7,7 @@ use protocol::report::Expected;
 use protocol::run::{Change, Run};
 use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, SeatName};
-use runner::Moment;
+use runner::{Moment, for_each_entry};
 use serde_json::json;
 use store::{Store as _, StoredEntry};
 
@@ -71,16 +71,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             (None, None) => Revision(0),
         };
         let mut log = Log::new(&sight, &arguments).await?;
-        let mut read = after;
-        while read < newest {
-            let end = Revision(read.0.saturating_add(PAGE).min(newest.0));
-            for stored in sight.store.entries_between(&sight.run, read, end).await? {
-                log.tell(&stored)?;
-            }
-            read = end;
-        }
+        for_each_entry(&sight.store, &sight.run, after, newest, |stored| log.tell(&stored)).await?;
         if arguments.follow {
-            let mut watch = sight.store.watch(&sight.run, read).await?;
+            let mut watch = sight.store.watch(&sight.run, newest).await?;
             loop {
                 let moment = sight.moment(None).await?;
                 if moment.rest().is_some() && moment.revision <= watch.after() {
@@ -95,9 +88,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Ok(Exit::Delivered)
     })
 }
-
-/// How many entries are read at a time.
-const PAGE: u64 = 256;
 
 /// What is printed of a journal.
 struct Log<'a> {
@@ -143,7 +133,11 @@ impl<'a> Log<'a> {
         }
         let exchange = self.exchange(&entry);
         if self.json {
-            render::json(&json!({ "revision": stored.revision, "entry": entry, "exchange": exchange }));
+            let mut line = json!({ "revision": stored.revision, "entry": entry });
+            if let Some(exchange) = exchange {
+                line["exchange"] = json!(exchange);
+            }
+            render::json(&line);
         } else {
             self.print(stored.revision, &entry, exchange.as_ref());
         }
@@ -272,5 +266,7 @@ fn print_text(text: &Text) {
 }
 
 fn print_lines<'l>(lines: impl Iterator<Item = &'l str>) {
-    lines.for_each(|line| render::data(format_args!("       {} {line}", styled(DIM, "│"))));
+    lines.for_each(|line| {
+        render::data(format_args!("       {} {}", styled(DIM, "│"), render::harmless(line)));
+    });
 }

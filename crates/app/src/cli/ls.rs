@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PHASE", value_parser = clap::builder::PossibleValuesParser::new(phase::WORDS))]
     phase: Vec<String>,
 
-    /// Only runs that can still go on
+    /// Only runs that are not finished
     #[arg(long)]
     unfinished: bool,
 
@@ -72,7 +72,6 @@ enum Sort {
     Name,
     Workflow,
     Phase,
-    /// How much of it is done
     Progress,
 }
 

@@ -131,9 +131,8 @@ fn steps(moment: &Moment<Steps>, answers: &Answers) {
         let told = particulars(step, doing, answers.at);
         // Told below, with where it comes from.
         let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
-        let error = step.last_error.as_deref().filter(|error| !is_last(error));
-        let told =
-            [Some(told), error.map(str::to_owned)].into_iter().flatten().filter(|text| !text.is_empty());
+        let error = step.last_error.as_deref().filter(|error| !is_last(error)).map(render::harmless);
+        let told = [Some(told), error].into_iter().flatten().filter(|text| !text.is_empty());
         render::data(format_args!(
             "  {} {id:<width$}  {}",
             progress::status(step.status),
@@ -193,7 +192,12 @@ fn last_error(moment: &Moment<Steps>, answers: &Answers) {
     let delivered = moment.folded.run.phase == Phase::Finished(Outcome::Delivered);
     let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
     let ago = render::duration(answers.at.since(last.at));
-    render::data(format_args!("{}: {}, {ago} ago: {}", styled(RED, "last error"), last.attempt, last.error));
+    render::data(format_args!(
+        "{}: {}, {ago} ago: {}",
+        styled(RED, "last error"),
+        last.attempt,
+        render::harmless(&last.error)
+    ));
     match &last.log {
         Some(log) => render::data(format_args!("  {}", styled(DIM, log.display()))),
         None => render::data(format_args!("  {}", styled(DIM, "its directory is gone"))),

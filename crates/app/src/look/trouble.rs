@@ -48,8 +48,8 @@ fn error(moment: &Moment<Steps>, history: &History, attempted: &Attempted, over:
         // A good report, of a gate that failed once too often.
         Exit::Reported => {
             let step = moment.document.steps.get(attempted.id.seat.as_str())?;
-            let is_newest = history.newest_of(&attempted.id.seat) == Some(attempted);
-            (step.status == Status::Failed && is_newest).then(|| step.last_error.clone())?
+            let is_newest = || history.newest_of(&attempted.id.seat) == Some(attempted);
+            (step.status == Status::Failed && is_newest()).then(|| step.last_error.clone())?
         }
         Exit::Halted | Exit::Dismissed => None,
     }

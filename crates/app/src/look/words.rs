@@ -5,6 +5,8 @@ use protocol::run::{Change, Ending, Fact, Halt, Phase, Request};
 use protocol::steps::{Steps, Verdict};
 use protocol::{Outcome, SeatName};
 
+use crate::render;
+
 /// Who it was.
 pub(crate) fn who(author: &Author) -> String {
     match author {
@@ -48,7 +50,10 @@ fn wish(request: &Request<SeatName>) -> String {
 pub(crate) fn verdict(entry: &Entry<Steps>) -> Option<String> {
     let Input::Fact { fact: Fact::Over { ending, .. }, evidence } = &entry.input else { return None };
     let said = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
-    let said = said.and_then(|report| report.logs.last()).map(|log| format!(": {log}")).unwrap_or_default();
+    let said = said
+        .and_then(|report| report.logs.last())
+        .map(|log| format!(": {}", render::harmless(log)))
+        .unwrap_or_default();
     Some(match ending {
         Ending::Reported(Verdict::Done) => format!("reported that it is done{said}"),
         Ending::Reported(Verdict::GateFailed) => format!("reported that its gate failed{said}"),
