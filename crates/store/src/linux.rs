@@ -116,6 +116,21 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
+/// Whether a process of ours can be seen to hold the kernel's lock on a file, by its own table of open files.
+pub(crate) fn holds_lock(pid: u32, file: &Path) -> bool {
+    let Ok(file) = file.canonicalize() else { return false };
+    let process = Path::new("/proc").join(pid.to_string());
+    let Ok(open) = std::fs::read_dir(process.join("fd")) else { return false };
+    open.flatten().filter(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == file)).any(
+        |open| {
+            let info =
+                std::fs::read_to_string(process.join("fdinfo").join(open.file_name())).unwrap_or_default();
+            info.lines()
+                .any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +138,19 @@ mod tests {
     #[test]
     fn a_local_directory_is_on_no_network() {
         assert_eq!(network_file_system(Path::new("/proc")).unwrap(), None);
+    }
+
+    #[test]
+    fn whoever_holds_a_lock_is_told_from_whoever_has_the_file_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let file = std::fs::File::create(&path).unwrap();
+        let us = std::process::id();
+        assert!(!holds_lock(us, &path));
+        file.lock().unwrap();
+        assert!(holds_lock(us, &path) && !holds_lock(1, &path));
+        file.unlock().unwrap();
+        assert!(!holds_lock(us, &path));
     }
 
     #[test]

@@ -127,6 +127,11 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Who leads the run now, if anybody does.
     fn leader(&self, run: &RunId) -> impl Future<Output = Result<Option<Leader>, ReadError>> + Send;
 
+    /// The same for whoever only looks: a leader that can be seen without a turn among the writers is told without one.
+    fn leader_seen(&self, run: &RunId) -> impl Future<Output = Result<Option<Leader>, ReadError>> + Send {
+        self.leader(run)
+    }
+
     /// Follows the journal from a revision on, across processes.
     fn watch(&self, run: &RunId, after: Revision) -> impl Future<Output = Result<Watch, ReadError>> + Send;
 }

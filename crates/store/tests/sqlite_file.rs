@@ -270,3 +270,17 @@ fn a_path_with_a_space_and_an_umlaut_works() {
     SqliteStore::open(&location).unwrap();
     assert!(location.database().is_file());
 }
+
+#[tokio::test]
+async fn a_leader_is_seen_though_a_writer_hangs() {
+    let place = Place::used().await;
+    let store = place.open();
+    let lead = store.lead(&run()).await.unwrap();
+    let hanging = fs::OpenOptions::new().write(true).open(place.location.ticket()).unwrap();
+    hanging.lock().unwrap();
+    let seen = store.leader_seen(&run()).await.unwrap();
+    assert_eq!(seen.map(|leader| leader.pid), Some(std::process::id()));
+    drop(hanging);
+    drop(lead);
+    assert_eq!(store.leader_seen(&run()).await.unwrap(), None);
+}

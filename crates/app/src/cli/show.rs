@@ -119,6 +119,9 @@ fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
             "{}: `callboard resume {run}` goes on with it",
             styled(YELLOW, "no engine")
         )),
+        Acts::Unknown { why } => {
+            render::data(format_args!("whether it has an engine cannot be told: {why}"));
+        }
         Acts::WroteLast { by } => render::data(words::who(by)),
         Acts::NotNeeded => {}
     }

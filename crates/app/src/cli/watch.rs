@@ -14,7 +14,6 @@ use crate::here::{self, Here, Place};
 use crate::look::Sight;
 use crate::play;
 use crate::progress::{EngineNews, Progress};
-use crate::wish;
 
 /// Watch a run from another terminal, until it rests
 ///
@@ -133,10 +132,10 @@ impl Watcher {
 
     /// Looks who the engine is, and tells what is news about it.
     async fn find_engine(&mut self, otherwise: EngineNews) -> Result<(), Failure> {
-        while let Some(leader) = wish::engine_of(&self.sight.store, &self.sight.run).await? {
+        while let Some(leader) = self.sight.engine().await? {
             // First hold the process, then see that it is still the engine: then its end is the engine's end.
             let departure = Departure::of(leader.pid).map_err(lost_sight)?;
-            let still = wish::engine_of(&self.sight.store, &self.sight.run).await?;
+            let still = self.sight.engine().await?;
             if still.is_some_and(|still| still.pid == leader.pid) {
                 self.engine = Some((leader.pid, departure));
                 self.tell_of_engine(EngineNews::AtWork { pid: leader.pid });

@@ -13,7 +13,7 @@ pub(crate) mod words;
 use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, RunId, SeatName};
 use runner::{History, Moment, MomentError};
-use store::{SqliteStore, Store as _};
+use store::{Leader, ReadError, SqliteStore, Store as _, Tenure};
 use supervisor::AttemptDir;
 
 use crate::config::Flags;
@@ -63,6 +63,11 @@ impl Sight {
     /// What the journal tells up to that moment.
     pub(crate) async fn history(&self, moment: &Moment<Steps>) -> Result<History, Failure> {
         Ok(History::read::<Steps, _>(&self.store, &self.run, moment.revision).await?)
+    }
+
+    /// The engine of the run, if it has one. Somebody on an errand is none.
+    pub(crate) async fn engine(&self) -> Result<Option<Leader>, ReadError> {
+        Ok(self.store.leader_seen(&self.run).await?.filter(|leader| leader.tenure == Tenure::Engine))
     }
 
     pub(crate) fn dir(&self, attempt: &AttemptId) -> AttemptDir {

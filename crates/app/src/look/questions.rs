@@ -17,7 +17,6 @@ use super::seats::{self, Doing, Engine};
 use super::trouble::{self, Trouble};
 use super::usual;
 use crate::failure::Failure;
-use crate::wish;
 
 /// The answers, at one moment.
 #[derive(Debug, Serialize)]
@@ -46,6 +45,8 @@ pub(crate) enum Acts {
     },
     /// Nobody, although the run is not finished.
     Missing,
+    /// Nobody can be asked.
+    Unknown { why: String },
     /// Nobody needs to.
     NotNeeded,
     /// Of the past we know only who wrote last.
@@ -64,17 +65,19 @@ impl Answers {
     pub(crate) async fn about(sight: &Sight, at: Option<Revision>) -> Result<(Moment<Steps>, Self), Failure> {
         // The engine first, the run second: one that finishes in between is seen finished, not left alone.
         let leader = match at {
-            None => wish::engine_of(&sight.store, &sight.run).await?,
-            Some(_) => None,
+            None => sight.engine().await,
+            Some(_) => Ok(None),
         };
         let moment = sight.moment(at).await?;
         let history = sight.history(&moment).await?;
         let acts = match at {
-            None => acts_now(&moment, &history, leader),
+            None => acts_now(&moment, &history, leader.map_err(|error| error.to_string())),
             Some(_) => acted(&moment, &history),
         };
         let engine = match acts {
-            Acts::AtWork { .. } | Acts::NotNeeded | Acts::WroteLast { .. } => Engine::There,
+            Acts::AtWork { .. } | Acts::NotNeeded | Acts::WroteLast { .. } | Acts::Unknown { .. } => {
+                Engine::There
+            }
             Acts::Missing => Engine::Nobody,
         };
         let has_exited = |attempt: &_| at.is_none() && sight.dir(attempt).exit().exists();
@@ -98,7 +101,11 @@ impl Answers {
 }
 
 /// Who acts now.
-fn acts_now(moment: &Moment<Steps>, history: &History, leader: Option<Leader>) -> Acts {
+fn acts_now(moment: &Moment<Steps>, history: &History, leader: Result<Option<Leader>, String>) -> Acts {
+    let leader = match leader {
+        Ok(leader) => leader,
+        Err(why) => return Acts::Unknown { why },
+    };
     let Some(leader) = leader else {
         return match moment.folded.run.phase {
             // Of a run that is stopped or interrupted it is what was wanted.

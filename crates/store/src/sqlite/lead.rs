@@ -119,6 +119,15 @@ pub struct Leader {
     pub tenure: Tenure,
 }
 
+/// Who leads the run now, if the process that signed the lock can be seen to hold it. It takes no turn, so it does not
+/// wait for a writer that hangs; and it does not try the lock, so it is in nobody's way. That nobody is seen proves
+/// nothing: a leader in another container is not.
+pub(super) fn seen(database: &Database, run: &RunId) -> Option<Leader> {
+    let path = database.location().engines_dir().join(format!("{run}.lock"));
+    let leader = signature(&mut File::open(&path).ok()?).ok()?;
+    os::holds_lock(leader.pid, &path).then_some(leader)
+}
+
 /// Behind the signature of somebody on an errand.
 const ERRAND: &str = " (errand)";
 

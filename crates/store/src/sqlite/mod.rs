@@ -173,6 +173,13 @@ impl Store for SqliteStore {
         Ok(self.blocking(move |database| lead::leader(database, &run)).await?)
     }
 
+    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        match lead::seen(&self.0, run) {
+            Some(leader) => Ok(Some(leader)),
+            None => self.leader(run).await,
+        }
+    }
+
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
         Ok(Watch::subscribe(self.clone(), run.clone(), after)?)
     }

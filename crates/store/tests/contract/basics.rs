@@ -307,8 +307,10 @@ pub(crate) async fn whoever_leads_is_known_to_everybody<B: Backend>(backend: B) 
         backend.store().leader(&run).await.unwrap().map(|leader| leader.pid),
         Some(std::process::id())
     );
+    assert_eq!(backend.store().leader_seen(&run).await.unwrap(), store.leader(&run).await.unwrap());
     drop(lead);
     assert_eq!(store.leader(&run).await.unwrap(), None);
+    assert_eq!(store.leader_seen(&run).await.unwrap(), None);
     assert_eq!(store.lead(&run).await.unwrap().epoch().0, 2, "looking takes no epoch");
 }
 
