@@ -1,23 +1,25 @@
 //! `callboard completions SHELL`.
 
-use clap::CommandFactory as _;
-
-use super::Cli;
+use super::help;
 use crate::failure::{Exit, Failure};
 use crate::render;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  callboard completions bash > ~/.local/share/bash-completion/completions/callboard"
-)]
+#[command(after_help = "Examples, each with the place where the shell looks:
+  callboard completions bash > ~/.local/share/bash-completion/completions/callboard
+  callboard completions fish > ~/.config/fish/completions/callboard.fish
+  callboard completions zsh > ~/.zfunc/_callboard
+
+zsh looks in ~/.zfunc if ~/.zshrc has, before compinit: fpath+=~/.zfunc")]
 pub(super) struct Arguments {
+    /// The shell
     shell: clap_complete::Shell,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "callboard", &mut script);
+    clap_complete::generate(arguments.shell, &mut help::command(), "callboard", &mut script);
     render::raw(&String::from_utf8_lossy(&script));
     Ok(Exit::Delivered)
 }

@@ -8,8 +8,12 @@ use crate::render::{self, BOLD, DIM, styled};
 /// Show every setting, its value and where it came from
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Strongest first: flags, CALLBOARD_* variables, callboard.toml at the project root, the user's \
-                        callboard/config.toml"
+    after_help = "Strongest first: flags, CALLBOARD_* variables, callboard.toml at the project root, the user's
+callboard/config.toml
+
+Examples:
+  callboard config
+  callboard config --json | jq '.[] | select(.key == \"store\")'"
 )]
 pub(super) struct Arguments {
     /// Print a JSON array

@@ -8,9 +8,9 @@ use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::render::{self, DIM, styled};
 
-/// Look whether all is well: store, locks, runs, orphans, disk, git, agents, configuration, limits
+/// Look whether all is well, and say what to do where it is not
 ///
-/// Changes nothing and waits for nobody. Where something needs doing, the command to type stands below it.
+/// Looks at the store, locks, runs, orphans, disk, views, git, configuration, agents and limits. Changes nothing and waits for nobody. Where something needs doing, the command to type stands below it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 nothing needs doing, 1 something does
 

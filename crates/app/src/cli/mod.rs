@@ -7,8 +7,10 @@ mod demo;
 mod doctor;
 mod explain;
 mod diff;
+mod help;
 mod log;
 mod ls;
+mod man;
 mod pause;
 mod prompt;
 mod rehearse_script;
@@ -24,7 +26,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::failure::{Exit, Failure};
 use crate::render;
@@ -35,8 +37,14 @@ use crate::render;
     name = "callboard",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 delivered, 1 ended undelivered, 2 usage or bad input, 3 refused, 5 store unreachable or \
-                  held, 70 our bug, 130 interrupted"
+    after_help = "Examples:
+  callboard run wf.yaml --wrapper ./agent.sh
+  callboard resume
+  callboard doctor                          # is all well?
+  callboard explain E004                    # what does error[E004] mean?
+
+Exit codes: 0 delivered, 1 ended undelivered, 2 usage or bad input, 3 refused,
+  5 store unreachable or held, 70 our bug, 130 interrupted"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -66,6 +74,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Explain(explain::Arguments),
     Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// A broken invariant of ours ends the process with its own code, whichever task it happens in. Nothing is lost: what
@@ -81,7 +90,8 @@ fn name_our_bugs() {
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     name_our_bugs();
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Delivered };
@@ -123,6 +133,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
+        Command::Man(arguments) => man::run(arguments),
     }
 }
 

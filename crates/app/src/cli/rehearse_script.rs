@@ -8,9 +8,9 @@ use crate::failure::{Exit, Failure};
 use crate::rehearsal;
 use crate::render;
 
-/// Print a script for `run --rehearse=SCRIPT`, with every step and every kind of part explained
+/// Print a script for `run --rehearse=SCRIPT` to edit
 ///
-/// As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
+/// Every step and every kind of part is explained in it. As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard rehearse-script wf.yaml --output rehearsal.yaml

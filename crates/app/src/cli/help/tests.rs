@@ -1,0 +1,77 @@
+//! Every command says what it does and shows how; every argument says what it is.
+
+use clap::Arg;
+
+use super::*;
+
+/// All commands that people see, the main one included.
+fn commands() -> Vec<Command> {
+    let mut all = vec![command()];
+    let mut at = 0;
+    while at < all.len() {
+        let below: Vec<_> = all[at].get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
+        all.extend(below);
+        at += 1;
+    }
+    all
+}
+
+/// What a command shows below its options.
+fn below(command: &Command) -> String {
+    command.get_after_help().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The lines of a command's help that call callboard, without what a shell would do with them.
+fn examples(command: &Command) -> Vec<String> {
+    let text = below(command);
+    let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+    let calls = lines.filter(|line| line.starts_with("callboard "));
+    let cut = |line: &str| {
+        let ends = [" | ", " > ", " && ", "; ", " #"].iter().filter_map(|sign| line.find(sign));
+        line[..ends.min().unwrap_or(line.len())].trim().to_owned()
+    };
+    calls.map(cut).collect()
+}
+
+#[test]
+fn every_command_is_in_one_group() {
+    let main = Cli::command();
+    for command in main.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let groups = GROUPS.iter().filter(|(_, names)| names.contains(&command.get_name())).count();
+        assert_eq!(groups, 1, "`{}` is in {groups} groups of the main help", command.get_name());
+    }
+    let shown = command().render_help().to_string();
+    for command in main.get_subcommands().filter(|command| !command.is_hide_set()) {
+        assert!(shown.contains(&format!("\n  {} ", command.get_name())), "{shown}");
+    }
+    assert!(!shown.contains("__"), "internal commands are not shown: {shown}");
+}
+
+#[test]
+fn every_command_has_a_summary_and_an_example_that_is_understood() {
+    for shown in commands() {
+        let name = shown.get_name();
+        let about = shown.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(
+            !about.is_empty() && !about.ends_with('.'),
+            "`{name}` has no summary, or one with a full stop"
+        );
+        let examples = examples(&shown);
+        assert!(!examples.is_empty(), "`{name}` has no example");
+        for example in examples {
+            let words = shell_words::split(&example).unwrap();
+            let parsed = Cli::command().try_get_matches_from(&words);
+            assert!(parsed.is_ok_and(|_| true), "the example `{example}` of `{name}` is not understood");
+        }
+    }
+}
+
+#[test]
+fn every_argument_is_described() {
+    for shown in commands() {
+        let described = |argument: &&Arg| argument.get_help().is_some() || argument.get_long_help().is_some();
+        let arguments = shown.get_arguments().filter(|argument| !argument.is_hide_set());
+        let silent: Vec<_> = arguments.filter(|argument| !described(argument)).map(Arg::get_id).collect();
+        assert!(silent.is_empty(), "`{}` does not describe {silent:?}", shown.get_name());
+    }
+}
