@@ -18,6 +18,7 @@ use tokio::process::{Child, Command};
 
 use crate::dir::AttemptDir;
 use crate::mark::Mark;
+use crate::os_text::OsText;
 use crate::whole;
 
 /// All that a shim needs to know.
@@ -31,7 +32,7 @@ pub struct Launch {
     pub argv: Vec<String>,
     pub cwd: PathBuf,
     /// The agent's complete environment, to which only the [mark](Mark) is added.
-    pub env: Vec<(String, String)>,
+    pub env: Vec<(OsText, OsText)>,
     /// How long the agent may run.
     pub timeout: Option<Duration>,
     /// How long it may write nothing to its logs. Seen at the latest after twice that time.

@@ -24,6 +24,7 @@ mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mark;
+mod os_text;
 mod probe;
 mod program;
 pub mod report;
@@ -45,6 +46,7 @@ pub use os::{
     Departure, Identity, LockHolder, Lookout, boot_id, inotify_instances, lock_holders,
     raise_descriptor_limit,
 };
+pub use os_text::OsText;
 pub use probe::{ProbeError, probe};
 pub use program::find_program;
 pub use whole::replace;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
@@ -199,4 +200,14 @@ fn what_an_agent_leaves_in_a_session_of_its_own_is_ended_with_it() {
     assert_eq!(scene.run(&[]).run().code, 0);
     assert!(Held::of(scene.ledger().wait_for_grandchild("a#1.1")).is_none());
     scene.expect_no_orphans();
+}
+
+#[test]
+fn a_variable_of_the_caller_that_is_no_text_reaches_the_agent() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&[r#"a * do printf %s "$ODD" >"$kit/odd"; hand_in COMPLETED "did it""#]);
+    let odd = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    assert_eq!(scene.run(&[]).env("ODD", odd).run().code, 0);
+    assert_eq!(fs::read(scene.kit().join("odd")).unwrap(), b"caf\xe9");
 }

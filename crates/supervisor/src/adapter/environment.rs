@@ -1,12 +1,13 @@
 //! The environment an agent gets: what is passed on, then what the user set for it, then what we tell it. The later
 //! wins, so nobody can pretend to be another attempt by accident.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
+use crate::os_text::OsText;
 
 /// How much of the caller's environment is passed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,32 +51,32 @@ const LONGEST_VARIABLE: usize = 128 * 1024 - 2;
 const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
 impl Pass {
-    fn lets(&self, name: &str) -> bool {
+    fn lets(&self, name: &OsStr) -> bool {
         match self {
             Self::Everything => true,
-            Self::AllowList(extra) => {
+            Self::AllowList(extra) => name.to_str().is_some_and(|name| {
                 ALLOWED.contains(&name)
                     || ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
                     || extra.iter().any(|known| known == name)
-            }
+            }),
         }
     }
 }
 
-/// The complete environment for an assignment. A variable of the caller that is not UTF-8 is not passed on.
+/// The complete environment for an assignment. What is passed on need not be UTF-8.
 pub fn environment(
     pass: &Pass,
     caller: impl IntoIterator<Item = (OsString, OsString)>,
     set: &[(String, String)],
     assignment: &Assignment,
-) -> Vec<(String, String)> {
-    let utf8 =
-        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    let passed = caller.into_iter().filter_map(utf8).filter(|(name, _)| pass.lets(name));
+) -> Vec<(OsText, OsText)> {
+    let passed = caller.into_iter().filter(|(name, _)| pass.lets(name));
+    let passed = passed.map(|(name, value)| (OsText::from(name), OsText::from(value)));
     let ours = told(assignment).chain(upstream(assignment)).chain(loop_back(assignment));
     // The kernel refuses to start a program with a longer one. What is left out stands in `context.json`.
     let ours = ours.filter(|(name, value)| name.len() + value.len() < LONGEST_VARIABLE);
-    let all: IndexMap<String, String> = passed.chain(set.iter().cloned()).chain(ours).collect();
+    let told = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
+    let all: IndexMap<OsText, OsText> = passed.chain(told).collect();
     all.into_iter().collect()
 }
 
@@ -131,6 +132,7 @@ fn variable_name(step: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::os::unix::ffi::OsStringExt as _;
 
     use super::super::assignment::{Dependency, example};
     use super::*;
@@ -140,7 +142,21 @@ mod tests {
             ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "SECRET_KEY", "NAMED", "RUN_ID", "CALLBOARD_ATTEMPT"];
         let caller = caller.map(|name| (OsString::from(name), OsString::from("caller")));
         let set: Vec<_> = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        environment(pass, caller, &set, assignment).into_iter().collect()
+        let text = |text: OsText| text.as_os_str().to_str().unwrap().to_owned();
+        let built = environment(pass, caller, &set, assignment);
+        built.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_is_passed_on_as_it_is() {
+        let odd = OsString::from_vec(vec![b'x', 0xff]);
+        let caller = [("LC_ODD".into(), odd.clone()), (odd.clone(), "value".into())];
+        let passed = |pass: &Pass| {
+            let all = environment(pass, caller.clone(), &[], &example());
+            caller.clone().map(|(name, value)| all.contains(&(name.into(), value.into())))
+        };
+        assert_eq!(passed(&Pass::Everything), [true, true]);
+        assert_eq!(passed(&Pass::AllowList(Vec::new())), [true, false], "a list holds names that are text");
     }
 
     #[test]

@@ -69,7 +69,7 @@ async fn a_grandchild_in_a_new_session_does_not_outlive_the_agent() {
 async fn a_grandchild_that_ignores_term_and_shed_its_mark_is_killed() {
     let stubborn = "trap '' TERM; echo $$ > up; while :; do sleep 3600; done";
     let mut stage = with_grandchild(stubborn, "echo > report.json; exec sleep 3600");
-    stage.launch.env.push(("CLEAN".to_owned(), "env -i".to_owned()));
+    stage.launch.env.push(("CLEAN".into(), "env -i".into()));
     stage.launch.grace = SHORT;
     let mut attendance = stage.launch();
     wrote(&mut attendance).await;

@@ -39,7 +39,7 @@ impl Stage {
             store: root.path().join("a store"),
             argv: argv.iter().map(|argument| (*argument).to_owned()).collect(),
             cwd: dir.path().to_owned(),
-            env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
+            env: vec![("PATH".into(), std::env::var_os("PATH").unwrap().into())],
             timeout: None,
             silence: None,
             grace: LONG,

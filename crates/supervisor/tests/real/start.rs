@@ -32,8 +32,8 @@ async fn an_agent_writes_its_own_logs_and_leaves_its_code() {
 #[tokio::test]
 async fn the_agent_gets_the_given_environment_and_the_mark_and_nothing_else() {
     let mut stage = Stage::command(&["env"]);
-    stage.launch.env.push(("GREETING".to_owned(), "good day".to_owned()));
-    stage.launch.env.push(("CALLBOARD_ATTEMPT".to_owned(), "forged#1.1".to_owned()));
+    stage.launch.env.push(("GREETING".into(), "good day".into()));
+    stage.launch.env.push(("CALLBOARD_ATTEMPT".into(), "forged#1.1".into()));
     stage.play().await;
     let text = stage.text("stdout.log");
     let mut names: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
