@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod bugs;
 mod check;
 mod completions;
 mod config;
@@ -77,19 +78,9 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// A broken invariant of ours ends the process with its own code, whichever task it happens in. Nothing is lost: what
-/// was committed stands.
-fn name_our_bugs() {
-    let tell = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
-        std::process::exit(i32::from(Exit::Bug.code()));
-    }));
-}
-
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
-    name_our_bugs();
+    bugs::name_ours();
     let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
