@@ -284,3 +284,16 @@ async fn a_leader_is_seen_though_a_writer_hangs() {
     drop(lead);
     assert_eq!(store.leader_seen(&run()).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn a_database_that_was_put_back_alone_can_be_led() {
+    let place = Place::used().await;
+    let (root, database) = (place.location.root(), place.location.database());
+    let kept = place.directory.path().join("kept");
+    fs::copy(&database, &kept).unwrap();
+    fs::remove_dir_all(root).unwrap();
+    fs::create_dir(root).unwrap();
+    fs::copy(&kept, &database).unwrap();
+    let _lead = place.open().lead(&run()).await.unwrap();
+    assert_eq!(mode(&root.join("engines")), 0o700);
+}

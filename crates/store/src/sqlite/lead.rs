@@ -2,9 +2,9 @@
 //!
 //! The lock keeps a second engine out; the epoch tells a first one that was thought dead, and is not, to stop.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -136,9 +136,24 @@ enum Seized {
     Held(Leader),
 }
 
+/// Opens the lock, making it if need be. A database that was put back alone lacks the directory of locks as well; only
+/// that one is made, never a store that is gone.
+fn open(path: &Path) -> io::Result<File> {
+    let open =
+        || OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    match (open(), path.parent()) {
+        (Err(error), Some(directory)) if error.kind() == io::ErrorKind::NotFound => {
+            match DirBuilder::new().mode(0o700).create(directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                Ok(()) | Err(_) => open(),
+            }
+        }
+        (opened, _) => opened,
+    }
+}
+
 fn seize(path: &Path, tenure: Tenure) -> io::Result<Seized> {
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let mut file = open(path)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0)?;
