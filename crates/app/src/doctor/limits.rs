@@ -14,7 +14,7 @@ const FEW_FILES: u64 = 1024;
 /// An attempt is at least two processes, and agents start their own.
 const FEW_PROCESSES: u64 = 512;
 const FEW_PIDS: u64 = 4096;
-/// Each engine, `watch` and attempt needs one.
+/// An engine needs two, a command that waits needs one.
 const SPARE_INSTANCES: u64 = 8;
 
 pub(super) fn check() -> Vec<Finding> {
