@@ -3,8 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cleaned;
 mod full_disk;
+mod pid_reuse;
 mod read_only;
+mod reboot;
 mod stopped;
 mod two_engines;
 

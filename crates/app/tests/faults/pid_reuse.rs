@@ -1,0 +1,75 @@
+//! A process number that belongs to somebody else by now.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::{Held, Innocent, Scene, World, apart};
+
+use crate::scene;
+
+/// A run whose engine and shim were killed in its first step.
+fn deserted() -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    running.kill();
+    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
+    shim.kill();
+    running.wait();
+    shim.wait();
+    agent.wait();
+    scene
+}
+
+/// Writes another process number into the claim.
+fn forge(attempt: &Path, pid: i32) {
+    let claim = attempt.join("claim");
+    let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
+    identity["pid"] = pid.into();
+    fs::write(&claim, identity.to_string()).unwrap();
+}
+
+/// What the run comes to: the lost try is repeated and not counted.
+fn expect_repeated(scene: &Scene) {
+    scene.plan(&[]);
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn whoever_has_the_number_of_a_dead_shim_is_neither_waited_for_nor_signalled() {
+    let scene = deserted();
+    let innocent = Innocent::start();
+    forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
+    expect_repeated(&scene);
+    innocent.expect_untouched();
+}
+
+#[test]
+fn stop_does_not_signal_whoever_has_the_number_of_a_dead_shim() {
+    let scene = deserted();
+    let innocent = Innocent::start();
+    forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    innocent.expect_untouched();
+}
+
+#[test]
+fn a_number_that_the_kernel_really_gave_away_again_is_told_apart() {
+    apart(World::Processes, || {
+        let scene = deserted();
+        let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
+        let claim: Value = serde_json::from_slice(&claim).unwrap();
+        let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();
+        let innocent = Innocent::with_pid(shim);
+        expect_repeated(&scene);
+        innocent.expect_untouched();
+    });
+}

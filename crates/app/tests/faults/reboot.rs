@@ -1,0 +1,148 @@
+//! The machine went down: another boot id in all we have on disk, files half-written, nobody alive.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use testkit::{Held, Innocent, Scene};
+
+use crate::scene;
+
+/// A run whose first step was at work when everything went down.
+fn down() -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    running.kill();
+    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
+    shim.kill();
+    running.wait();
+    shim.wait();
+    agent.wait();
+    scene.plan(&[]);
+    scene
+}
+
+/// The same, with its first step ended before: by itself, without a report.
+fn down_after_the_end_of_an_agent() -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait-and-fail gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    gate.open();
+    let attempt = scene.attempt("trial", "a", "1.1");
+    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    scene.plan(&[]);
+    scene
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
+}
+
+const ANOTHER_BOOT: &str = "00000000-1111-2222-3333-444444444444";
+
+/// Makes a file of ours one of another boot.
+fn age(file: &Path) {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(&boot_id()), "{text}");
+    fs::write(file, text.replace(&boot_id(), ANOTHER_BOOT)).unwrap();
+}
+
+/// Makes the whole journal one of another boot.
+fn age_journal(scene: &Scene) {
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let change = "UPDATE entries SET body = replace(body, ?1, ?2) WHERE instr(body, ?1) > 0";
+    assert!(database.execute(change, [boot_id().as_str(), ANOTHER_BOOT]).unwrap() > 0);
+}
+
+#[track_caller]
+fn expect_repeated_and_not_counted(scene: &Scene) {
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert!(resumed.stderr.contains("a#1.1 was interrupted"), "{}", resumed.stderr);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left_alone() {
+    let scene = down();
+    let innocent = Innocent::start();
+    // It has the number and even the start time of the shim, counted from another boot.
+    let claim = scene.attempt("trial", "a", "1.1").join("claim");
+    let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
+    identity["pid"] = innocent.pid().into();
+    identity["start_time"] = innocent.start_time().into();
+    fs::write(&claim, identity.to_string()).unwrap();
+    age(&claim);
+    age_journal(&scene);
+    expect_repeated_and_not_counted(&scene);
+    innocent.expect_untouched();
+}
+
+#[test]
+fn an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault() {
+    let scene = down_after_the_end_of_an_agent();
+    for file in ["claim", "exit.json"] {
+        age(&scene.attempt("trial", "a", "1.1").join(file));
+    }
+    age_journal(&scene);
+    expect_repeated_and_not_counted(&scene);
+}
+
+#[test]
+fn the_same_exit_of_this_boot_costs_a_try() {
+    let scene = down_after_the_end_of_an_agent();
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
+}
+
+/// Cuts a file to a part of its length, as a power cut does with what was never synced.
+fn tear(file: &Path, part: u64) {
+    let file = fs::File::options().write(true).open(file).unwrap();
+    file.set_len(file.metadata().unwrap().len() * part / 2).unwrap();
+}
+
+#[test]
+fn a_claim_that_a_power_cut_has_torn_belongs_to_nobody() {
+    for part in [0, 1] {
+        let scene = down();
+        tear(&scene.attempt("trial", "a", "1.1").join("claim"), part);
+        expect_repeated_and_not_counted(&scene);
+    }
+}
+
+#[test]
+fn an_exit_record_that_a_power_cut_has_torn_is_none() {
+    for part in [0, 1] {
+        let scene = down_after_the_end_of_an_agent();
+        tear(&scene.attempt("trial", "a", "1.1").join("exit.json"), part);
+        expect_repeated_and_not_counted(&scene);
+    }
+}
+
+#[test]
+fn a_report_that_a_power_cut_has_torn_is_not_the_agents_fault() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&[r#"a * do hand_in COMPLETED "did a"; : >"$kit/reported"; hang"#]);
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    scene.wait_for_note("reported");
+    running.kill();
+    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    running.wait();
+    agent.wait();
+    tear(&scene.attempt("trial", "a", "1.1").join("report.json"), 1);
+    scene.plan(&[]);
+    expect_repeated_and_not_counted(&scene);
+}
