@@ -4,7 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cleaned;
+mod clock;
 mod full_disk;
+mod house;
+mod lingering;
 mod pid_reuse;
 mod read_only;
 mod reboot;

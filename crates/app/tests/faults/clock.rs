@@ -1,0 +1,160 @@
+//! Somebody sets the clock while a run is under way: first the engine's own clock, then the one it asks the system for.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use protocol::Outcome;
+use protocol::Stamp;
+use protocol::entry::Entry;
+use protocol::run::{Change, Exit};
+use protocol::steps::Steps;
+use runner::{Clock, Notice, Rest};
+use testkit::Scene;
+use tokio::sync::Notify;
+
+use crate::house::Stand;
+use crate::scene;
+
+const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+const YEAR: i64 = 365 * DAY;
+
+/// A wall clock that stands still until somebody sets it.
+#[derive(Clone)]
+struct Wall(Arc<AtomicI64>);
+
+impl Wall {
+    fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(50 * YEAR)))
+    }
+
+    fn clock(&self) -> Clock {
+        let hands = self.0.clone();
+        Clock::from_fn(move || Stamp::from_micros(hands.load(Ordering::Relaxed)))
+    }
+
+    fn turn(&self, by: i64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+}
+
+/// Whether the entry says that a try has failed and is to be repeated after a while.
+fn repeats(entry: &Entry<Steps>) -> bool {
+    entry.changes.iter().any(|change| matches!(change, Change::Over { exit: Exit::Repeats { .. }, .. }))
+}
+
+fn rested(entries: &[Entry<Steps>]) -> usize {
+    let changes = entries.iter().flat_map(|entry| &entry.changes);
+    changes.filter(|change| matches!(change, Change::Rested { .. })).count()
+}
+
+#[tokio::test]
+async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
+    let scene = scene();
+    scene.plan(&["a 1 exit 1", "a 2 exit 1"]);
+    let wall = Wall::new();
+    let stand = Stand::open(&scene, wall.clock()).await;
+    let mut jumps = [-DAY, YEAR, -2 * DAY, 1, -YEAR].into_iter().cycle();
+    let jump = |notice: Notice<'_, Steps>| {
+        if let Notice::Committed { .. } = notice {
+            wall.turn(jumps.next().expect("it goes round"));
+        }
+    };
+    assert_eq!(stand.play(jump).await.unwrap(), Rest::Finished(Outcome::Delivered));
+    let journal = stand.journal().await;
+    assert!(
+        journal.is_sorted_by_key(|entry| entry.at),
+        "{:?}",
+        journal.iter().map(|e| e.at).collect::<Vec<_>>()
+    );
+    assert_eq!(rested(&journal), 2);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3"]);
+    let document = scene.document("trial");
+    let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Stamp>().unwrap();
+    assert!(time("started_at") <= time("ended_at"), "{document:#}");
+}
+
+/// An engine dies while a back-off of that length is pending, the clock is set, and another goes on.
+async fn set_while_nobody_waits(backoff: Duration, by: i64) -> (Scene, Stand) {
+    let scene = scene();
+    scene.plan(&["a 1 exit 1"]);
+    let wall = Wall::new();
+    let mut stand = Stand::open(&scene, wall.clock()).await;
+    stand.house.backoff = backoff;
+    let failed = Notify::new();
+    let tell = |notice: Notice<'_, Steps>| {
+        if let Notice::Committed { entry, .. } = notice
+            && repeats(entry)
+        {
+            failed.notify_one();
+        }
+    };
+    tokio::select! {
+        rest = stand.play(tell) => panic!("it rests too early: {rest:?}"),
+        () = failed.notified() => {}
+    }
+    wall.turn(by);
+    assert_eq!(stand.play(|_| ()).await.unwrap(), Rest::Finished(Outcome::Delivered));
+    let journal = stand.journal().await;
+    assert!(journal.is_sorted_by_key(|entry| entry.at));
+    assert_eq!(rested(&journal), 1);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2"]);
+    (scene, stand)
+}
+
+#[tokio::test]
+async fn a_back_off_that_lies_absurdly_far_ahead_is_waited_for_only_as_long_as_it_was_set_for() {
+    set_while_nobody_waits(Duration::from_millis(100), -YEAR).await;
+}
+
+#[tokio::test]
+async fn an_overdue_back_off_elapses_at_once() {
+    // Longer than any test waits.
+    set_while_nobody_waits(Duration::from_secs(300), YEAR).await;
+}
+
+/// Builds what shifts the clock of a program that loads it.
+fn clock_library(scene: &Scene) -> PathBuf {
+    let library = scene.kit().join("clock.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock.c");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output();
+    let built = built.expect("this test needs a C compiler: install `cc` (gcc or clang)");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    library
+}
+
+#[test]
+fn the_systems_clock_jumps_back_a_day_and_forward_a_year_in_the_middle_of_a_run() {
+    let scene = scene();
+    let library = clock_library(&scene);
+    scene.workflow(&["a", "b: a"]);
+    // Each try sets the clock just before it fails: the back-off is pending then.
+    scene.plan(&[
+        r#"a 1 do echo -86400 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"a 2 do echo 31536000 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"b * do echo 0 >"$kit/offset"; hand_in COMPLETED "did b""#,
+    ]);
+    let session = scene
+        .run(&["--max-attempts", "3"])
+        .env("LD_PRELOAD", &library)
+        .env("CLOCK_OFFSET", scene.kit().join("offset"))
+        .env("CALLBOARD_BACKOFF", "200ms")
+        .run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
+    let journal = scene.journal("trial");
+    let times: Vec<Stamp> =
+        journal.iter().map(|entry| entry["entry"]["at"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let length = times[times.len() - 1].since(times[0]);
+    assert!(length > Duration::from_secs(360 * 24 * 3600), "the engine saw the clock jump: {times:?}");
+    let exit = fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
+    let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
+    assert!(
+        exit["duration_ms"].as_u64().unwrap() < 3_600_000,
+        "lengths are measured by another clock: {exit}"
+    );
+}
