@@ -105,14 +105,16 @@ impl Here {
     pub(crate) async fn resolve(&self, store: &SqliteStore, run: &str) -> Result<RunId, Failure> {
         let id = RunId::new(run)
             .map_err(|error| Failure::usage(format!("`{run}` cannot be a run")).because(Some(&error)))?;
-        let names = store.runs_named(run).await?;
-        match names.as_slice() {
+        // Whoever gives a whole name is answered by one look, however many runs there are; it sorts first.
+        let matching = store.runs_beginning(run, LONGEST_CHOICE + 1).await?;
+        match matching.as_slice() {
             [] => Err(self.no_such_run(run)),
-            [one] => Ok(one.clone()),
-            // A whole name is meant, though others begin with it.
             [first, ..] if *first == id => Ok(id),
+            [one] => Ok(one.clone()),
             [_, _, ..] => {
-                let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+                let shown = matching.iter().take(LONGEST_CHOICE).map(|name| format!("`{name}`"));
+                let more = (matching.len() > LONGEST_CHOICE).then(|| "another".to_owned());
+                let names: Vec<_> = shown.chain(more).collect();
                 Err(Failure::usage(format!("`{run}` could be {}", names.join(" or ")))
                     .code(Code::NoSuchRun)
                     .hint("give more of the name"))
@@ -120,6 +122,9 @@ impl Here {
         }
     }
 }
+
+/// As many runs as an error names.
+const LONGEST_CHOICE: usize = 5;
 
 /// The summary beside a run, if this program can read it.
 pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
@@ -130,6 +135,9 @@ pub(crate) fn nothing_unfinished() -> Failure {
     Failure::usage("no run is unfinished")
         .hint("`callboard run WORKFLOW` starts one; `callboard ls` lists all runs")
 }
+
+/// As many runs as an error names.
+const NAMED: usize = 10;
 
 /// The only unfinished run, for a command that was given none.
 pub(crate) async fn only_unfinished(store: &SqliteStore, command: &str) -> Result<RunId, Failure> {
@@ -143,10 +151,14 @@ pub(crate) async fn only_unfinished(store: &SqliteStore, command: &str) -> Resul
         [one] => Ok(one.run.clone()),
         [_, _, ..] => {
             let failure = Failure::usage(format!("{} runs are unfinished; name one", unfinished.len()));
-            Err(unfinished.iter().fold(failure, |failure, row| {
+            let failure = unfinished.iter().rev().take(NAMED).rev().fold(failure, |failure, row| {
                 let title = summary(row).map(|summary| summary.title).unwrap_or_default();
                 failure.hint(format!("`callboard {command} {}`  {title}", row.run))
-            }))
+            });
+            Err(match unfinished.len().checked_sub(NAMED) {
+                Some(1..) => failure.hint("these are the newest; `callboard ls --unfinished` lists all"),
+                Some(0) | None => failure,
+            })
         }
     }
 }

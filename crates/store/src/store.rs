@@ -96,9 +96,12 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// All runs, oldest first.
     fn runs(&self) -> impl Future<Output = Result<Vec<RunRow>, ReadError>> + Send;
 
-    /// The runs whose names begin like this, in the order of their names. What it costs depends on how many they are,
-    /// not on how many runs there are.
-    fn runs_named(&self, beginning: &str) -> impl Future<Output = Result<Vec<RunId>, ReadError>> + Send;
+    /// The names of runs that begin so, in their order, at most that many.
+    fn runs_beginning(
+        &self,
+        beginning: &str,
+        at_most: usize,
+    ) -> impl Future<Output = Result<Vec<RunId>, ReadError>> + Send;
 
     /// Keeps these bytes under their digests. What is already there is not written again.
     fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> impl Future<Output = Result<Vec<Digest>, WriteError>> + Send;

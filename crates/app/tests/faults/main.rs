@@ -8,6 +8,7 @@ mod clock;
 mod full_disk;
 mod house;
 mod lingering;
+mod many_runs;
 mod pid_reuse;
 mod read_only;
 mod reboot;

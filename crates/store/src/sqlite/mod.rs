@@ -131,8 +131,8 @@ impl Store for SqliteStore {
         Ok(self.look(read::runs)?)
     }
 
-    async fn runs_named(&self, beginning: &str) -> Result<Vec<RunId>, ReadError> {
-        Ok(self.look(|tx| read::runs_named(tx, beginning))?)
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        Ok(self.look(|tx| read::runs_beginning(tx, beginning, at_most))?)
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {

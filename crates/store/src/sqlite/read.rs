@@ -163,10 +163,15 @@ pub(super) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
         .collect()
 }
 
-/// A range of the index: names are ASCII without control characters, so none that begins alike sorts behind DEL.
-pub(super) fn runs_named(tx: &Transaction<'_>, beginning: &str) -> rusqlite::Result<Vec<RunId>> {
-    tx.prepare_cached("SELECT name FROM runs WHERE name >= ?1 AND name < ?2 ORDER BY name")?
-        .query_map([beginning, &format!("{beginning}\u{7f}")], |row| parsed(row, 0))?
+/// Names are ASCII, so everything that begins so lies between it and it with the last of all characters behind it.
+pub(super) fn runs_beginning(
+    tx: &Transaction<'_>,
+    beginning: &str,
+    at_most: usize,
+) -> rusqlite::Result<Vec<RunId>> {
+    let at_most = i64::try_from(at_most).unwrap_or(i64::MAX);
+    tx.prepare_cached("SELECT name FROM runs WHERE name >= ?1 AND name < ?2 ORDER BY name LIMIT ?3")?
+        .query_map(params![beginning, format!("{beginning}{}", char::MAX), at_most], |row| parsed(row, 0))?
         .collect()
 }
 

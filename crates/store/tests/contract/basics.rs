@@ -112,18 +112,6 @@ pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
     assert_eq!(store.parts_at(&right, Revision(2)).await.unwrap(), [part("document", "right 2")]);
 }
 
-pub(crate) async fn runs_are_found_by_the_beginning_of_their_name<B: Backend>(backend: B) {
-    let store = backend.store();
-    for name in ["palm", "pal", "pale", "pal-2", "other", "pa", "pb"] {
-        store.commit(change(&run(name), Position::absent(), "{}")).await.unwrap();
-    }
-    let found = async |beginning: &str| store.runs_named(beginning).await.unwrap();
-    assert_eq!(found("pal").await, ["pal", "pal-2", "pale", "palm"].map(run));
-    assert_eq!(found("palm").await, [run("palm")]);
-    assert_eq!(found("palmer").await, []);
-    assert_eq!(found("").await.len(), 7);
-}
-
 pub(crate) async fn parts_at_gives_the_newest_part_that_is_not_newer<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("history"));
     let changes = [
@@ -265,6 +253,22 @@ pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.views, [mark("a.json", 1), changed, mark("c.json", 2)]);
     assert_eq!(loaded.position.revision, Revision(1), "marks are no commit");
+}
+
+pub(crate) async fn runs_are_found_by_how_they_begin<B: Backend>(backend: B) {
+    let store = backend.store();
+    for name in ["fix", "fix-1", "fix.2", "fiy", "Fix", "fi", "fiw-zz"] {
+        store.commit(change(&run(name), Position::absent(), "")).await.unwrap();
+    }
+    let found = async |beginning, at_most| {
+        let found = store.runs_beginning(beginning, at_most).await.unwrap();
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(found("fix", 9).await, ["fix", "fix-1", "fix.2"], "a whole name comes first");
+    assert_eq!(found("fix", 2).await, ["fix", "fix-1"]);
+    assert_eq!(found("fix-", 9).await, ["fix-1"]);
+    assert_eq!(found("nobody", 9).await, [""; 0]);
+    assert_eq!(found("", 9).await.len(), 7);
 }
 
 pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {

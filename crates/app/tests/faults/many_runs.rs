@@ -1,0 +1,70 @@
+//! Ten thousand runs in one store.
+
+use rusqlite::Connection;
+use testkit::Scene;
+
+use crate::scene;
+
+const RUNS: usize = 10_000;
+
+/// Copies a run that really ran, ten thousand times.
+fn multiply(scene: &Scene, run: &str) {
+    let mut database = Connection::open(scene.store().join("callboard.db")).unwrap();
+    database.execute_batch("PRAGMA synchronous = OFF").unwrap();
+    let transaction = database.transaction().unwrap();
+    let copies = format!(
+        "CREATE TEMP TABLE original AS SELECT * FROM runs WHERE name = '{run}';
+         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {RUNS})
+         INSERT INTO runs (name, protocol, created, revision, token, summary)
+         SELECT printf('old-%05d', n), protocol, created - n, revision, 0, summary FROM numbers, original;
+         CREATE TEMP TABLE copies AS SELECT id FROM runs WHERE name LIKE 'old-%' ORDER BY id;
+         INSERT INTO entries (run, revision, write_id, body)
+         SELECT copies.id, revision, randomblob(16), body FROM copies, entries
+         WHERE entries.run = (SELECT id FROM original) ORDER BY copies.id, revision;
+         INSERT INTO parts (run, path, revision, body)
+         SELECT copies.id, path, revision, body FROM copies, parts WHERE parts.run = (SELECT id FROM original);
+         UPDATE runs SET token = (SELECT max(token) FROM entries WHERE entries.run = runs.id)
+         WHERE id IN (SELECT id FROM copies);
+         DROP TABLE copies; DROP TABLE original;"
+    );
+    transaction.execute_batch(&copies).unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn ten_thousand_runs_are_in_nobodys_way() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    let agent = scene.agent();
+    let run = |name: &str| {
+        scene.callboard(&["run", "wf.yaml", "--run-id", name, "--wrapper", agent.to_str().unwrap()])
+    };
+    assert_eq!(run("first").run().code, 0);
+    multiply(&scene, "first");
+    let listed = scene.callboard(&["ls", "--json"]).run().json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(RUNS + 1));
+    for command in ["show", "log"] {
+        let session = scene.callboard(&[command, "old-09999"]).run();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+    }
+    let session = scene.callboard(&["show", "old-0"]).run();
+    assert_eq!(session.code, 2, "{}", session.transcript());
+    let choice =
+        "`old-0` could be `old-00001` or `old-00002` or `old-00003` or `old-00004` or `old-00005` or another";
+    assert!(session.stderr.contains(choice), "{}", session.stderr);
+    // A new one is played, interrupted, found again as the only unfinished one, and stopped.
+    scene.plan(&["a * hang"]);
+    let running = run("newest").start();
+    testkit::until(&scene.kit(), "the second begin", || (scene.ledger().begun().len() == 2).then_some(()));
+    running.kill();
+    running.wait();
+    let resumed = scene.callboard(&["resume"]).start();
+    resumed.wait_until_it_says("a#1.1 was found at work and adopted");
+    let stopped = scene.callboard(&["stop", "newest"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(resumed.wait().code, 130);
+    scene.plan(&[]);
+    let resumed = scene.callboard(&["resume", "newest"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    scene.expect_no_orphans();
+}
