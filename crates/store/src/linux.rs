@@ -51,7 +51,9 @@ fn network_magic(magic: u32) -> Option<&'static str> {
         0xff53_4d42 => "CIFS",
         0x0102_1997 => "9p",
         0x6573_5546 => "FUSE",
-        0x5346_414f => "AFS",
+        0x5346_414f | 0x6b41_4653 => "AFS",
+        0x7375_7245 => "Coda",
+        0x0000_564c => "NCP",
         0x00c3_6400 => "Ceph",
         0x0bd0_0bd0 => "Lustre",
         0x4750_4653 => "GPFS",
@@ -140,6 +142,7 @@ mod tests {
         assert_eq!(network_file_system(Path::new("/proc")).unwrap(), None);
     }
 
+    /// From `linux/magic.h`, and from the sources of those that are not in it.
     #[test]
     fn whoever_holds_a_lock_is_told_from_whoever_has_the_file_open() {
         let directory = tempfile::tempdir().unwrap();
@@ -155,12 +158,32 @@ mod tests {
 
     #[test]
     fn network_file_systems_are_known_by_their_magic() {
-        for (magic, name) in
-            [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0x0102_1997, "9p"), (0x6573_5546, "FUSE")]
-        {
+        let refused = [
+            (0x0000_6969, "NFS"),
+            (0x0000_517b, "SMB"),
+            (0xfe53_4d42, "SMB"),
+            (0xff53_4d42, "CIFS"),
+            (0x0102_1997, "9p"),
+            (0x6573_5546, "FUSE"),
+            (0x5346_414f, "AFS"),
+            (0x6b41_4653, "AFS"),
+            (0x7375_7245, "Coda"),
+            (0x0000_564c, "NCP"),
+            (0x00c3_6400, "Ceph"),
+            (0x0bd0_0bd0, "Lustre"),
+            (0x4750_4653, "GPFS"),
+            (0x0116_1970, "GFS2"),
+            (0x7461_636f, "OCFS2"),
+            (0x786f_4256, "VirtualBox shared folder"),
+        ];
+        for (magic, name) in refused {
             assert_eq!(network_magic(magic), Some(name));
         }
-        const EXT4: u32 = 0xef53;
-        assert_eq!(network_magic(EXT4), None);
+        let (ext4, xfs, btrfs, tmpfs) = (0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994);
+        let (overlay, f2fs, zfs, bcachefs, ecryptfs) =
+            (0x794c_7630, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0xf15f);
+        for magic in [ext4, xfs, btrfs, tmpfs, overlay, f2fs, zfs, bcachefs, ecryptfs] {
+            assert_eq!(network_magic(magic), None, "{magic:x}");
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! Somebody sets the clock while a run is under way: first the engine's own clock, then the one it asks the system for.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -16,6 +14,7 @@ use runner::{Clock, Notice, Rest};
 use testkit::Scene;
 use tokio::sync::Notify;
 
+use crate::built::built;
 use crate::house::Stand;
 use crate::scene;
 
@@ -116,20 +115,10 @@ async fn an_overdue_back_off_elapses_at_once() {
     set_while_nobody_waits(Duration::from_secs(300), YEAR).await;
 }
 
-/// Builds what shifts the clock of a program that loads it.
-fn clock_library(scene: &Scene) -> PathBuf {
-    let library = scene.kit().join("clock.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock.c");
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output();
-    let built = built.expect("this test needs a C compiler: install `cc` (gcc or clang)");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    library
-}
-
 #[test]
 fn the_systems_clock_jumps_back_a_day_and_forward_a_year_in_the_middle_of_a_run() {
     let scene = scene();
-    let library = clock_library(&scene);
+    let library = built("clock.c", &["-shared", "-fPIC", "-O1"], &scene.kit());
     scene.workflow(&["a", "b: a"]);
     // Each try sets the clock just before it fails: the back-off is pending then.
     scene.plan(&[

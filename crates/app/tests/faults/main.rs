@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod built;
 mod cleaned;
 mod clock;
 mod full_disk;
@@ -12,6 +13,7 @@ mod many_runs;
 mod pid_reuse;
 mod read_only;
 mod reboot;
+mod refused;
 mod stopped;
 mod two_engines;
 

@@ -1,0 +1,68 @@
+//! A store where SQLite's shared memory cannot be relied on. The whole list of such file systems is tested beside it, in
+//! the store; FUSE is the one that can be had anywhere.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use testkit::{World, apart};
+
+use crate::built::built;
+use crate::scene;
+
+/// A FUSE file system, until it is dropped.
+struct Mounted {
+    server: Child,
+    place: String,
+}
+
+impl Mounted {
+    fn at(place: &Path, program: &Path) -> Self {
+        assert!(
+            Path::new("/dev/fuse").exists(),
+            "this test needs FUSE: `modprobe fuse`, or give the container `--device /dev/fuse`"
+        );
+        std::fs::create_dir(place).unwrap();
+        let mut server = Command::new(program).arg(place).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mounted = Self { server, place: place.to_str().unwrap().to_owned() };
+        assert_eq!(said, "ready\n", "it says why not on standard error");
+        mounted
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["--lazy", &self.place]).output();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
+    apart(World::Mounts, || {
+        let scene = scene();
+        scene.workflow(&["a"]);
+        let program = built("fuse.c", &["-O1"], &scene.kit());
+        let mounted = Mounted::at(&scene.kit().join("mounted"), &program);
+        for store in [mounted.place.clone(), format!("{}/deeper/store", mounted.place)] {
+            for command in
+                [scene.run(&["--store", &store]), scene.callboard(&["ls"]).env("CALLBOARD_STORE", &store)]
+            {
+                let refused = command.run();
+                assert_eq!(refused.code, 5, "{}", refused.transcript());
+                let told = format!("the store `{store}` would lie on a network file system (FUSE)");
+                assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+                assert!(
+                    refused.stderr.contains("set CALLBOARD_STORE to a local directory"),
+                    "{}",
+                    refused.stderr
+                );
+            }
+        }
+        assert!(scene.ledger().begun().is_empty());
+        assert_eq!(scene.run(&[]).run().code, 0, "the repository itself is fine");
+    });
+}
