@@ -27,6 +27,8 @@ pub(crate) struct Views {
     quarantine: PathBuf,
     /// No paced write before this.
     not_before: Instant,
+    /// Writes that failed since the last that did not.
+    failures: u32,
 }
 
 #[derive(Debug)]
@@ -75,7 +77,13 @@ impl Views {
         let known = marks
             .iter()
             .map(|mark| (PathBuf::from(&mark.path), Known { digest: mark.digest.clone(), signature: None }));
-        Self { known: known.collect(), unmarked: Vec::new(), quarantine, not_before: Instant::now() }
+        Self {
+            known: known.collect(),
+            unmarked: Vec::new(),
+            quarantine,
+            not_before: Instant::now(),
+            failures: 0,
+        }
     }
 
     /// When the next paced write may happen.
@@ -83,9 +91,13 @@ impl Views {
         self.not_before
     }
 
-    /// Waits a while after a write that failed.
-    pub(crate) fn back_off(&mut self) {
-        self.not_before = Instant::now() + Duration::from_secs(1);
+    /// Waits a while after a write that failed, each time longer, and says whether it is the first: a disk may be full for
+    /// a whole night.
+    pub(crate) fn back_off(&mut self) -> bool {
+        let pause = Duration::from_secs(1 << self.failures.min(6));
+        self.not_before = Instant::now() + pause;
+        self.failures = self.failures.saturating_add(1);
+        self.failures == 1
     }
 
     /// The digest of the file in a view's place, if it is neither what we wrote last nor what we would write now.
@@ -147,6 +159,7 @@ impl Views {
             Some(_) | None => replace(&path, view.body.as_bytes(), firmness)?,
         };
         self.known.insert(path, Known { digest: digest.clone(), signature: Some(signature) });
+        self.failures = 0;
         let mark = ViewMark { path: view.path.clone(), revision, digest };
         crate::journal::merge_marks(&mut self.unmarked, vec![mark]);
         self.not_before =
@@ -241,6 +254,17 @@ mod tests {
             views.write(&view(&path, "two"), Revision(2), Firmness::Paced).unwrap().expect("set aside");
         assert_eq!(fs::read_to_string(aside.kept).unwrap(), "edited by hand");
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+    }
+
+    #[test]
+    fn a_view_that_cannot_be_written_for_long_is_told_once() {
+        let (_directory, path, mut views) = scene();
+        assert!(views.back_off(), "the first failure is told");
+        let soon = views.not_before();
+        assert!(!views.back_off() && !views.back_off());
+        assert!(views.not_before() > soon + Duration::from_secs(2));
+        views.write(&view(&path, "one"), Revision(1), Firmness::Paced).unwrap();
+        assert!(views.back_off(), "and so is the next after a success");
     }
 
     #[test]

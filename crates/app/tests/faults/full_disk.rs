@@ -181,3 +181,29 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
         assert_eq!(status(&scene.document("trial"), "c"), "COMPLETED", "the view is current again");
     });
 }
+
+#[test]
+fn a_run_whose_views_had_no_room_for_a_while_is_delivered_with_all_of_them() {
+    apart(World::Mounts, || {
+        let scene = scene();
+        let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
+        scene.workflow(&["a", "b: a"]);
+        scene.plan(&["a * wait gate", "b * wait second"]);
+        let (mut gate, mut second) = (scene.gate("gate"), scene.gate("second"));
+        let running = scene.run(&[]).start();
+        scene.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
+        disk.fill();
+        gate.open();
+        running.wait_until_it_says("! cannot write");
+        scene.ledger().wait_for_begin("b#1.1");
+        disk.free();
+        second.open();
+        let session = running.wait();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+        for step in ["a", "b"] {
+            let report = scene.view("trial").with_file_name(format!("reports/trial__{step}.json"));
+            assert!(report.exists(), "{} is written at last", report.display());
+        }
+    });
+}

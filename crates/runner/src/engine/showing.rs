@@ -87,8 +87,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             Ok(()) => self.showing.stale = false,
             // Not lost: it stays stale, is tried again, and ends the command aloud if it still fails at rest.
             Err(error) => {
-                self.showing.views.back_off();
-                self.observer.notice(Notice::ViewFailed { view: PathBuf::from(&view.path), error: &error });
+                if self.showing.views.back_off() {
+                    let view = PathBuf::from(&view.path);
+                    self.observer.notice(Notice::ViewFailed { view, error: &error });
+                }
             }
         }
     }
