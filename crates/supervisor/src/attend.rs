@@ -99,6 +99,8 @@ pub struct Attendance {
     watch: DirWatch,
     /// The shim we spawned ourselves. It need not be the one that holds the claim.
     child: Option<Child>,
+    /// The number of the shim we spawned, once it has ended and is reaped.
+    reaped: Option<Pid>,
     /// The shim that holds the claim, once we have no child to wait for.
     shim: Option<AsyncFd<OwnedFd>>,
     wrote: bool,
@@ -123,7 +125,7 @@ impl Attendance {
         let watched = dir.create().and_then(|()| lookout.watch(dir.path(), &reports));
         let watch = watched.map_err(|source| AttendError::Watch { path: text(dir.path()), source })?;
         let wrote = reports.iter().any(|report| report.exists());
-        Ok(Self { dir, mark, watch, child: None, shim: None, wrote })
+        Ok(Self { dir, mark, watch, child: None, reaped: None, shim: None, wrote })
     }
 
     pub fn dir(&self) -> &AttemptDir {
@@ -142,6 +144,7 @@ impl Attendance {
             if std::mem::take(&mut self.wrote) {
                 return Ok(News::Wrote);
             }
+            let spawned = self.child.as_ref().and_then(number);
             let waiting = |source| AttendError::Wait { attempt: self.mark.attempt.to_string(), source };
             // `select!` drops the losers; each of the three keeps its news until it is asked again.
             tokio::select! {
@@ -149,6 +152,7 @@ impl Attendance {
                 ended = ended(&mut self.child) => {
                     ended.map_err(waiting)?;
                     self.child = None;
+                    self.reaped = spawned;
                 }
                 ended = readable(self.shim.as_ref()) => {
                     ended.map_err(waiting)?;
@@ -164,7 +168,7 @@ impl Attendance {
 
     /// Orders the attempt to end. Does not wait for it.
     pub fn order_end(&self, how: Shutdown) -> Result<Ordered, OrderError> {
-        let mut standing = claim::standing(&self.dir)?;
+        let mut standing = claim::standing(&self.dir, self.reaped)?;
         if matches!(standing, Standing::Nobody) {
             // A child of ours is told in any case: the agent may have removed the claim of a shim that is at work.
             if let Some(child) = self.child()? {
@@ -172,7 +176,7 @@ impl Attendance {
             }
             match claim::void(&self.dir)? {
                 Voided::Now | Voided::Already => return Ok(Ordered::Voided),
-                Voided::ClaimedBy(_) => standing = claim::standing(&self.dir)?,
+                Voided::ClaimedBy(_) => standing = claim::standing(&self.dir, self.reaped)?,
             }
         }
         match standing {
@@ -194,7 +198,7 @@ impl Attendance {
 
     /// The shim we started ourselves, as long as we have not reaped it: nobody else can have its number.
     fn child(&self) -> Result<Option<Process>, OrderError> {
-        let pid = self.child.as_ref().and_then(Child::id).and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = self.child.as_ref().and_then(number);
         let failed = |source| OrderError::Signal { attempt: self.mark.attempt.to_string(), source };
         pid.map(Process::child).transpose().map_err(failed)
     }
@@ -216,7 +220,7 @@ impl Attendance {
     /// Looks how the attempt stands, with no child of ours in it (any more). The living come first: an exit record may
     /// be anybody's as long as the shim has not ended.
     async fn look(&self) -> Result<Look, AttendError> {
-        match claim::standing(&self.dir)? {
+        match claim::standing(&self.dir, self.reaped)? {
             Standing::Alive(process) => Ok(Look::Runs(process)),
             Standing::Void => Ok(Look::Over(Over::Voided)),
             Standing::Dead => self.bury().await.map(Look::Over),
@@ -258,6 +262,11 @@ impl Attendance {
 enum Look {
     Runs(Process),
     Over(Over),
+}
+
+/// The number of a child that is not reaped yet.
+fn number(child: &Child) -> Option<Pid> {
+    child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()))
 }
 
 async fn ended(child: &mut Option<Child>) -> io::Result<()> {

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io;
 
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::dir::AttemptDir;
@@ -73,7 +74,10 @@ pub(crate) enum Standing {
 }
 
 /// Looks who holds the claim, and whether they live.
-pub(crate) fn standing(dir: &AttemptDir) -> Result<Standing, ClaimError> {
+///
+/// `reaped` is the shim that we started ourselves and have seen to its end. A claim in its name is its own or that of a
+/// process which had the number before it; neither lives.
+pub(crate) fn standing(dir: &AttemptDir, reaped: Option<Pid>) -> Result<Standing, ClaimError> {
     let claim = match read(dir) {
         // A claim is whole from its first moment, so only a power cut tears one, and that killed its holder too.
         Err(ClaimError::Malformed { .. }) if !locked(dir)? => return Ok(Standing::Dead),
@@ -82,7 +86,7 @@ pub(crate) fn standing(dir: &AttemptDir) -> Result<Standing, ClaimError> {
     match claim {
         None => Ok(Standing::Nobody),
         Some(Claim::Void(_)) => Ok(Standing::Void),
-        Some(Claim::Shim(identity)) => life(dir, identity),
+        Some(Claim::Shim(identity)) => life(dir, identity, reaped),
     }
 }
 
@@ -94,13 +98,16 @@ pub(crate) fn holder(dir: &AttemptDir) -> Result<Option<Identity>, ClaimError> {
     })
 }
 
-fn life(dir: &AttemptDir, identity: Identity) -> Result<Standing, ClaimError> {
+fn life(dir: &AttemptDir, identity: Identity, reaped: Option<Pid>) -> Result<Standing, ClaimError> {
     let failed = |source| ClaimError::Read { path: name(dir), source };
     if !identity.is_of_this_boot().map_err(failed)? {
         return Ok(Standing::Dead);
     }
     if !identity.is_in_our_namespace().map_err(failed)? {
         return Ok(if locked(dir)? { Standing::Elsewhere(identity) } else { Standing::Dead });
+    }
+    if reaped.is_some_and(|pid| pid.as_raw_pid() == identity.pid) {
+        return Ok(Standing::Dead);
     }
     Ok(Process::of(&identity).map_err(failed)?.map_or(Standing::Dead, Standing::Alive))
 }
@@ -154,11 +161,11 @@ mod tests {
     #[test]
     fn a_void_claim_is_lost_to_every_shim() {
         let (_root, dir) = dir();
-        assert!(matches!(standing(&dir), Ok(Standing::Nobody)) || !dir.path().exists());
+        assert!(matches!(standing(&dir, None), Ok(Standing::Nobody)) || !dir.path().exists());
         assert_eq!(void(&dir).unwrap(), Voided::Now);
         assert_eq!(void(&dir).unwrap(), Voided::Already);
         assert!(take(&dir).unwrap().is_none());
-        assert!(matches!(standing(&dir).unwrap(), Standing::Void));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Void));
     }
 
     #[test]
@@ -167,28 +174,35 @@ mod tests {
         let held = take(&dir).unwrap();
         assert!(held.is_some() && take(&dir).unwrap().is_none());
         assert_eq!(void(&dir).unwrap(), Voided::ClaimedBy(Identity::of_self().unwrap()));
-        assert!(matches!(standing(&dir).unwrap(), Standing::Alive(_)));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Alive(_)));
     }
 
     #[test]
     fn a_holder_of_another_boot_is_dead_whatever_lives_under_its_number() {
         let (_root, dir) = claimed_by(|identity| identity.boot_id = "yesterday".to_owned());
-        assert!(matches!(standing(&dir).unwrap(), Standing::Dead));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Dead));
     }
 
     #[test]
     fn a_number_that_was_given_to_another_process_is_not_the_holder() {
         let (_root, dir) = claimed_by(|identity| identity.start_time += 1);
-        assert!(matches!(standing(&dir).unwrap(), Standing::Dead));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Dead));
+    }
+
+    #[test]
+    fn a_holder_that_we_have_reaped_is_dead() {
+        let (_root, dir) = claimed_by(|_| {});
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Alive(_)));
+        assert!(matches!(standing(&dir, Some(rustix::process::getpid())).unwrap(), Standing::Dead));
     }
 
     #[test]
     fn in_another_container_the_lock_tells_whether_the_holder_lives() {
         let (_root, dir) = claimed_by(|identity| identity.pid_namespace = "pid:[1]".to_owned());
-        assert!(matches!(standing(&dir).unwrap(), Standing::Dead));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Dead));
         let held = File::open(dir.claim()).unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        assert!(matches!(standing(&dir).unwrap(), Standing::Elsewhere(_)));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Elsewhere(_)));
     }
 
     #[test]
@@ -196,6 +210,6 @@ mod tests {
         let (_root, dir) = dir();
         dir.create().unwrap();
         fs::write(dir.claim(), "").unwrap();
-        assert!(matches!(standing(&dir).unwrap(), Standing::Dead));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Dead));
     }
 }

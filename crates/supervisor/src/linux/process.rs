@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -42,11 +43,21 @@ impl Identity {
 
 /// Which boot of the machine this is; every boot has another.
 pub fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    once(&KNOWN, || Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned()))
 }
 
 fn pid_namespace() -> io::Result<String> {
-    Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    once(&KNOWN, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
+}
+
+/// Asks for what never changes while this process lives until it has been answered.
+fn once(known: &OnceLock<String>, ask: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
+    match known.get() {
+        Some(answer) => Ok(answer.clone()),
+        None => ask().map(|answer| known.get_or_init(|| answer).clone()),
+    }
 }
 
 /// A process that lived when we took hold of it.
