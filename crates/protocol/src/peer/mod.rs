@@ -4,12 +4,14 @@
 //! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
-//! Here are the pure parts: what cycles are called, and the document, and what each phase must produce.
+//! Here are the pure parts: what cycles are called, and the document and its rules, and what each phase must produce.
 
+pub mod check;
 pub mod document;
 pub mod name;
 pub mod output;
 
+pub use check::{Checked, check, check_document};
 pub use document::{
     Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseDocument, PhaseError,
     PhaseStatus, Phases, Second,

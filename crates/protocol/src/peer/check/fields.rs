@@ -1,0 +1,302 @@
+//! F2 to F5 and F7: the fields above the phases, and the history.
+
+use serde_json::{Map, Value};
+
+use super::facts::Facts;
+use crate::check::{At, Findings};
+use crate::peer::document::{BadSecond, CycleStatus, Mode, Phase, PhaseStatus, Second};
+use crate::peer::name::{BadId, CycleId, LARGEST, Scope, SpecName};
+use crate::steps::load::closest;
+
+pub(super) type Object = Map<String, Value>;
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// A text that is not blank.
+    Name,
+    Text,
+    Flag,
+    Time,
+    /// A whole number from 1.
+    Count,
+    Cycle,
+    Prefix,
+    Spec,
+    CycleStatus,
+    PhaseStatus,
+    Phase,
+    /// A phase, or null for the cycle.
+    PhaseOrNull,
+    Mode,
+    Object,
+    List,
+}
+
+/// A field and the rule that wants it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    kind: Kind,
+    rule: &'static str,
+    needed: bool,
+}
+
+pub(super) const fn needed(name: &'static str, kind: Kind, rule: &'static str) -> Field {
+    Field { name, kind, rule, needed: true }
+}
+
+pub(super) const fn optional(name: &'static str, kind: Kind, rule: &'static str) -> Field {
+    Field { name, kind, rule, needed: false }
+}
+
+const HEAD: [Field; 6] = [
+    needed("cycle_id", Kind::Cycle, "F2"),
+    needed("sequence", Kind::Count, "F3"),
+    needed("metadata", Kind::Object, "F5"),
+    needed("context", Kind::Object, "F5"),
+    needed("phases", Kind::Object, "F5"),
+    needed("history", Kind::List, "F5"),
+];
+
+const METADATA: [Field; 8] = [
+    needed("instruction", Kind::Name, "F5"),
+    optional("spec_name", Kind::Spec, "F5"),
+    needed("key_prefix", Kind::Prefix, "F5"),
+    needed("cycle_number", Kind::Count, "F5"),
+    needed("created_at", Kind::Time, "F5"),
+    needed("updated_at", Kind::Time, "F5"),
+    needed("status", Kind::CycleStatus, "F4"),
+    needed("current_phase", Kind::Phase, "F5"),
+];
+
+const CONTEXT: [Field; 5] = [
+    needed("peer_mode", Kind::Mode, "F5"),
+    needed("spec_aware", Kind::Flag, "F5"),
+    needed("instruction_args", Kind::Text, "F5"),
+    needed("user_requirements", Kind::Text, "F5"),
+    optional("continues", Kind::Cycle, "F5"),
+];
+
+const ENTRY: [Field; 4] = [
+    needed("timestamp", Kind::Time, "F5"),
+    needed("phase", Kind::PhaseOrNull, "F5"),
+    needed("event", Kind::Name, "F5"),
+    needed("sequence", Kind::Count, "S4"),
+];
+
+const FOLDED: [Field; 2] = [needed("from", Kind::Count, "F5"), needed("to", Kind::Count, "F5")];
+
+/// F2 to F5 and F7, as far as each field can be judged alone.
+pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
+    check_fields(at, head, &HEAD, findings);
+    if let Some(metadata) = head.get("metadata").and_then(Value::as_object) {
+        let at = at.field("metadata");
+        check_fields(&at, metadata, &METADATA, findings);
+        check_times(&at, metadata, "created_at", "updated_at", findings);
+    }
+    if let Some(context) = head.get("context").and_then(Value::as_object) {
+        check_fields(&at.field("context"), context, &CONTEXT, findings);
+    }
+    let history = head.get("history").and_then(Value::as_array);
+    for (index, entry) in history.into_iter().flatten().enumerate() {
+        let at = at.field("history").entry(index);
+        match entry.as_object() {
+            None => findings.mistyped(
+                "F5",
+                &at,
+                entry,
+                "an object",
+                "write `timestamp`, `phase`, `event`, `sequence`",
+            ),
+            Some(fields) => {
+                check_fields(&at, fields, &ENTRY, findings);
+                if entry["event"] == "compacted" {
+                    check_fields(&at, fields, &FOLDED, findings);
+                }
+            }
+        }
+    }
+}
+
+/// The rest of F2: what names the cycle agrees with itself.
+pub(super) fn check_identity(at: &At, facts: &Facts, findings: &mut Findings) {
+    let metadata = at.field("metadata");
+    if let (Some(cycle), Some(scope)) = (&facts.cycle, &facts.scope)
+        && cycle.scope != *scope
+    {
+        let at = metadata.field("key_prefix");
+        let message = format!("{} is `{scope}`, but the cycle is `{cycle}`", at.owner);
+        findings.add("F2", &at, message, format!("write `{}`", cycle.scope));
+    }
+    if let (Some(cycle), Some(number)) = (&facts.cycle, facts.number)
+        && cycle.number != number
+    {
+        let at = metadata.field("cycle_number");
+        let message = format!("{} is {number}, but the cycle is `{cycle}`", at.owner);
+        findings.add("F2", &at, message, format!("write `{}`", cycle.number));
+    }
+    let Some(cycle) = &facts.cycle else { return };
+    match (cycle.scope.spec(), &facts.spec) {
+        (Some(name), None) => {
+            let message = format!("{} has no `spec_name`, but the cycle is `{cycle}`", metadata.owner);
+            findings.add("F5", &metadata, message, format!("add `\"spec_name\": \"{name}\"`"));
+        }
+        (Some(name), Some(spec)) if spec != name.as_str() => {
+            let at = metadata.field("spec_name");
+            let message = format!("{} is `{spec}`, but the cycle is `{cycle}`", at.owner);
+            findings.add("F2", &at, message, format!("write `{name}`"));
+        }
+        (None, Some(spec)) => {
+            let at = metadata.field("spec_name");
+            let message = format!("{} is `{spec}`, but the cycle `{cycle}` has no spec", at.owner);
+            findings.add("F2", &at, message, "leave it out");
+        }
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+    let is_aware = cycle.scope.spec().is_some();
+    if facts.spec_aware.is_some_and(|said| said != is_aware) {
+        let at = at.field("context").field("spec_aware");
+        let message = format!("{} is {}, but the cycle is `{cycle}`", at.owner, !is_aware);
+        findings.add("F2", &at, message, format!("write `{is_aware}`"));
+    }
+}
+
+pub(super) fn check_fields(at: &At, fields: &Object, known: &[Field], findings: &mut Findings) {
+    for field in known {
+        match fields.get(field.name) {
+            Some(value) => check_value(&at.field(field.name), field, value, findings),
+            None if field.needed => missing(at, fields, field, known, findings),
+            None => {}
+        }
+    }
+}
+
+fn missing(at: &At, fields: &Object, field: &Field, known: &[Field], findings: &mut Findings) {
+    let Field { name, rule, .. } = field;
+    let strangers = fields.keys().map(String::as_str);
+    let strangers = strangers.filter(|key| !known.iter().any(|field| field.name == *key));
+    let repair = match closest(name, strangers) {
+        Some(slip) => format!("rename `{slip}` to `{name}`"),
+        None => format!("add `\"{name}\": {}`", example(field.kind)),
+    };
+    findings.add(rule, at, format!("{} has no `{name}`", at.owner), repair);
+}
+
+pub(super) fn example(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Name | Kind::Text | Kind::Spec => "\"…\"",
+        Kind::Flag => "true",
+        Kind::Time => "\"2025-08-05T10:00:00Z\"",
+        Kind::Count => "1",
+        Kind::Cycle => "\"peer:spec:…:cycle:1\"",
+        Kind::Prefix => "\"peer:spec:…\"",
+        Kind::CycleStatus => "\"initialized\"",
+        Kind::PhaseStatus => "\"pending\"",
+        Kind::Phase | Kind::PhaseOrNull => "\"plan\"",
+        Kind::Mode => "\"new\"",
+        Kind::Object => "{}",
+        Kind::List => "[]",
+    }
+}
+
+fn check_value(at: &At, field: &Field, value: &Value, findings: &mut Findings) {
+    let rule = field.rule;
+    let expected = match field.kind {
+        Kind::Count => return check_count(at, rule, value, findings),
+        Kind::Flag if value.is_boolean() => return,
+        Kind::Object if value.is_object() => return,
+        Kind::List if value.is_array() => return,
+        Kind::PhaseOrNull if value.is_null() => return,
+        Kind::Flag => "true or false",
+        Kind::Object => "an object",
+        Kind::List => "a list",
+        Kind::PhaseOrNull => "a text or null",
+        Kind::Name | Kind::Text | Kind::Spec | Kind::Cycle | Kind::Prefix => "a text",
+        Kind::Time | Kind::CycleStatus | Kind::PhaseStatus | Kind::Phase | Kind::Mode => "a text",
+    };
+    match value.as_str() {
+        Some(text) if expected.starts_with("a text") => check_text(at, field, text, findings),
+        Some(_) | None => {
+            let repair = if value.is_null() && !field.needed {
+                "leave it out until there is one".to_owned()
+            } else {
+                format!("write `{}`", example(field.kind))
+            };
+            findings.mistyped(rule, at, value, expected, repair);
+        }
+    }
+}
+
+fn check_count(at: &At, rule: &'static str, value: &Value, findings: &mut Findings) {
+    if !value.as_u64().is_some_and(|number| (1..=LARGEST).contains(&number)) {
+        let message = format!("{} is {value}; it must be a whole number from 1 to {LARGEST}", at.owner);
+        findings.add(rule, at, message, "count writes and cycles from 1");
+    }
+}
+
+fn check_text(at: &At, field: &Field, text: &str, findings: &mut Findings) {
+    let rule = field.rule;
+    let no_id = |reason: BadId, rule, findings: &mut Findings| {
+        let message = format!("{} is `{text}`: {reason}", at.owner);
+        findings.add(rule, at, message, format!("write it as `{}`", example(field.kind)));
+    };
+    match field.kind {
+        Kind::Name if text.trim().is_empty() => {
+            findings.add(rule, at, format!("{} is empty", at.owner), "write what it is");
+        }
+        Kind::Time => {
+            if let Err(reason @ BadSecond) = text.parse::<Second>() {
+                let message = format!("{} is `{text}`: {reason}", at.owner);
+                findings.add("F7", at, message, format!("write it as `{}`", example(field.kind)));
+            }
+        }
+        Kind::Cycle => {
+            if let Err(reason) = text.parse::<CycleId>() {
+                no_id(reason, rule, findings);
+            }
+        }
+        Kind::Prefix => {
+            if let Err(reason) = text.parse::<Scope>() {
+                no_id(reason, "F2", findings);
+            }
+        }
+        Kind::Spec => {
+            if let Err(reason) = SpecName::new(text) {
+                let message = format!("{} is `{text}`, which cannot be a name: {reason}", at.owner);
+                findings.add("F2", at, message, "write the name as it is in `cycle_id`");
+            }
+        }
+        Kind::CycleStatus => check_word(at, rule, text, &CycleStatus::ALL.map(CycleStatus::as_str), findings),
+        Kind::PhaseStatus => check_word(at, rule, text, &PhaseStatus::ALL.map(PhaseStatus::as_str), findings),
+        Kind::Phase | Kind::PhaseOrNull => {
+            check_word(at, rule, text, &Phase::ALL.map(Phase::as_str), findings);
+        }
+        Kind::Mode => check_word(at, rule, text, &Mode::ALL.map(Mode::as_str), findings),
+        // Any text will do; the others are none.
+        Kind::Name | Kind::Text | Kind::Flag | Kind::Count | Kind::Object | Kind::List => {}
+    }
+}
+
+fn check_word(at: &At, rule: &'static str, text: &str, words: &[&str], findings: &mut Findings) {
+    if !words.contains(&text) {
+        let repair = match closest(text, words.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("use one of {}", words.join(", ")),
+        };
+        findings.add(rule, at, format!("{} is `{text}`, which is no word for it", at.owner), repair);
+    }
+}
+
+/// The second half of F7: what comes first is not later. Equal is allowed: two writes may fall into one second.
+pub(super) fn check_times(at: &At, fields: &Object, first: &str, second: &str, findings: &mut Findings) {
+    let time =
+        |name: &str| fields.get(name).and_then(Value::as_str).and_then(|text| text.parse::<Second>().ok());
+    if let (Some(earlier), Some(later)) = (time(first), time(second))
+        && later < earlier
+    {
+        let at = at.field(second);
+        let message = format!("{} is {later}, before `{first}` ({earlier})", at.owner);
+        findings.add("F7", &at, message, format!("write a time that is not before `{first}`"));
+    }
+}

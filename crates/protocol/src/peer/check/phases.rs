@@ -1,0 +1,140 @@
+//! F6: the phase objects, each for itself.
+
+use serde_json::Value;
+
+use super::fields::{Field, Kind, Object, check_fields, check_times, needed, optional};
+use crate::check::{At, Findings, Violation};
+use crate::peer::document::{Phase, PhaseStatus};
+use crate::peer::output;
+use crate::steps::load::closest;
+
+const PHASE: [Field; 7] = [
+    needed("status", Kind::PhaseStatus, "F6"),
+    optional("started_at", Kind::Time, "F6"),
+    optional("completed_at", Kind::Time, "F6"),
+    optional("sequence_at_start", Kind::Count, "F6"),
+    optional("sequence_at_complete", Kind::Count, "F6"),
+    optional("errors", Kind::List, "F6"),
+    optional("reused_from", Kind::Cycle, "F6"),
+];
+
+const ERROR: [Field; 3] = [
+    needed("kind", Kind::Name, "F6"),
+    needed("message", Kind::Text, "F6"),
+    needed("timestamp", Kind::Time, "F6"),
+];
+
+const START: [&str; 2] = ["started_at", "sequence_at_start"];
+const COMPLETE: [&str; 2] = ["completed_at", "sequence_at_complete"];
+
+/// F6, and of F5 that there are exactly the four phases.
+pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
+    let Some(phases) = head.get("phases").and_then(Value::as_object) else { return };
+    let at = at.field("phases");
+    for phase in Phase::ALL {
+        match phases.get(phase.as_str()) {
+            None => missing(&at, phases, phase, findings),
+            Some(Value::Object(fields)) => {
+                let at = At { pointer: at.field(phase.as_str()).pointer, owner: format!("phase `{phase}`") };
+                check_phase(&at, phase, fields, findings);
+            }
+            Some(value) => {
+                findings.mistyped(
+                    "F5",
+                    &at.field(phase.as_str()),
+                    value,
+                    "an object",
+                    "write `{\"status\": \"pending\"}`",
+                );
+            }
+        }
+    }
+    for name in phases.keys().filter(|name| Phase::from_word(name).is_none()) {
+        let absent = Phase::ALL.map(Phase::as_str).into_iter().filter(|word| !phases.contains_key(*word));
+        // Its absence has been reported, with the same repair.
+        if closest(name, absent).is_none() {
+            let at = at.field(name);
+            let message = format!("{} is no phase; they are plan, execute, express and review", at.owner);
+            findings.add("F5", &at, message, "take it out, or keep it outside `phases`");
+        }
+    }
+}
+
+fn missing(at: &At, phases: &Object, phase: Phase, findings: &mut Findings) {
+    let strangers = phases.keys().map(String::as_str).filter(|name| Phase::from_word(name).is_none());
+    let repair = match closest(phase.as_str(), strangers) {
+        Some(slip) => format!("rename `{slip}` to `{phase}`"),
+        None => format!("add `\"{phase}\": {{\"status\": \"pending\"}}`"),
+    };
+    findings.add("F5", at, format!("{} has no `{phase}`", at.owner), repair);
+}
+
+fn check_phase(at: &At, phase: Phase, fields: &Object, findings: &mut Findings) {
+    check_fields(at, fields, &PHASE, findings);
+    check_times(at, fields, "started_at", "completed_at", findings);
+    check_errors(&at.field("errors"), fields, findings);
+    let word = fields.get("status").and_then(Value::as_str).unwrap_or_default();
+    let Some(status) = PhaseStatus::ALL.into_iter().find(|status| status.as_str() == word) else { return };
+    match status {
+        PhaseStatus::Pending => {
+            forbid(at, fields, START, "is pending", findings);
+            forbid(at, fields, COMPLETE, "is pending", findings);
+        }
+        PhaseStatus::InProgress => {
+            want(at, fields, START, "is in_progress", findings);
+            forbid(at, fields, COMPLETE, "is in_progress", findings);
+        }
+        PhaseStatus::Completed => {
+            want(at, fields, START, "is completed", findings);
+            want(at, fields, COMPLETE, "is completed", findings);
+            check_output(at, phase, fields.get("output"), findings);
+        }
+        PhaseStatus::Failed => {
+            // It may have failed before it started: then it has neither.
+            if START.iter().any(|name| fields.contains_key(*name)) {
+                want(at, fields, START, "has started", findings);
+            }
+            forbid(at, fields, COMPLETE, "is failed", findings);
+        }
+    }
+}
+
+fn want(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+    for name in names.into_iter().filter(|name| !fields.contains_key(*name)) {
+        let message = format!("{} {because}, but has no `{name}`", at.owner);
+        findings.add("F6", at, message, format!("add `{name}` of the write that did it"));
+    }
+}
+
+fn forbid(at: &At, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+    // A null was reported already.
+    for name in names.into_iter().filter(|name| fields.get(*name).is_some_and(|value| !value.is_null())) {
+        let message = format!("{} {because}, but has `{name}`", at.owner);
+        findings.add("F6", &at.field(name), message, "take it out, or correct the `status`");
+    }
+}
+
+fn check_errors(at: &At, fields: &Object, findings: &mut Findings) {
+    for (index, error) in fields.get("errors").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let at = at.entry(index);
+        match error.as_object() {
+            Some(fields) => check_fields(&at, fields, &ERROR, findings),
+            None => {
+                findings.mistyped("F6", &at, error, "an object", "write `kind`, `message` and `timestamp`");
+            }
+        }
+    }
+}
+
+/// A completed phase has an output that will do: the next one builds on it.
+fn check_output(at: &At, phase: Phase, output: Option<&Value>, findings: &mut Findings) {
+    let Some(output) = output else {
+        let message = format!("{} is completed, but has no `output`", at.owner);
+        return findings.add("F6", at, message, "add what it produced, or correct the `status`");
+    };
+    let prefix = at.field("output").pointer;
+    for violation in output::verify(phase, output).err().into_iter().flatten() {
+        let pointer = format!("{prefix}{}", violation.pointer);
+        findings.0.push(Violation { rule: "F6", pointer, ..violation });
+    }
+}
