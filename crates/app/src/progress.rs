@@ -131,7 +131,7 @@ impl Progress {
             let error = step.last_error.as_deref().map(|error| format!("  {error}")).unwrap_or_default();
             render::data(format_args!("  {} {id}{error}", status(step.status)));
         }
-        let mut errors = journal.document.steps.values().filter_map(|step| step.last_error.as_deref());
+        let mut errors = document.steps.values().filter_map(|step| step.last_error.as_deref());
         if errors.any(lacks_program) {
             render::note(format_args!(
                 "[{}] `callboard doctor` lists the agents it finds; `callboard retry {}` tries again",

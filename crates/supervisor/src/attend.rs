@@ -189,7 +189,7 @@ impl Attendance {
 
     /// Continues a shim that was stopped: it keeps no limit meanwhile. Any other takes no notice.
     pub fn rouse(&self) -> Result<(), OrderError> {
-        if let Standing::Alive(shim) = claim::standing(&self.dir)? {
+        if let Standing::Alive(shim) = claim::standing(&self.dir, None)? {
             let failed = |source| OrderError::Signal { attempt: self.mark.attempt.to_string(), source };
             shim.signal(Signal::CONT).map_err(failed)?;
         }

@@ -62,7 +62,7 @@ pub enum ShimLife {
 
 /// Looks how the shim of an attempt fares.
 pub fn shim_life(dir: &AttemptDir) -> Result<ShimLife, ClaimError> {
-    Ok(match claim::standing(dir)? {
+    Ok(match claim::standing(dir, None)? {
         Standing::Nobody => ShimLife::NeverBegan,
         Standing::Void => ShimLife::Void,
         Standing::Alive(_) => match claim::holder(dir)? {
