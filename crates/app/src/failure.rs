@@ -121,6 +121,17 @@ impl Failure {
         self
     }
 
+    /// The same for a program that reads events.
+    pub(crate) fn event(&self) -> serde_json::Value {
+        serde_json::json!({
+            "event": "failed",
+            "code": self.code.map(Code::name),
+            "error": self.what,
+            "causes": self.causes,
+            "hints": self.hints,
+        })
+    }
+
     /// Puts what was being done in front.
     pub(crate) fn while_doing(mut self, doing: impl fmt::Display) -> Self {
         let what = std::mem::replace(&mut self.what, doing.to_string());

@@ -27,7 +27,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 
 use crate::failure::{Exit, Failure};
 use crate::render;
@@ -81,9 +81,11 @@ enum Command {
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     bugs::name_ours();
-    let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let parsed = help::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((wants_events(&matches), Cli::from_arg_matches(&matches)?)));
+    let (events, cli) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Delivered };
             // Help that nobody reads any more is no failure.
@@ -95,10 +97,19 @@ pub(crate) fn main() -> ExitCode {
     match dispatch(cli.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
+            if events {
+                render::json(&failure.event());
+            }
             render::failure(&failure);
             failure.exit.into()
         }
     }
+}
+
+/// Whether a program reads events of a run from us: it is told in the same way why there are no more.
+fn wants_events(matches: &ArgMatches) -> bool {
+    let plays = |name: &str| ["run", "resume", "retry"].contains(&name);
+    matches.subcommand().is_some_and(|(name, given)| plays(name) && given.get_flag("json"))
 }
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {

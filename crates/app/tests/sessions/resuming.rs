@@ -185,3 +185,17 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
 }
+
+#[test]
+fn a_program_that_reads_events_is_told_why_there_are_none() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    let session = scene.callboard(&["run", "wf.yaml", "--json"]).run();
+    assert_eq!(session.code, 2);
+    let [event] = session.events().try_into().unwrap();
+    assert_eq!((&event["event"], &event["code"]), (&"failed".into(), &"E007".into()), "{event}");
+    assert_eq!(event["error"], "nobody plays agent `player`, which `a` asks for");
+    assert!(session.stderr.starts_with("error[E007]: "), "people are told as well: {}", session.stderr);
+    let ghost = scene.callboard(&["resume", "ghost", "--json"]).run();
+    assert_eq!(ghost.events()[0]["code"], "E011");
+}
