@@ -122,3 +122,15 @@ async fn an_older_format_is_told_and_not_upgraded() {
     assert!(examined.format < examined.known && examined.store.is_none());
     assert_eq!(place.bytes(), before);
 }
+
+#[tokio::test]
+async fn a_database_that_cannot_be_opened_is_not_called_damaged() {
+    let place = Place::used().await;
+    let database = place.location.database();
+    fs::remove_file(&database).unwrap();
+    fs::create_dir(&database).unwrap();
+    let opened = SqliteStore::open_existing(&place.location).map(drop);
+    assert!(matches!(opened, Err(OpenError::Unavailable(_))), "{opened:?}");
+    let examined = SqliteStore::examine(&place.location).map(drop);
+    assert!(matches!(examined, Err(OpenError::Unavailable(_))), "{examined:?}");
+}

@@ -34,8 +34,7 @@ pub(super) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
         return Ok(None);
     }
     let path = location.database();
-    let unreadable =
-        |error: rusqlite::Error| OpenError::Unreadable { path: path.clone(), source: error.into() };
+    let unreadable = |error| open::unreadable(&path, error);
     let (mut connection, mut faults) = look(&path).map_err(unreadable)?;
     if !faults.is_empty() {
         // Somebody may have begun to write while we took the file for one at rest.

@@ -160,12 +160,11 @@ fn build(draft: &Path) -> Result<(), OpenError> {
     File::open(draft).and_then(|file| file.sync_all()).map_err(failed)
 }
 
-fn unreadable(path: &Path, error: rusqlite::Error) -> OpenError {
+/// Tells a file that is no database of ours from one that the machine does not let us read: a full disk, or one we may
+/// not write to, is no fault of the database.
+pub(super) fn unreadable(path: &Path, error: rusqlite::Error) -> OpenError {
     match unavailable(path, error) {
-        Unavailable::Damaged { path, source } | Unavailable::Database { path, source } => {
-            OpenError::Unreadable { path, source }
-        }
-        // A full disk, or one we may not write to, is no fault of the database.
+        Unavailable::Damaged { path, source } => OpenError::Unreadable { path, source },
         other => other.into(),
     }
 }
