@@ -250,6 +250,24 @@ fn orphans_are_listed_with_the_command_that_ends_them() {
 }
 
 #[test]
+fn what_an_attempt_left_is_told_from_the_attempt_that_is_at_work_in_the_same_run() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    well(&doctor(&scene, &[]));
+    let mut left = marked(&scene.store(), "trial", "a#1.1");
+    let found = act(&doctor(&scene, &[]), "orphans");
+    assert_eq!(found["do"][0], format!("kill {}", left.id()), "{found}");
+    left.kill().unwrap();
+    left.wait().unwrap();
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+#[test]
 fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
     let scene = delivered();
     let other = scene.home().join("other");
