@@ -4,10 +4,11 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use testkit::{Held, Scene, Session};
 
@@ -68,15 +69,31 @@ fn delivered() -> Scene {
     scene
 }
 
+/// A process of ours with all that it started, ended when the test is.
+struct Started(Child);
+
+impl Started {
+    fn new(command: &mut Command) -> Self {
+        Self(command.process_group(0).spawn().unwrap())
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id().cast_signed()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
 /// A process with the mark of an attempt.
-fn marked(store: &Path, run: &str, attempt: &str) -> Child {
-    Command::new("sleep")
-        .arg("1000")
-        .env("CALLBOARD_STORE", store)
-        .env("CALLBOARD_RUN", run)
-        .env("CALLBOARD_ATTEMPT", attempt)
-        .spawn()
-        .unwrap()
+fn marked(store: &Path, run: &str, attempt: &str) -> Started {
+    let mut sleep = Command::new("sleep");
+    sleep.arg("1000").env("CALLBOARD_STORE", store);
+    Started::new(sleep.env("CALLBOARD_RUN", run).env("CALLBOARD_ATTEMPT", attempt))
 }
 
 /// Every file of the store with what is in it.
@@ -205,36 +222,30 @@ fn wait_until_stopped(pid: i32) {
 #[test]
 fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
     let scene = delivered();
-    let mut holder = Command::new("flock")
-        .arg(scene.store().join("ticket"))
-        .args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut flock = Command::new("flock");
+    flock.arg(scene.store().join("ticket"));
+    flock.args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"]).stdout(Stdio::piped());
+    let mut holder = Started::new(&mut flock);
     let mut held = [0; 5];
-    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut held).unwrap();
-    let pid = i32::try_from(holder.id()).unwrap();
+    std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut held).unwrap();
+    let pid = holder.pid();
     wait_until_stopped(pid);
     let session = doctor(&scene, &[]);
     let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "act").collect();
     assert_eq!(found[0]["do"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
     assert!(found[0]["what"].as_str().unwrap().contains("holds the ticket and is stopped"));
-    for child in fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap().split_whitespace() {
-        Held::of(child.parse().unwrap()).unwrap().kill();
-    }
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    drop(holder);
     well(&doctor(&scene, &[]));
 }
 
 #[test]
 fn orphans_are_listed_with_the_command_that_ends_them() {
     let scene = delivered();
-    let mut over = marked(&scene.store(), "trial", "a#1.1");
-    let mut unknown = marked(&scene.store(), "ghost", "b#1.1");
+    let over = marked(&scene.store(), "trial", "a#1.1");
+    let unknown = marked(&scene.store(), "ghost", "b#1.1");
     let session = doctor(&scene, &[]);
     let found = act(&session, "orphans");
-    let mut pids = [over.id(), unknown.id()];
+    let mut pids = [over.pid(), unknown.pid()];
     pids.sort_unstable();
     assert_eq!(found["do"][0], format!("kill {} {}", pids[0], pids[1]));
     let details = found["details"].to_string();
@@ -242,10 +253,7 @@ fn orphans_are_listed_with_the_command_that_ends_them() {
         details.contains("which is over: sleep 1000") && details.contains("there is no such run"),
         "{details}"
     );
-    for child in [&mut over, &mut unknown] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
+    drop((over, unknown));
     well(&doctor(&scene, &[]));
 }
 
@@ -258,11 +266,10 @@ fn what_an_attempt_left_is_told_from_the_attempt_that_is_at_work_in_the_same_run
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("b#1.1");
     well(&doctor(&scene, &[]));
-    let mut left = marked(&scene.store(), "trial", "a#1.1");
+    let left = marked(&scene.store(), "trial", "a#1.1");
     let found = act(&doctor(&scene, &[]), "orphans");
-    assert_eq!(found["do"][0], format!("kill {}", left.id()), "{found}");
-    left.kill().unwrap();
-    left.wait().unwrap();
+    assert_eq!(found["do"][0], format!("kill {}", left.pid()), "{found}");
+    drop(left);
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
@@ -272,15 +279,13 @@ fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
     let scene = delivered();
     let other = scene.home().join("other");
     fs::create_dir(&other).unwrap();
-    let mut stranger = marked(&other, "trial", "a#1.1");
+    let _stranger = marked(&other, "trial", "a#1.1");
     let session = doctor(&scene, &[]);
     well(&session);
     let all = session.json();
     let mut found = all["findings"].as_array().unwrap().iter().filter(|f| f["check"] == "orphans");
     let listed = format!("1 process belongs to another store: {}", other.display());
     assert!(found.any(|finding| finding["what"] == listed.as_str()), "{}", session.stdout);
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
 }
 
 #[test]
