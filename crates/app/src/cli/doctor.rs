@@ -6,7 +6,7 @@ use super::block_on;
 use crate::doctor::{self, Finding, Ground, Level};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
-use crate::render::{self, DIM, styled};
+use crate::render;
 
 /// Look whether all is well, and say what to do where it is not
 ///
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         render::json_pretty(&json!({ "needs_doing": needed > 0, "findings": findings }));
     } else {
         findings.iter().for_each(Finding::show);
-        render::data(styled(DIM, ""));
+        render::data("");
         render::data(match needed {
             0 => "nothing needs doing".to_owned(),
             1 => "1 thing needs doing".to_owned(),
