@@ -162,7 +162,8 @@ pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, 
     let looked = connect(path).and_then(only_looking);
     match looked {
         // Where nothing can be written SQLite cannot make the memory that readers and writers share. A database whose
-        // log was taken in when it was closed needs none: nobody can write to it while we look.
+        // log was taken in when it was closed needs none. (Whoever has the same disk mounted for writing elsewhere could
+        // begin to write in the moment of our look: then it may fail or tell of a moment ago.)
         Err(error) if is_at_rest(path) => match connect_without_trace(path, Trust::AtRest) {
             Some(connection) => connection.and_then(only_looking),
             None => Err(error),
