@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::render::{self, GREEN, styled};
+pub(super) use file::repository;
 use file::{Checked, check};
 use format::Format;
 

@@ -9,6 +9,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod help;
+mod graph;
 mod log;
 mod ls;
 mod man;
@@ -67,6 +68,7 @@ enum Command {
     Log(log::Arguments),
     Diff(diff::Arguments),
     Prompt(prompt::Arguments),
+    Graph(graph::Arguments),
     Report(report::Arguments),
     RehearseScript(rehearse_script::Arguments),
     Check(check::Arguments),
@@ -127,6 +129,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Log(arguments) => log::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
         Command::Prompt(arguments) => prompt::run(arguments),
+        Command::Graph(arguments) => graph::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::RehearseScript(arguments) => rehearse_script::run(arguments),
         Command::Check(arguments) => check::run(arguments),

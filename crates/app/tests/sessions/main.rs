@@ -6,6 +6,7 @@ mod delivering;
 mod demo;
 mod doctor;
 mod failing;
+mod graphs;
 mod hardening;
 mod looking;
 mod reporting;

@@ -104,7 +104,7 @@ fn read(file: &Path) -> Result<String, Failure> {
 }
 
 /// The repository around a file, else the current directory, which is what `run` takes.
-fn repository(file: &Path) -> Result<PathBuf, Failure> {
+pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
     let cannot = |error| Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error));
     let file = file.canonicalize().map_err(cannot)?;
     let around = store::repository(file.parent().unwrap_or(Path::new("/")))?;
