@@ -1,6 +1,7 @@
 //! `callboard graph WORKFLOW|RUN`.
 
 mod arrange;
+mod aside;
 mod canvas;
 mod mermaid;
 mod picture;

@@ -7,13 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::arrange::{Arranged, Cell, Flow, Kind, Line};
+use super::arrange::{Arranged, Flow, Kind, Line};
+use super::aside::step_aside;
 
 /// Spreads the turning rows, or columns where the steps follow one another to the right.
 pub(super) fn spread(arranged: &mut Arranged, flow: Flow) {
     if flow == Flow::Right {
         transpose(arranged);
     }
+    step_aside(arranged);
     gather(arranged);
     let rows = rows(arranged);
     let tracks: BTreeMap<usize, Vec<Track>> =
@@ -38,6 +40,7 @@ pub(super) fn spread(arranged: &mut Arranged, flow: Flow) {
     }
     arranged.height = moved(arranged.height);
     close_up(arranged);
+    step_aside(arranged);
     if flow == Flow::Right {
         transpose(arranged);
     }
@@ -59,18 +62,21 @@ fn gaps(arranged: &Arranged) -> Vec<Range<usize>> {
     gaps
 }
 
-/// Lets all lines of a gap turn in one row, from where they are spread as far as they have to be.
+/// Lets all lines of a gap turn in its first row, from where they are spread as far as they have to be. Those that
+/// would turn earlier, beside boxes that are taller than their own, wait for it.
 fn gather(arranged: &mut Arranged) {
+    let mut above = 0;
     for gap in gaps(arranged) {
-        let needs = || arranged.lines.iter().filter(|line| line.kind == Kind::Needs);
-        let across = |pair: &&[Cell]| pair[0].1 == pair[1].1 && gap.contains(&pair[0].1);
-        let turns = needs().flat_map(|line| line.points.windows(2)).filter(across);
-        let Some(first) = turns.map(|pair| pair[0].1).min() else { continue };
         for line in arranged.lines.iter_mut().filter(|line| line.kind == Kind::Needs) {
-            for point in line.points.iter_mut().filter(|point| gap.contains(&point.1)) {
-                point.1 = first;
+            for leg in 1..line.points.len() {
+                let (from, to) = (line.points[leg - 1], line.points[leg]);
+                if from.1 == to.1 && (above..gap.end).contains(&from.1) {
+                    line.points[leg - 1].1 = gap.start;
+                    line.points[leg].1 = gap.start;
+                }
             }
         }
+        above = gap.end;
     }
 }
 
@@ -161,8 +167,16 @@ fn assign(row: usize, legs: &[Leg], lines: &[Line]) -> Vec<Track> {
     waiting.sort_by_key(|legs| span(legs));
     let mut done: Vec<(usize, Vec<Leg>)> = Vec::new();
     while !waiting.is_empty() {
-        // Whoever comes down in a column goes before whoever leaves it downwards; of those in a ring, any.
+        // Whoever comes down in a column goes before whoever leaves it downwards.
         let free = waiting.iter().position(|one| !waiting.iter().any(|other| goes_before(other, one)));
+        // In a ring nobody can be first. One line by itself may be, where a bundle was not.
+        if free.is_none()
+            && let Some(several) = waiting.iter().position(|legs| legs.len() > 1)
+        {
+            let legs = waiting.remove(several);
+            waiting.extend(legs.into_iter().map(|leg| vec![leg]));
+            continue;
+        }
         let next = waiting.remove(free.unwrap_or(0));
         let least =
             done.iter().filter(|(_, other)| goes_before(other, &next)).map(|(number, _)| number + 1).max();
@@ -195,9 +209,6 @@ fn bundle(leg: &Leg, legs: &[Leg], lines: &[Line], row: usize) -> Bundle {
 
 fn goes_before(one: &[Leg], other: &[Leg]) -> bool {
     one.iter().any(|one| other.iter().any(|other| one.line != other.line && one.enters == other.leaves))
-        && !other
-            .iter()
-            .any(|other| one.iter().any(|one| one.line != other.line && other.enters == one.leaves))
 }
 
 fn span(legs: &[Leg]) -> (usize, usize) {
@@ -209,3 +220,6 @@ fn touch(one: &[Leg], other: &[Leg]) -> bool {
     let ((start, end), (from, to)) = (span(one), span(other));
     start <= to && from <= end
 }
+
+#[cfg(test)]
+mod tests;
