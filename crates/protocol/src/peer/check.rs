@@ -2,7 +2,7 @@
 //!
 //! Works on plain JSON and not on [`Document`], which could not hold most of what is wrong. `F` are the fields, `P` the
 //! order of phases, `S` the sequences. F8 (fields that the seed does not know are kept) and most of S4 cannot be broken by a
-//! document alone: they hold between two.
+//! document alone: they hold between two, and [`transition`](super::transition) sees to them.
 
 mod facts;
 mod fields;

@@ -4,12 +4,17 @@
 //! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
-//! Here are the pure parts: what cycles are called, and the document and its rules, and what each phase must produce.
+//! Here are the pure parts: what cycles are called ([`name`]), the [`document`] and its rules
+//! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), and whether any
+//! write is such a change ([`transition`]).
 
+pub mod change;
 pub mod check;
 pub mod document;
 pub mod name;
 pub mod output;
+mod position;
+pub mod transition;
 
 pub use check::{Checked, check, check_document};
 pub use document::{
@@ -17,3 +22,5 @@ pub use document::{
     PhaseStatus, Phases, Second,
 };
 pub use name::{CycleId, Instruction, Scope, SpecName};
+pub use position::{InvalidTransition, Position};
+pub use transition::{Refusal, Transition, check_write};

@@ -48,15 +48,6 @@ impl Event {
             Self::Other(word) => word,
         }
     }
-
-    /// Whether it is an edge of the transition matrix; such an entry is never folded away.
-    pub fn is_transition(&self) -> bool {
-        match self {
-            Self::Initialized | Self::Started | Self::Completed | Self::Failed => true,
-            Self::Recovered | Self::Migrated => true,
-            Self::Progress | Self::Compacted | Self::Other(_) => false,
-        }
-    }
 }
 
 impl From<String> for Event {

@@ -1,0 +1,96 @@
+//! Where a cycle stands: a row or a column of the seed's transition matrix.
+
+use std::fmt;
+
+use super::document::{CycleStatus, Document, Phase, PhaseStatus};
+use super::name::CycleId;
+use crate::check::Violation;
+
+/// Where a cycle stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Position {
+    Initialized,
+    /// The phase is in progress.
+    Working(Phase),
+    /// The phase is completed, and what follows has not begun.
+    Resting(Phase),
+    Completed,
+    Failed(Phase),
+}
+
+/// `invalid_transition`: a change that is not in the matrix. Nothing is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidTransition {
+    pub cycle_id: CycleId,
+    /// None if there was no document.
+    pub from: Option<Position>,
+    pub to: Position,
+    /// What the change may not touch. Empty if there is no such way at all.
+    pub because: Vec<Violation>,
+}
+
+impl Document {
+    /// Where the cycle stands. Of a document that keeps the rules: of others it is a guess.
+    pub fn position(&self) -> Position {
+        match self.metadata.status {
+            CycleStatus::Initialized => Position::Initialized,
+            CycleStatus::InProgress => match self.phases.find(PhaseStatus::InProgress) {
+                Some(phase) => Position::Working(phase),
+                None => Position::Resting(self.metadata.current_phase),
+            },
+            CycleStatus::Completed => Position::Completed,
+            CycleStatus::Failed => {
+                Position::Failed(self.phases.find(PhaseStatus::Failed).unwrap_or(self.metadata.current_phase))
+            }
+        }
+    }
+}
+
+impl Position {
+    /// The phase that may start here.
+    pub fn startable(self) -> Option<Phase> {
+        match self {
+            Self::Initialized => Some(Phase::Plan),
+            Self::Resting(phase) => phase.next(),
+            Self::Working(_) | Self::Completed | Self::Failed(_) => None,
+        }
+    }
+
+    /// The phase that fails if something goes wrong here: the one in progress, else the first that is not completed. Once
+    /// all are completed nothing can fail.
+    pub fn failable(self) -> Option<Phase> {
+        match self {
+            Self::Working(phase) => Some(phase),
+            Self::Initialized | Self::Resting(_) => self.startable(),
+            Self::Completed | Self::Failed(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Initialized => f.write_str("initialized"),
+            Self::Working(phase) => write!(f, "{phase} in_progress"),
+            Self::Resting(phase) => write!(f, "{phase} completed"),
+            Self::Completed => f.write_str("completed"),
+            Self::Failed(phase) => write!(f, "{phase} failed"),
+        }
+    }
+}
+
+impl fmt::Display for InvalidTransition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cycle_id, from, to, because } = self;
+        match from {
+            Some(from) => write!(f, "cycle `{cycle_id}` cannot go from {from} to {to}")?,
+            None => write!(f, "cycle `{cycle_id}` cannot begin as {to}")?,
+        }
+        match because.first() {
+            Some(first) => write!(f, ": {}", first.message),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for InvalidTransition {}

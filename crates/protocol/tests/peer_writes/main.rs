@@ -1,0 +1,139 @@
+//! The writes of a cycle's document: what the changes make keeps every rule and is recognised, whatever their order; what
+//! they would not make is refused.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod mutations;
+mod refusals;
+mod walk;
+
+use protocol::Stamp;
+use protocol::peer::change::{self, ChangeError, Closing, Fault, Foreign, Opening};
+use protocol::peer::{
+    CycleId, Document, Instruction, Mode, Phase, PhaseStatus, Position, Second, Transition,
+};
+use serde_json::{Value, json};
+
+/// So many seconds after the beginning.
+fn second(seconds: i64) -> Second {
+    Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
+}
+
+fn opening(cycle: &str, continues: Option<&str>) -> Opening {
+    Opening {
+        cycle: cycle.parse().unwrap(),
+        instruction: Instruction::CreateSpec,
+        mode: if continues.is_some() { Mode::Continue } else { Mode::New },
+        instruction_args: "--spec=login".to_owned(),
+        user_requirements: "People can log in".to_owned(),
+        continues: continues.map(|cycle| cycle.parse::<CycleId>().unwrap()),
+    }
+}
+
+/// A new cycle with foreign fields in it, so that every later write has something to keep.
+fn opened() -> Document {
+    let mut document = change::initialise(opening("peer:spec:login:cycle:2", None), second(0));
+    document.unknown.insert("x_owner".to_owned(), json!({"team": ["a"]}));
+    document.metadata.unknown.insert("x_ticket".to_owned(), json!(7));
+    document.phases.review.unknown.insert("x_note".to_owned(), json!(null));
+    document
+}
+
+/// An output that will do.
+fn output(phase: Phase) -> Value {
+    match phase {
+        Phase::Plan => {
+            json!({"phases": [{"phase": "preparation", "steps": ["read"]}], "success_criteria": "it works"})
+        }
+        Phase::Execute => json!({"execution_status": "success", "files_created": ["src/login.rs"]}),
+        Phase::Express => json!({"summary": "People can log in", "success": true}),
+        Phase::Review => json!({"quality_score": 85, "strengths": ["small"]}),
+    }
+}
+
+/// One change that somebody may try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Start(Phase),
+    Progress(Phase),
+    FailedTry(Phase),
+    Complete(Phase),
+    Fail(Phase),
+    CompleteCycle,
+    Foreign,
+    Compact,
+}
+
+impl Step {
+    fn all() -> Vec<Self> {
+        let of = |step: fn(Phase) -> Self| Phase::ALL.map(step);
+        let mut all = [Self::CompleteCycle, Self::Foreign, Self::Compact].to_vec();
+        for steps in
+            [of(Self::Start), of(Self::Progress), of(Self::FailedTry), of(Self::Complete), of(Self::Fail)]
+        {
+            all.extend(steps);
+        }
+        all
+    }
+
+    /// Tries it; the number makes what it writes different from what was written before.
+    fn apply(self, old: &Document, number: i64) -> Result<Document, ChangeError> {
+        let at = second(number);
+        let fault = Fault { kind: "timeout".to_owned(), message: format!("try {number}") };
+        match self {
+            Self::Start(phase) => change::start(old, phase, at),
+            Self::Progress(phase) => change::progress(old, phase, json!({ "progress": number }), at),
+            Self::FailedTry(phase) => change::failed_try(old, phase, fault, at),
+            Self::Complete(Phase::Review) => {
+                let closing = Closing {
+                    cycle_summary: Some(json!({"success": true, "highlights": ["a"]})),
+                    insights: Some(json!({"questions_for_user": ["Which database?"]})),
+                };
+                change::complete_review(old, output(Phase::Review), closing, at)
+            }
+            Self::Complete(phase) => change::complete(old, phase, output(phase), at),
+            Self::Fail(phase) => change::fail(old, phase, fault, at),
+            Self::CompleteCycle => change::complete_cycle(old, at),
+            Self::Foreign => {
+                let mut foreign = Foreign::of(old);
+                foreign.root.insert("x_count".to_owned(), json!(number));
+                foreign.phases[2].insert("x_mark".to_owned(), json!([number]));
+                Ok(change::set_foreign(old, foreign, at))
+            }
+            Self::Compact => {
+                let (from, to) = change::foldable(old, 1).unwrap_or((1, 1));
+                change::compact(old, from, to, at)
+            }
+        }
+    }
+
+    /// What such a write is.
+    fn transition(self) -> Transition {
+        match self {
+            Self::Start(phase) => Transition::Started(phase),
+            Self::Progress(phase) | Self::FailedTry(phase) => Transition::Progress { phase, foreign: false },
+            Self::Complete(phase) => Transition::Completed(phase),
+            Self::Fail(phase) => Transition::Failed(phase),
+            Self::CompleteCycle => Transition::CycleCompleted,
+            Self::Foreign => Transition::Foreign,
+            Self::Compact => Transition::Compacted,
+        }
+    }
+
+    /// The seed's matrix, once more and in other words: what the changes allow is held against it.
+    fn is_legal(self, at: Position, old: &Document) -> bool {
+        let first_open =
+            || old.phases.iter().find(|(_, shown)| shown.status != PhaseStatus::Completed).map(|(p, _)| p);
+        let open = !matches!(at, Position::Completed | Position::Failed(_));
+        match self {
+            Self::Start(phase) => open && !matches!(at, Position::Working(_)) && first_open() == Some(phase),
+            Self::Progress(phase) | Self::FailedTry(phase) | Self::Complete(phase) => {
+                at == Position::Working(phase)
+            }
+            Self::Fail(phase) => open && first_open() == Some(phase),
+            Self::CompleteCycle => at == Position::Resting(Phase::Review),
+            Self::Foreign => true,
+            Self::Compact => change::foldable(old, 1).is_some(),
+        }
+    }
+}

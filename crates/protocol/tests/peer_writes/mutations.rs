@@ -1,0 +1,215 @@
+//! From random legal histories: every write is accepted, and none with anything else changed along with it.
+
+use protocol::peer::transition::check_write;
+use protocol::peer::{Document, Phase, Transition};
+use serde_json::{Value, json};
+
+use super::{Step, opened};
+
+/// A small generator of our own: the same numbers on every machine.
+struct Lcg(u64);
+
+impl Lcg {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// A history of legal writes, until nothing moves any more or it is long enough.
+fn history(random: &mut Lcg) -> Vec<(Step, Document, Document)> {
+    let mut old = opened();
+    let mut writes = Vec::new();
+    for number in 1..25 {
+        let legal: Vec<_> =
+            Step::all().into_iter().filter(|step| step.is_legal(old.position(), &old)).collect();
+        let step = loop {
+            let step = legal[random.below(legal.len())];
+            // Failing ends the history: mostly something else happens.
+            if !matches!(step, Step::Fail(_)) || random.below(8) == 0 {
+                break step;
+            }
+        };
+        let new = step.apply(&old, number).unwrap();
+        writes.push((step, old, new.clone()));
+        old = new;
+    }
+    writes
+}
+
+#[test]
+fn every_write_of_a_legal_history_is_accepted() {
+    let mut random = Lcg(11);
+    for _ in 0..60 {
+        for (step, old, new) in history(&mut random) {
+            let (transition, read) = check_write(Some(&old), &new.to_value()).unwrap();
+            assert_eq!((transition, read), (step.transition(), new), "{step:?}");
+        }
+    }
+}
+
+/// One mutation in so many is tried: all of them take minutes, and at 1 they pass.
+const SAMPLE: usize = 50;
+
+/// One thing that is different in a document.
+#[derive(Debug, Clone)]
+enum Mutation {
+    Replace(String, Value),
+    Remove(String),
+    Add(String),
+}
+
+impl Mutation {
+    fn place(&self) -> &str {
+        match self {
+            Self::Replace(place, _) | Self::Remove(place) | Self::Add(place) => place,
+        }
+    }
+
+    fn apply(&self, document: &Value) -> Value {
+        let mut document = document.clone();
+        match self {
+            Self::Replace(place, value) => *document.pointer_mut(place).unwrap() = value.clone(),
+            Self::Add(place) => match document.pointer_mut(place).unwrap() {
+                Value::Object(fields) => {
+                    fields.insert("x_added".to_owned(), json!(1));
+                }
+                Value::Array(items) => items.push(items.last().cloned().unwrap_or(json!("x"))),
+                other => panic!("nothing can be added to {other}"),
+            },
+            Self::Remove(place) => {
+                let (around, key) = place.rsplit_once('/').unwrap();
+                match document.pointer_mut(around).unwrap() {
+                    Value::Object(fields) => drop(fields.shift_remove(key)),
+                    Value::Array(items) => drop(items.remove(key.parse().unwrap())),
+                    other => panic!("nothing can be removed from {other}"),
+                }
+            }
+        }
+        document
+    }
+}
+
+/// Every single mutation of a document.
+fn mutations(value: &Value, place: &str, found: &mut Vec<Mutation>) {
+    let mut replace = |other: Value| found.push(Mutation::Replace(place.to_owned(), other));
+    match value {
+        Value::Null => replace(json!("plan")),
+        Value::Bool(flag) => replace(json!(!flag)),
+        Value::Number(number) => {
+            let number = number.as_i64().unwrap();
+            [number + 1, number - 1].into_iter().for_each(|other| replace(json!(other)));
+        }
+        Value::String(text) => {
+            for other in [
+                "plan",
+                "review",
+                "completed",
+                "failed",
+                "progress",
+                "in_progress",
+                "2025-08-05T10:00:00Z",
+                "2025-08-05T11:00:00Z",
+                "new",
+                "continue",
+            ] {
+                if text != other {
+                    replace(json!(other));
+                }
+            }
+            replace(json!(format!("{text}x")));
+        }
+        Value::Array(items) => {
+            found.push(Mutation::Add(place.to_owned()));
+            for (index, item) in items.iter().enumerate() {
+                mutations(item, &format!("{place}/{index}"), found);
+            }
+        }
+        Value::Object(fields) => {
+            found.push(Mutation::Add(place.to_owned()));
+            for (key, member) in fields {
+                mutations(member, &format!("{place}/{key}"), found);
+            }
+        }
+    }
+    if !place.is_empty() {
+        found.push(Mutation::Remove(place.to_owned()));
+    }
+}
+
+/// Whether the transition may bring that along.
+fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &Document) -> bool {
+    let place = mutation.place();
+    let within = |around: String| place == around || place.starts_with(&format!("{around}/"));
+    let last = new.history.len() - 1;
+    // The write's own entry may say more.
+    let own = matches!(mutation, Mutation::Add(place) if *place == format!("/history/{last}"));
+    let is_foreign = place.split('/').any(|key| key.starts_with("x_"))
+        || matches!(mutation, Mutation::Add(place)
+            if ["", "/metadata", "/context"].contains(&place.as_str())
+                || Phase::ALL.iter().any(|phase| *place == format!("/phases/{phase}")));
+    // Progress may go without an entry, and be about the phase or about the cycle.
+    let entry = || {
+        matches!(mutation, Mutation::Remove(place) if *place == format!("/history/{last}"))
+            || place == format!("/history/{last}/phase")
+    };
+    own || match transition {
+        Transition::Progress { phase, .. } => {
+            let known = old.phases[phase].errors().len();
+            let errors = (known..=new.phases[phase].errors().len())
+                .map(|index| format!("/phases/{phase}/errors/{index}"));
+            is_foreign
+                || entry()
+                || within(format!("/phases/{phase}/output"))
+                || errors.clone().any(within)
+                // More errors, or the empty list left out.
+                || place == format!("/phases/{phase}/errors")
+        }
+        Transition::Completed(phase) => {
+            within(format!("/phases/{phase}/output"))
+                || phase == Phase::Review
+                    && (within("/cycle_summary".to_owned()) || within("/insights".to_owned()))
+        }
+        Transition::Failed(phase) => {
+            let error = format!("/phases/{phase}/errors/{}", new.phases[phase].errors().len() - 1);
+            within(format!("{error}/kind"))
+                || within(format!("{error}/message"))
+                || matches!(mutation, Mutation::Add(place) if *place == error)
+        }
+        Transition::Foreign => is_foreign || entry(),
+        Transition::Started(_) | Transition::CycleCompleted | Transition::Compacted => false,
+        Transition::Unchanged | Transition::Initialized | Transition::Migrated | Transition::Recovered => {
+            true
+        }
+    }
+}
+
+#[test]
+fn nothing_that_a_transition_may_not_touch_can_come_with_it() {
+    let mut random = Lcg(5);
+    let mut refused = 0;
+    for _ in 0..8 {
+        for (step, old, new) in history(&mut random) {
+            let value = new.to_value();
+            let mut all = Vec::new();
+            mutations(&value, "", &mut all);
+            for mutation in all {
+                if random.below(SAMPLE) > 0 {
+                    continue;
+                }
+                let mutated = mutation.apply(&value);
+                if mutated == value || may_touch(step.transition(), &mutation, &new, &old) {
+                    continue;
+                }
+                let written = check_write(Some(&old), &mutated);
+                assert!(
+                    written.is_err(),
+                    "{step:?} with {mutation:?} was taken for {:?}",
+                    written.map(|(t, _)| t)
+                );
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 2_000, "{refused}");
+}

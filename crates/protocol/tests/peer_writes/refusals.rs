@@ -1,0 +1,222 @@
+//! What is refused, and how it is said; and the writes that the walk does not make.
+
+use protocol::peer::change::{self, ChangeError, Closing, Fault, Foreign, NotReusable};
+use protocol::peer::transition::{check_write, recognise};
+use protocol::peer::{Document, Event, Phase, PhaseStatus, Refusal, Transition, check_document};
+use serde_json::{Value, json};
+
+use super::{opened, opening, output, second};
+
+fn said(result: Result<Document, ChangeError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+/// A cycle whose phases up to this one are completed.
+fn completed(until: Phase) -> Document {
+    let mut document = opened();
+    for phase in Phase::ALL.into_iter().filter(|phase| *phase <= until) {
+        document = change::start(&document, phase, second(1)).unwrap();
+        document = change::complete(&document, phase, output(phase), second(2)).unwrap();
+    }
+    document
+}
+
+fn fault() -> Fault {
+    Fault { kind: "crash".to_owned(), message: "it broke".to_owned() }
+}
+
+#[test]
+fn what_is_not_in_the_matrix_is_refused_with_from_to_and_the_cycle() {
+    let planned = completed(Phase::Plan);
+    assert_eq!(
+        said(change::start(&planned, Phase::Express, second(3))),
+        "cycle `peer:spec:login:cycle:2` cannot go from plan completed to express in_progress"
+    );
+    assert_eq!(
+        said(change::complete_cycle(&planned, second(3))),
+        "cycle `peer:spec:login:cycle:2` cannot go from plan completed to completed"
+    );
+    let failed = change::fail(&planned, Phase::Execute, fault(), second(3)).unwrap();
+    assert_eq!(
+        said(change::start(&failed, Phase::Execute, second(4))),
+        "cycle `peer:spec:login:cycle:2` cannot go from execute failed to execute in_progress"
+    );
+    assert_eq!(failed.phases.execute.started_at, None, "it failed before it started");
+    let reviewed = completed(Phase::Review);
+    assert!(
+        change::fail(&reviewed, Phase::Review, fault(), second(3)).is_err(),
+        "all are completed: nothing can fail"
+    );
+}
+
+#[test]
+fn a_phase_is_not_completed_without_an_output_that_will_do() {
+    let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    let error = change::complete(&started, Phase::Plan, json!({"phases": []}), second(2)).unwrap_err();
+    let ChangeError::Output { violations, .. } = error else { panic!("{error}") };
+    let places: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
+    assert_eq!(places, ["/phases/plan/output/phases", "/phases/plan/output"]);
+    let reviewing = change::start(&completed(Phase::Express), Phase::Review, second(3)).unwrap();
+    let closing = Closing { insights: Some(json!({"learnings": 7})), ..Closing::default() };
+    let error = change::complete_review(&reviewing, output(Phase::Review), closing, second(4)).unwrap_err();
+    assert!(error.to_string().contains("`learnings`"), "{error}");
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    let started = change::start(&opened(), Phase::Plan, second(10)).unwrap();
+    let progressed = change::progress(&started, Phase::Plan, json!({}), second(5)).unwrap();
+    assert_eq!(progressed.metadata.updated_at, second(10));
+    let tried = change::failed_try(&progressed, Phase::Plan, fault(), second(5)).unwrap();
+    assert_eq!(tried.phases.plan.errors()[0].timestamp, second(10));
+    let mut earlier = tried.clone();
+    earlier.sequence += 1;
+    earlier.metadata.updated_at = second(9);
+    assert!(recognise(Some(&tried), &earlier).is_err());
+}
+
+#[test]
+fn a_phase_of_the_continued_cycle_is_taken_over_in_two_writes() {
+    let failed = change::fail(&completed(Phase::Plan), Phase::Execute, fault(), second(3)).unwrap();
+    let next =
+        change::initialise(opening("peer:spec:login:cycle:3", Some("peer:spec:login:cycle:2")), second(4));
+    let [started, reused] = change::reuse(&next, Phase::Plan, &failed, second(5)).unwrap();
+    assert_eq!(recognise(Some(&next), &started), Ok(Transition::Started(Phase::Plan)));
+    assert_eq!(recognise(Some(&started), &reused), Ok(Transition::Completed(Phase::Plan)));
+    assert_eq!(check_document(&reused), protocol::peer::Checked::default());
+    assert_eq!(reused.phases.plan.reused_from, Some(failed.cycle_id.clone()));
+    assert_eq!(reused.phases.plan.output, failed.phases.plan.output);
+    assert_eq!((reused.sequence, reused.history.len()), (3, 3));
+
+    let refused = |result: Result<[Document; 2], ChangeError>| match result.unwrap_err() {
+        ChangeError::Reuse { because, .. } => because,
+        other => panic!("{other}"),
+    };
+    assert_eq!(
+        refused(change::reuse(&reused, Phase::Execute, &failed, second(6))),
+        NotReusable::NotCompleted
+    );
+    let stranger = change::initialise(opening("peer:spec:login:cycle:4", None), second(4));
+    assert_eq!(refused(change::reuse(&stranger, Phase::Plan, &failed, second(5))), NotReusable::NotContinued);
+    // Nor by hand.
+    let mut forged = change::start(&stranger, Phase::Plan, second(5)).unwrap();
+    forged.phases.plan.reused_from = Some(failed.cycle_id);
+    let refusal = recognise(Some(&stranger), &forged).unwrap_err();
+    assert_eq!(refusal.because[0].pointer, "/phases/plan/reused_from");
+}
+
+#[test]
+fn a_recovery_goes_on_from_the_highest_number_ever_seen() {
+    let good = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    let newer = change::progress(&good, Phase::Plan, json!({"a": 1}), second(2)).unwrap();
+    let recovered = change::recover(&good, newer.sequence + 4, 2, 7, second(9));
+    assert_eq!((recovered.sequence, check_document(&recovered).violations), (8, vec![]));
+    assert_eq!(recovered.history.last().unwrap().unknown["bad_revision"], 7);
+    assert_eq!(recognise(Some(&newer), &recovered), Ok(Transition::Recovered));
+    let other = Document { cycle_id: "peer:spec:login:cycle:9".parse().unwrap(), ..recovered.clone() };
+    assert!(recognise(Some(&newer), &other).is_err(), "another cycle");
+    let rewritten =
+        change::recover(&change::start(&opened(), Phase::Plan, second(0)).unwrap(), 6, 2, 7, second(9));
+    assert!(recognise(Some(&newer), &rewritten).is_err(), "another history");
+    // It works on from there.
+    let done = change::complete(&recovered, Phase::Plan, output(Phase::Plan), second(10)).unwrap();
+    assert_eq!(recognise(Some(&recovered), &done), Ok(Transition::Completed(Phase::Plan)));
+}
+
+#[test]
+fn a_migrated_cycle_begins_with_its_old_transitions_numbered_from_one() {
+    let mut migrated = completed(Phase::Plan);
+    let mut entry = migrated.history.last().unwrap().clone();
+    (entry.phase, entry.event, entry.sequence) = (None, Event::Migrated, 4);
+    migrated.history.push(entry);
+    migrated.sequence = 4;
+    assert_eq!(recognise(None, &migrated), Ok(Transition::Migrated));
+    migrated.sequence = 5;
+    assert_eq!(recognise(None, &migrated).unwrap_err().because[0].rule, "S1");
+    let refusal = recognise(None, &completed(Phase::Plan)).unwrap_err();
+    assert!(
+        refusal.to_string().starts_with("cycle `peer:spec:login:cycle:2` cannot begin as plan completed")
+    );
+}
+
+#[test]
+fn progress_may_come_without_an_entry_and_with_foreign_fields() {
+    let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    let mut silent = change::progress(&started, Phase::Plan, json!({"a": 1}), second(2)).unwrap();
+    silent.history.pop();
+    let plain = Transition::Progress { phase: Phase::Plan, foreign: false };
+    assert_eq!(recognise(Some(&started), &silent), Ok(plain));
+    assert_eq!(check_document(&silent).warnings.len(), 1, "a gap, for who reads literally");
+    silent.context.unknown.insert("x".to_owned(), json!(1));
+    let both = Transition::Progress { phase: Phase::Plan, foreign: true };
+    assert_eq!(recognise(Some(&started), &silent), Ok(both));
+    let mut foreign = change::set_foreign(&started, Foreign::of(&silent), second(2));
+    foreign.history.pop();
+    assert_eq!(recognise(Some(&started), &foreign), Ok(Transition::Foreign));
+}
+
+#[test]
+fn each_forbidden_touch_is_named_with_its_rule_and_place() {
+    let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    let done = change::complete(&started, Phase::Plan, output(Phase::Plan), second(2)).unwrap();
+    let touched = |touch: &dyn Fn(&mut Value)| {
+        let mut value = done.to_value();
+        touch(&mut value);
+        match check_write(Some(&started), &value).unwrap_err() {
+            Refusal::Invalid(invalid) => {
+                let found = invalid.because.iter().map(|found| format!("{} {}", found.rule, found.pointer));
+                found.collect::<Vec<_>>().join(", ")
+            }
+            Refusal::Violations(violations) => format!("{violations:?}"),
+        }
+    };
+    assert_eq!(touched(&|value| value["sequence"] = json!(9)), "S1 /sequence");
+    assert_eq!(touched(&|value| value["x_owner"] = json!("me")), "F8 /x_owner");
+    assert_eq!(touched(&|value| value["phases"]["review"]["x_new"] = json!(1)), "F8 /phases/review/x_new");
+    assert_eq!(
+        touched(&|value| value["context"]["user_requirements"] = json!("else")),
+        "matrix /context/user_requirements"
+    );
+    assert_eq!(touched(&|value| value["history"][0]["by"] = json!("me")), "matrix /history/0/by");
+    assert_eq!(
+        touched(&|value| value["phases"]["execute"]["output"] = json!({"a": 1})),
+        "matrix /phases/execute/output"
+    );
+    let mut late = done.clone();
+    late.sequence += 1;
+    let refusal = recognise(Some(&started), &late).unwrap_err();
+    assert_eq!(refusal.because[0].rule, "S1");
+    assert_eq!(check_write(Some(&started), &json!({})).unwrap_err().kind(), "schema_validation_failed");
+}
+
+#[test]
+fn failed_tries_are_evidence_that_progress_cannot_rewrite() {
+    let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    let tried = change::failed_try(&started, Phase::Plan, fault(), second(2)).unwrap();
+    let mut washed = change::progress(&tried, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
+    washed.phases.plan.errors = Some(Vec::new());
+    assert_eq!(recognise(Some(&tried), &washed).unwrap_err().because[0].pointer, "/phases/plan/errors/0");
+    let again = change::failed_try(&tried, Phase::Plan, fault(), second(4)).unwrap();
+    assert_eq!(again.phases.plan.errors().len(), 2);
+    assert_eq!(again.phases.plan.status, PhaseStatus::InProgress);
+}
+
+#[test]
+fn only_progress_is_folded_and_the_folded_numbers_leave_no_gap() {
+    let mut document = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    for number in 0..5 {
+        document = change::progress(&document, Phase::Plan, json!(number), second(2)).unwrap();
+    }
+    assert_eq!(change::foldable(&document, 2), Some((3, 5)));
+    assert_eq!(change::foldable(&document, 4), None, "a single entry is not worth it");
+    assert!(change::compact(&document, 2, 5, second(3)).is_err(), "the start must stay");
+    let folded = change::compact(&document, 3, 5, second(3)).unwrap();
+    let numbers: Vec<_> = folded.history.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(numbers, [1, 2, 6, 7, 8]);
+    assert_eq!(check_document(&folded), protocol::peer::Checked::default());
+    assert_eq!(recognise(Some(&document), &folded), Ok(Transition::Compacted));
+    assert_eq!(change::foldable(&folded, 1), Some((6, 7)));
+    let mut lost = folded.clone();
+    lost.history.remove(2);
+    assert!(recognise(Some(&document), &lost).is_err(), "more is gone than the entry says");
+}
