@@ -5,8 +5,8 @@
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
 //! Here are the pure parts: what cycles are called ([`name`]), the [`document`] and its rules
-//! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), and whether any
-//! write is such a change ([`transition`]).
+//! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
+//! write is such a change ([`transition`]), and what each seat is told ([`prompts`]).
 
 pub mod change;
 pub mod check;
@@ -14,6 +14,7 @@ pub mod document;
 pub mod name;
 pub mod output;
 mod position;
+pub mod prompts;
 pub mod transition;
 
 pub use check::{Checked, check, check_document};

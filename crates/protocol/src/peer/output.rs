@@ -1,7 +1,7 @@
 //! What each phase must produce: `phases.<phase>.output`, and the review's two fields at the document's root.
 //!
-//! The seed shows two outputs and the project it comes from shipped others; both shapes are accepted. Written down once, in
-//! [tables]: [`verify`] holds an output against them, and [`schema`] prints them for agents and editors. Fields that are not
+//! The seed shows two outputs and the project it comes from shipped others; both shapes are accepted. Written down once, as
+//! tables: [`verify`] holds an output against them, and [`schema`] prints them for agents and editors. Fields that are not
 //! in the tables are welcome.
 
 mod review;
