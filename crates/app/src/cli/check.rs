@@ -15,14 +15,16 @@ use format::Format;
 
 /// Check workflow files and state files; nothing is run and nothing is written
 ///
-/// A workflow is read with its prompts, as `run` would. The state file of a run (`run_state.json`) is held against the
-/// rules of its format. Every problem is shown with its place, the rule and what to change.
+/// A workflow is read with its prompts, as `run` would. The state file of a run (`run_state.json`) and the document of a
+/// peer cycle are held against the rules of their formats. Every problem is shown with its place, the rule and what to
+/// change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 all is well or only doubtful, 2 a rule is broken
 
 Examples:
   callboard check wf.yaml
   callboard check .agents/runs/*/run_state.json
+  callboard check cycle.json --as peer
   callboard check wf.yaml --json | jq '.[].findings'")]
 pub(super) struct Arguments {
     /// Files to check
@@ -76,9 +78,14 @@ fn show(checked: &Checked, several: bool) {
             render::excerpt(&checked.file, &checked.source, &finding.remark())
         ));
     }
-    if let Some(steps) = checked.steps {
+    let whole = match (&checked.steps, &checked.cycle) {
+        (Some(steps), _) => Some(count(*steps, "step")),
+        (None, Some(cycle)) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
+        (None, None) => None,
+    };
+    if let Some(whole) = whole {
         let name = if several { format!("{file}: ") } else { String::new() };
-        render::data(format_args!("{name}{} {}", styled(GREEN, "ok:"), count(steps, "step")));
+        render::data(format_args!("{name}{} {whole}", styled(GREEN, "ok:")));
     } else {
         render::failure(&Failure::usage(format!("`{file}` has {}", count(checked.errors(), "problem"))));
     }

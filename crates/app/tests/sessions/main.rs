@@ -2,6 +2,7 @@
 
 mod agents;
 mod crash;
+mod cycles;
 mod delivering;
 mod demo;
 mod doctor;

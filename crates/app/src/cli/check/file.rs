@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use protocol::check::{Place, Places, Violation};
-use protocol::steps;
 use protocol::steps::load::Problem;
+use protocol::{peer, steps};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,10 +25,19 @@ pub(super) struct Checked {
     format: Option<Format>,
     /// How many steps it has, if nothing is wrong with them.
     pub(super) steps: Option<usize>,
+    /// Which cycle it is and where that stands, if nothing is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cycle: Option<Cycle>,
     /// In the order of the file.
     pub(super) findings: Vec<Finding>,
     #[serde(skip)]
     pub(super) source: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Cycle {
+    pub(super) id: String,
+    pub(super) position: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,6 +68,12 @@ impl Checked {
 }
 
 impl Finding {
+    fn at(severity: Severity, violation: Violation, places: &Places) -> Self {
+        let Violation { rule, pointer, message, repair } = violation;
+        let Place { line, column } = places.find(&pointer);
+        Self { severity, rule, line, column, pointer: Some(pointer), message, hint: repair }
+    }
+
     pub(super) fn remark(&self) -> Remark<'_> {
         let Self { severity, rule, line, column, pointer: _, message, hint } = self;
         Remark { severity: *severity, rule, line: *line, column: *column, message, hint }
@@ -74,7 +89,7 @@ impl Finding {
 pub(super) fn check(file: &Path, said: Option<Format>, repo: Option<&Path>) -> Result<Checked, Failure> {
     let source = read(file)?;
     let guess = said.map_or_else(|| guess(file, &source), Guess::Format);
-    let (format, (steps, findings)) = match guess {
+    let (format, (whole, findings)) = match guess {
         Guess::Format(Format::Workflow) => {
             let repo = match repo {
                 Some(repo) => repo.to_owned(),
@@ -82,11 +97,17 @@ pub(super) fn check(file: &Path, said: Option<Format>, repo: Option<&Path>) -> R
             };
             (Some(Format::Workflow), check_workflow(&repo, file, &source))
         }
-        Guess::Format(Format::Steps) => (Some(Format::Steps), check_state(&source)),
-        Guess::BrokenJson => (None, check_state(&source)),
+        Guess::Format(format @ Format::Steps) => (Some(format), check_json(&source, check_steps)),
+        Guess::Format(format @ Format::Peer) => (Some(format), check_json(&source, check_cycle)),
+        Guess::BrokenJson => (None, check_json(&source, check_steps)),
         Guess::Unknown => (None, (None, vec![unknown_format()])),
     };
-    Ok(Checked { file: file.to_owned(), format, steps, findings, source })
+    let (steps, cycle) = match whole {
+        Some(Whole::Steps(steps)) => (Some(steps), None),
+        Some(Whole::Cycle(cycle)) => (None, Some(cycle)),
+        None => (None, None),
+    };
+    Ok(Checked { file: file.to_owned(), format, steps, cycle, findings, source })
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
@@ -111,7 +132,13 @@ pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
     Ok(around.and_then(|found| found.work_tree).unwrap_or_else(|| PathBuf::from(".")))
 }
 
-type Findings = (Option<usize>, Vec<Finding>);
+/// What a file holds in which nothing is wrong.
+enum Whole {
+    Steps(usize),
+    Cycle(Cycle),
+}
+
+type Findings = (Option<Whole>, Vec<Finding>);
 
 fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
     let workflow::Read { whole, problems, warnings } = workflow::read(repo, file, source);
@@ -119,36 +146,47 @@ fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
     let warnings = warnings.into_iter().map(|warning| Finding::of(Severity::Warning, warning));
     let mut findings: Vec<_> = errors.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    (whole.map(|(workflow, _)| workflow.steps.len()), findings)
+    (whole.map(|(workflow, _)| Whole::Steps(workflow.steps.len())), findings)
 }
 
-fn check_state(source: &str) -> Findings {
+/// What a format's rules say of a document.
+struct Rules {
+    violations: Vec<Violation>,
+    warnings: Vec<Violation>,
+    whole: Option<Whole>,
+}
+
+fn check_json(source: &str, rules: fn(Value) -> Rules) -> Findings {
     let value: Value = match serde_json::from_str(source) {
         Ok(value) => value,
         Err(error) => return (None, vec![broken_json(source, &error)]),
     };
-    let violations = steps::check(&value);
-    if violations.is_empty() {
-        let steps = value["steps"].as_object().map(serde_json::Map::len);
-        return (steps, Vec::new());
+    let Rules { violations, warnings, whole } = rules(value);
+    if violations.is_empty() && warnings.is_empty() {
+        return (whole, Vec::new());
     }
     let places = Places::of(source);
-    let findings = violations.into_iter().map(|violation| {
-        let Violation { rule, pointer, message, repair } = violation;
-        let Place { line, column } = places.find(&pointer);
-        Finding {
-            severity: Severity::Error,
-            rule,
-            line,
-            column,
-            pointer: Some(pointer),
-            message,
-            hint: repair,
-        }
-    });
-    let mut findings: Vec<_> = findings.collect();
+    let violations = violations.into_iter().map(|found| Finding::at(Severity::Error, found, &places));
+    let warnings = warnings.into_iter().map(|found| Finding::at(Severity::Warning, found, &places));
+    let mut findings: Vec<_> = violations.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    (None, findings)
+    (whole, findings)
+}
+
+fn check_steps(value: Value) -> Rules {
+    let violations = steps::check(&value);
+    let steps = value["steps"].as_object().map(serde_json::Map::len).filter(|_| violations.is_empty());
+    Rules { violations, warnings: Vec::new(), whole: steps.map(Whole::Steps) }
+}
+
+fn check_cycle(value: Value) -> Rules {
+    let peer::Checked { violations, warnings } = peer::check(&value);
+    let whole = violations.is_empty().then(|| {
+        let document: peer::Document =
+            serde_json::from_value(value).expect("BUG: a document that keeps the rules can be read");
+        Whole::Cycle(Cycle { id: document.cycle_id.to_string(), position: document.position().to_string() })
+    });
+    Rules { violations, warnings, whole }
 }
 
 fn broken_json(source: &str, error: &serde_json::Error) -> Finding {
@@ -184,8 +222,8 @@ fn unknown_format() -> Finding {
         column: 1,
         pointer: None,
         message: "this is no format that can be checked".to_owned(),
-        hint: "known are `workflow` (a list of `steps`) and `steps` (`run_state.json`, with `run_id` and `steps`); \
-               `--as` names one"
+        hint: "known are `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) and \
+               `peer` (a cycle, with `cycle_id` and `phases`); `--as` names one"
             .to_owned(),
     }
 }

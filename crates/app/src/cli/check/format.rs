@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A format that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -12,6 +12,8 @@ pub(super) enum Format {
     Workflow,
     /// The state of a run: `run_state.json`
     Steps,
+    /// The state of a peer cycle
+    Peer,
 }
 
 /// What a file's content says of its format.
@@ -33,6 +35,8 @@ pub(super) fn guess(file: &Path, source: &str) -> Guess {
             let steps = fields.get("steps");
             if fields.contains_key("run_id") || steps.is_some_and(Value::is_object) && !is_yaml {
                 Guess::Format(Format::Steps)
+            } else if is_cycle(&fields) {
+                Guess::Format(Format::Peer)
             } else if steps.is_some() || is_yaml {
                 Guess::Format(Format::Workflow)
             } else {
@@ -45,6 +49,11 @@ pub(super) fn guess(file: &Path, source: &str) -> Guess {
     }
 }
 
+/// A cycle of any version: the old ones had no `cycle_id`, but phases they all have.
+fn is_cycle(fields: &Map<String, Value>) -> bool {
+    fields.contains_key("cycle_id") || fields.get("phases").is_some_and(|phases| phases.get("plan").is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +62,7 @@ mod tests {
     fn the_content_tells_the_format_and_the_name_decides_what_it_leaves_open() {
         let workflow = || Guess::Format(Format::Workflow);
         let steps = || Guess::Format(Format::Steps);
+        let peer = || Guess::Format(Format::Peer);
         for (file, source, expected) in [
             ("wf.yaml", "steps:\n- id: a\n", workflow()),
             ("wf", "name: w\n", workflow()),
@@ -64,6 +74,9 @@ mod tests {
             ("copy.txt", r#"{"run_id": "x", "steps": {}}"#, steps()),
             ("copy.txt", r#"{"steps": {"a": {}}}"#, steps()),
             ("copy.yaml", r#"{"run_id": "x", "steps": {}}"#, steps()),
+            ("cycle.json", r#"{"version": 2, "cycle_id": "peer:global:cycle:1"}"#, peer()),
+            ("old", r#"{"version": 1, "phases": {"plan": {"status": "complete"}}}"#, peer()),
+            ("other.json", r#"{"phases": ["plan"]}"#, Guess::Unknown),
             ("run_state.json", r#"{"run_id": "x", "steps": {"#, Guess::BrokenJson),
             ("copy.txt", "\n {\"run_id\": ", Guess::BrokenJson),
             ("empty.json", "", Guess::BrokenJson),

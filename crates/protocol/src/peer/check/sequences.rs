@@ -3,6 +3,7 @@
 use super::facts::{EntryFacts, Facts, PhaseFacts};
 use crate::check::{At, Findings};
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
+use crate::steps::load::closest;
 
 pub(super) fn check(at: &At, facts: &Facts, findings: &mut Findings) {
     check_growth(at, facts, findings);
@@ -182,7 +183,13 @@ pub(super) fn doubt(at: &At, facts: &Facts, doubts: &mut Findings) {
             Some(Event::Other(word)) => {
                 let at = place(at, entry).field("event");
                 let message = format!("{} is `{word}`, an event that is not known here", at.owner);
-                doubts.add("S3", &at, message, "it is kept, and counts for nothing");
+                let repair = match closest(word, Event::WORDS) {
+                    Some(meant) => {
+                        format!("did you mean `{meant}`? As it is, it is kept and counts for nothing")
+                    }
+                    None => "it is kept, and counts for nothing".to_owned(),
+                };
+                doubts.add("S3", &at, message, repair);
             }
             Some(
                 Event::Initialized
@@ -223,6 +230,6 @@ fn gap(at: &At, from: u64, to: u64, doubts: &mut Findings) {
         "S3",
         at,
         message,
-        "no transition is missing, so this is accepted; Callboard itself leaves no gaps",
+        "accepted as long as no transition is missing; Callboard itself leaves no gaps",
     );
 }

@@ -35,6 +35,10 @@ pub enum Event {
 }
 
 impl Event {
+    /// The words that we know.
+    pub const WORDS: [&str; 8] =
+        ["initialized", "started", "progress", "completed", "failed", "recovered", "migrated", "compacted"];
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Initialized => "initialized",
@@ -75,5 +79,20 @@ impl From<Event> for String {
 impl HistoryEntry {
     pub fn new(timestamp: Second, phase: Option<Phase>, event: Event, sequence: u64) -> Self {
         Self { timestamp, phase, event, sequence, unknown: Unknown::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_reads_as_it_is_written_and_only_known_words_are_ours() {
+        for word in Event::WORDS {
+            let event = Event::from(word.to_owned());
+            assert_eq!(event.as_str(), word);
+            assert!(!matches!(event, Event::Other(_)), "{word}");
+        }
+        assert_eq!(Event::from("annotated".to_owned()), Event::Other("annotated".to_owned()));
     }
 }

@@ -19,6 +19,7 @@ fn shown(name: &str, content: &str) -> String {
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });
     let shown = shown.chain(checked.steps.map(|steps| format!("ok: {steps} steps")));
+    let shown = shown.chain(checked.cycle.map(|cycle| format!("ok: {} is {}", cycle.id, cycle.position)));
     shown.collect::<Vec<_>>().join("\n\n")
 }
 
@@ -87,6 +88,109 @@ fn columns_of_broken_json_count_characters() {
     "#);
 }
 
+const CYCLE: &str = include_str!("../../../../../protocol/tests/fixtures/peer/cycle.json");
+
+#[test]
+fn a_cycle_is_ok_and_its_gaps_are_only_doubtful() {
+    assert_snapshot!(shown("cycle.json", CYCLE), @r#"
+    warning[S3]: the history says nothing of the writes 17 to 42
+     --> cycle.json:4:15
+      |
+    4 |   "sequence": 42,
+      |               ^^
+      |
+      = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+
+    warning[S3]: the history says nothing of the writes 1 to 9
+      --> cycle.json:79:19
+       |
+    79 |       "sequence": 10
+       |                   ^^
+       |
+       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+
+    warning[S3]: the history says nothing of the writes 11 to 14
+      --> cycle.json:85:19
+       |
+    85 |       "sequence": 15
+       |                   ^^
+       |
+       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+
+    ok: peer:spec:feature-name:cycle:1 is execute in_progress
+    "#);
+}
+
+#[test]
+fn rules_that_a_cycle_breaks_are_shown_where_they_are_broken() {
+    let broken = CYCLE
+        .replacen("\"current_phase\": \"execute\"", "\"current_phase\": \"exceute\"", 1)
+        .replacen("\"event\": \"completed\"", "\"event\": \"complete\"", 1)
+        .replacen("\"sequence\": 42", "\"sequence\": 12", 1);
+    assert_snapshot!(shown("cycle.json", &broken), @r#"
+    error[S1]: `sequence` of the document is lower than 16, the last number in its history
+     --> cycle.json:4:15
+      |
+    4 |   "sequence": 12,
+      |               ^^
+      |
+      = hint: write at least 16
+
+    error[F5]: `current_phase` of `metadata` of the document is `exceute`, which is no word for it
+      --> cycle.json:13:22
+       |
+    13 |     "current_phase": "exceute"
+       |                      ^^^^^^^^^
+       |
+       = hint: did you mean `execute`?
+
+    error[S3]: `plan` completed in write 15, but the history has no entry for it
+      --> cycle.json:27:31
+       |
+    27 |       "sequence_at_complete": 15,
+       |                               ^^
+       |
+       = hint: add {"timestamp": …, "phase": "plan", "event": "completed", "sequence": 15}
+
+    warning[S3]: the history says nothing of the writes 1 to 9
+      --> cycle.json:79:19
+       |
+    79 |       "sequence": 10
+       |                   ^^
+       |
+       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+
+    warning[S3]: `event` of entry 2 in `history` of the document is `complete`, an event that is not known here
+      --> cycle.json:84:16
+       |
+    84 |       "event": "complete",
+       |                ^^^^^^^^^^
+       |
+       = hint: did you mean `completed`? As it is, it is kept and counts for nothing
+
+    warning[S3]: the history says nothing of the writes 11 to 14
+      --> cycle.json:85:19
+       |
+    85 |       "sequence": 15
+       |                   ^^
+       |
+       = hint: accepted as long as no transition is missing; Callboard itself leaves no gaps
+    "#);
+}
+
+#[test]
+fn a_cycle_of_an_older_format_needs_migration() {
+    assert_snapshot!(shown("cycle.json", "{\"version\": 1.1,\n \"phases\": {\"plan\": {}}}\n"), @r#"
+    error[F1]: `version` of the document is 1.1: it is of an older format and needs migration
+     --> cycle.json:1:13
+      |
+    1 | {"version": 1.1,
+      |             ^^^
+      |
+      = hint: leave it as it is; `callboard import --peer`, which comes with running cycles, turns it into version 2
+    "#);
+}
+
 #[test]
 fn json_of_an_unknown_format_is_told_which_are_known() {
     assert_snapshot!(shown("package.json", "{\"version\": 1}\n"), @r#"
@@ -96,7 +200,7 @@ fn json_of_an_unknown_format_is_told_which_are_known() {
     1 | {"version": 1}
       | ^
       |
-      = hint: known are `workflow` (a list of `steps`) and `steps` (`run_state.json`, with `run_id` and `steps`); `--as` names one
+      = hint: known are `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) and `peer` (a cycle, with `cycle_id` and `phases`); `--as` names one
     "#);
 }
 
