@@ -85,9 +85,11 @@ impl Failure {
     /// An error with all that caused it. That the machine is short of something explains more than what it kept us
     /// from.
     pub(crate) fn from_error(exit: Exit, error: &dyn Error) -> Self {
-        let mut failure = Self::new(exit, error).because(error.source());
-        failure.code = shortage(error.source());
-        failure
+        let failure = Self::new(exit, error).because(error.source());
+        match shortage(error.source()) {
+            Some(Code::DiskFull) => failure.for_want_of_room(),
+            other => failure.maybe(other),
+        }
     }
 
     /// Gives it a code, unless it has one.
@@ -291,7 +293,7 @@ impl From<runner::EngineError> for Failure {
                 .code(Code::NoSuchRun)
                 .hint("`callboard ls` lists the runs"),
             EngineError::Attend { .. } if supervisor::is_full_disk(&error) => {
-                Self::from_error(Exit::Store, &error).code(Code::DiskFull).hint(advice::FULL)
+                Self::from_error(Exit::Store, &error).for_want_of_room()
             }
             EngineError::Attend { source: runner::Lost::Shortage(_), .. } => Self::from_error(
                 Exit::Store,
@@ -310,3 +312,6 @@ impl From<runner::EngineError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

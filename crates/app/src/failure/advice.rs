@@ -10,7 +10,7 @@ impl Failure {
             Unavailable::Gone { .. } => self.code(Code::Gone),
             Unavailable::Upgraded { .. } => self.code(Code::Newer),
             Unavailable::Damaged { .. } => self.code(Code::Damaged),
-            Unavailable::Full { .. } => self.code(Code::DiskFull).hint(FULL),
+            Unavailable::Full { .. } => self.for_want_of_room(),
             Unavailable::NotWritable { .. } => self
                 .hint("`callboard ls`, `show` and `log` can look all the same; make it writable to do more"),
             Unavailable::Held { holder: Some(Holder { pid, stopped: true, .. }), .. } => self
@@ -22,8 +22,13 @@ impl Failure {
             Unavailable::Io { .. } | Unavailable::Database { .. } => self,
         }
     }
-}
 
-/// For every error that says the disk is full.
-pub(super) const FULL: &str =
-    "nothing is lost: agents work on; make room on that disk, then `callboard resume` goes on";
+    /// The disk is full: said once, whoever notices it first.
+    pub(super) fn for_want_of_room(self) -> Self {
+        if self.code == Some(Code::DiskFull) {
+            return self;
+        }
+        self.code(Code::DiskFull)
+            .hint("nothing is lost: agents work on; make room on that disk, then `callboard resume` goes on")
+    }
+}

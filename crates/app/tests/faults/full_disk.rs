@@ -170,7 +170,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
         assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
         let told = format!("! cannot write {}: No space left on device", view.display());
         assert!(session.stderr.contains(&told), "{}", session.stderr);
-        let told = format!("error: could not write `{}/", view.with_file_name("reports").display());
+        let told = format!("error[E015]: could not write `{}/", view.with_file_name("reports").display());
         assert!(session.stderr.contains(&told), "{}", session.stderr);
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
         assert_eq!(fs::read(&view).unwrap(), before, "the old view stays whole");

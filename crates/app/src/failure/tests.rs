@@ -1,0 +1,49 @@
+//! What becomes of the libraries' errors.
+
+use std::io;
+use std::path::PathBuf;
+
+use store::Unavailable;
+
+use super::*;
+
+fn unavailable(source: io::Error) -> OpenError {
+    OpenError::Io { action: "create", path: PathBuf::from("/store"), source }
+}
+
+#[test]
+fn a_full_disk_is_named_whatever_it_kept_us_from() {
+    let full = || io::Error::from(io::ErrorKind::StorageFull);
+    let failures = [
+        Failure::from(unavailable(full())),
+        Failure::from(CommitError::from(Unavailable::Io {
+            action: "lock",
+            path: PathBuf::from("/store/ticket"),
+            source: full(),
+        })),
+        Failure::from(runner::EngineError::View { path: PathBuf::from("/view"), source: full() }),
+    ];
+    for failure in failures {
+        assert_eq!(failure.code, Some(Code::DiskFull), "{failure:?}");
+        assert!(failure.hints[0].contains("make room"), "{failure:?}");
+        assert!(!failure.hints.iter().any(|hint| hint.contains("move it aside")), "{failure:?}");
+    }
+}
+
+#[test]
+fn too_many_open_files_is_a_shortage_and_a_missing_file_is_none() {
+    let errno = |errno: rustix::io::Errno| io::Error::from(errno);
+    assert_eq!(Failure::from(unavailable(errno(rustix::io::Errno::MFILE))).code, Some(Code::Shortage));
+    assert_eq!(Failure::from(unavailable(errno(rustix::io::Errno::NOENT))).code, None);
+}
+
+#[test]
+fn a_damaged_store_is_told_apart_from_one_of_another_version() {
+    let path = || PathBuf::from("/store/callboard.db");
+    let newer = OpenError::Newer { path: path(), found: 9, known: 1 };
+    assert_eq!(Failure::from(newer).code, Some(Code::Newer));
+    assert_eq!(Failure::from(OpenError::Empty { path: path() }).code, Some(Code::Damaged));
+    assert_eq!(Failure::from(OpenError::Missing { path: path() }).code, Some(Code::Gone));
+    let upgraded = Unavailable::Upgraded { path: path(), found: 9, known: 1 };
+    assert_eq!(Failure::from(ReadError::from(upgraded)).code, Some(Code::Newer));
+}
