@@ -9,7 +9,7 @@ use std::path::Path;
 
 use protocol::steps::{Definition, Frozen, OnFailure};
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::render;
 use workflow::Read;
 
@@ -62,6 +62,11 @@ pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
         file.write_all(format!("{gap}{pattern}\n").as_bytes())
     };
     write().map_err(|error| {
-        Failure::usage(format!("cannot add `{pattern}` to `{}`", file.display())).because(Some(&error))
+        let failure = |exit| Failure::new(exit, format!("cannot add `{pattern}` to `{}`", file.display()));
+        if supervisor::is_full_disk(&error) {
+            let hint = "make room on that disk, and type the same again";
+            return failure(Exit::Store).because(Some(&error)).hint(hint);
+        }
+        failure(Exit::Usage).because(Some(&error))
     })
 }

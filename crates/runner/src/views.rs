@@ -201,7 +201,11 @@ impl Views {
         // The store may lie on another file system than the repository. What is no plain file is not copied but moved
         // out of the way: reading a pipe might never end.
         if fs::symlink_metadata(path)?.is_file() {
-            fs::copy(path, &kept)?;
+            if let Err(error) = fs::copy(path, &kept) {
+                // Half of it is no evidence, and takes room that is missing already.
+                let _ = fs::remove_file(&kept);
+                return Err(error);
+            }
             fs::remove_file(path)?;
             return Ok(SetAside { view: path.to_owned(), kept });
         }

@@ -207,3 +207,52 @@ fn a_run_whose_views_had_no_room_for_a_while_is_delivered_with_all_of_them() {
         }
     });
 }
+
+#[test]
+fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
+    apart(World::Mounts, || {
+        let scene = scene();
+        scene.workflow(&["a"]);
+        let disk = Disk::mount(scene.repo().join(".git/info"), "size=64k");
+        disk.fill();
+        let refused = scene.run(&[]).run();
+        assert_eq!(refused.code, 5, "{}", refused.transcript());
+        assert!(refused.stderr.contains("No space left on device"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("make room on that disk"), "{}", refused.stderr);
+        assert_eq!(scene.callboard(&["ls"]).run().stdout, "", "nothing was opened");
+        disk.free();
+        assert_eq!(scene.run(&[]).run().code, 0);
+    });
+}
+
+#[test]
+fn a_strangers_bytes_are_not_given_up_for_want_of_room() {
+    apart(World::Mounts, || {
+        let scene = scene();
+        let views = Disk::mount(scene.repo().join(".agents"), "size=1m");
+        let quarantine = Disk::mount(scene.store().join("quarantine"), "size=64k");
+        scene.workflow(&["a", "b: a"]);
+        scene.plan(&["a * wait gate"]);
+        let mut gate = scene.gate("gate");
+        let running = scene.run(&[]).start();
+        scene.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
+        quarantine.fill();
+        let mine = "mine now\n".repeat(1000);
+        fs::write(scene.view("trial"), &mine).unwrap();
+        gate.open();
+        let session = running.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
+        assert_eq!(fs::read_to_string(scene.view("trial")).unwrap(), mine, "they stay where they are");
+        let kept = || -> Vec<_> {
+            let kept = fs::read_dir(scene.store().join("quarantine/trial")).unwrap();
+            kept.map(|kept| fs::read_to_string(kept.unwrap().path()).unwrap()).collect()
+        };
+        assert_eq!(kept(), [""; 0], "no half file pretends to be them");
+        quarantine.free();
+        assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
+        assert_eq!(kept(), [mine]);
+        assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+        drop(views);
+    });
+}
