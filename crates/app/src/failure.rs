@@ -195,7 +195,20 @@ impl From<OpenError> for Failure {
             }
             OpenError::Missing { .. } => failure.code(Code::Gone),
         };
-        failure.hint("it was left as it is; move it aside to begin with an empty store")
+        failure.hint("it was left as it is; `callboard recover --dry-run` shows what can be read of it")
+    }
+}
+
+impl From<store::CloseError> for Failure {
+    fn from(error: store::CloseError) -> Self {
+        let failure = Self::from_error(Exit::Store, &error);
+        match error {
+            store::CloseError::Led { run, .. } => {
+                failure.hint(format!("`callboard stop {run}` stops it; then try again"))
+            }
+            store::CloseError::Busy { .. } => failure.hint("try again when it has ended"),
+            store::CloseError::Io { .. } => failure,
+        }
     }
 }
 

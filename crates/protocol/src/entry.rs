@@ -13,7 +13,10 @@ use crate::run::{Action, Change, ChangeOf, Fact, Request, Run};
 use crate::{AttemptId, Stamp};
 
 /// The version this program writes. Older ones are lifted by [`Entry::decode`].
-pub const ENTRY_VERSION: u32 = 1;
+///
+/// * 1: the first
+/// * 2: adds [`Input::Recovered`]; what version 1 could say is said as before
+pub const ENTRY_VERSION: u32 = 2;
 
 /// The record of one commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +70,46 @@ pub enum Input<P: Protocol> {
     },
     /// Nothing came in: what was due has been done.
     Due,
+    /// The run was put together again from what was left of it.
+    Recovered { remains: Remains },
+}
+
+impl<P: Protocol> Input<P> {
+    /// What lies behind a fact.
+    pub fn evidence(&self) -> Option<&Evidence> {
+        match self {
+            Self::Fact { evidence, .. } => evidence.as_deref(),
+            Self::Opened { .. }
+            | Self::Request { .. }
+            | Self::Refused { .. }
+            | Self::Due
+            | Self::Recovered { .. } => None,
+        }
+    }
+}
+
+/// What a run was put together from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remains {
+    /// A damaged store: its journal ends with the entry before this one, for this reason.
+    Journal { lost: String },
+    /// A view, as it was found; nothing of its journal was left.
+    View { path: String, document: serde_json::Value },
+    /// An archive, written elsewhere.
+    Archive { host: String },
+}
+
+impl std::fmt::Display for Remains {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Journal { lost } => write!(f, "recovered from a damaged store: {lost}"),
+            Self::View { path, .. } => {
+                write!(f, "rebuilt from its view `{path}`; its journal before is lost")
+            }
+            Self::Archive { host } => write!(f, "imported from an archive written on `{host}`"),
+        }
+    }
 }
 
 /// What lies behind the end of an attempt, for people and the document; deciding does not look at it.
@@ -113,7 +156,7 @@ impl<P: Protocol> Entry<P> {
             v: u32,
         }
         match serde_json::from_str::<Version>(text)?.v {
-            ENTRY_VERSION => Ok(serde_json::from_str(text)?),
+            1 | ENTRY_VERSION => Ok(serde_json::from_str(text)?),
             newer => Err(BadEntry::TooNew(newer)),
         }
     }

@@ -18,5 +18,5 @@ pub mod steps;
 pub mod time;
 
 pub use ids::{AttemptId, BadAttemptId, BadName, Epoch, Revision, RunId, SeatName, TryNo, Turn};
-pub use rules::{Event, Move, Next, Outcome, Progress, Protocol, Reading, Stage, View};
+pub use rules::{Event, Move, Next, Outcome, Progress, Protocol, Reading, Stage, Unadoptable, View};
 pub use time::Stamp;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::brief::Brief;
+use crate::check::Violation;
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::{AttemptId, RunId, SeatName, Stamp};
@@ -136,6 +137,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn standing(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> Standing;
     /// Seats whose tries are used up, in the protocol's order.
     fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Seat>;
+    /// Whether the definition has this seat.
+    fn knows(definition: &Self::Definition, seat: &Self::Seat) -> bool;
+    /// Whether a change names only what the definition has: asked of what comes from damaged or foreign files.
+    fn fits(definition: &Self::Definition, change: &Self::Change) -> bool;
     /// How many failed tries end a turn.
     fn tries(definition: &Self::Definition, seat: &Self::Seat) -> NonZeroU32;
     /// Seats that wait for a place are seated in this order.
@@ -155,6 +160,12 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         seat: &Self::Seat,
         attempt: &AttemptId,
     ) -> Brief;
+
+    /// Reads a foreign document as a state of this protocol: the changes that lead to it, and what is next.
+    fn adopt(
+        definition: &Self::Definition,
+        document: &serde_json::Value,
+    ) -> Result<Move<Self::Change, Self::Seat>, Unadoptable>;
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
@@ -178,6 +189,15 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn artifacts_dir(stage: &Stage) -> String;
     /// How far the run is, in seats.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
+}
+
+/// Why a foreign document cannot become a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unadoptable {
+    #[error("it breaks {} of its rules", .0.len())]
+    Broken(Vec<Violation>),
+    #[error("it is about other steps than the workflow: {0}")]
+    OtherSeats(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]

@@ -121,10 +121,7 @@ impl History {
             }
             Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {}
         }
-        let evidence = match &entry.input {
-            Input::Fact { evidence, .. } => evidence.as_deref(),
-            Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
-        };
+        let evidence = entry.input.evidence();
         if let Some(attempted) = self.attempt(&id) {
             attempted.over = Some(Over {
                 revision,

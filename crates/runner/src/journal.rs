@@ -233,7 +233,7 @@ pub(crate) fn decode<P: Protocol>(run: &RunId, entry: &store::StoredEntry) -> Re
     })
 }
 
-fn outbox_item<Seat: std::fmt::Display + serde::Serialize>(action: &Action<Seat>) -> OutboxItem {
+pub(crate) fn outbox_item<Seat: std::fmt::Display + serde::Serialize>(action: &Action<Seat>) -> OutboxItem {
     let body = serde_json::to_string(action).expect("BUG: an action is plain data");
     OutboxItem { id: action.id(), body }
 }

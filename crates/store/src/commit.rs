@@ -56,6 +56,10 @@ impl WriteId {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Uuid::from_slice(bytes).ok().map(Self)
+    }
 }
 
 impl fmt::Display for WriteId {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fmt::Write as _;
+use std::io::{self, Read};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,26 @@ pub struct Digest(String);
 impl Digest {
     #[must_use]
     pub fn of(bytes: impl AsRef<[u8]>) -> Self {
+        Self::from_bytes(&Sha256::digest(bytes.as_ref()))
+    }
+
+    /// The digest of all that can be read, without holding it.
+    pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return Ok(Self::from_bytes(&hash.finalize())),
+                Ok(length) => hash.update(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
         let mut hex = String::with_capacity(64);
-        for byte in Sha256::digest(bytes.as_ref()) {
+        for byte in bytes {
             write!(hex, "{byte:02x}").expect("BUG: writing to a String cannot fail");
         }
         Self(hex)

@@ -29,5 +29,9 @@ pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};
 pub use os::{Holder, host_name};
-pub use sqlite::{Examined, Lead, Leader, OpenError, SqliteStore, Tenure, Watch};
+pub use sqlite::{
+    CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept, Lead,
+    Leader, OpenError, RescueError, RunWriter, Salvage, SalvageError, SqliteStore, Tenure, Watch,
+    find_damage,
+};
 pub use store::{Loaded, RunRow, Store, StoredEntry};

@@ -88,6 +88,12 @@ impl Location {
         self.root.join("attempts")
     }
 
+    /// Damaged stores that were set aside, one directory each.
+    #[must_use]
+    pub fn saved_dir(&self) -> PathBuf {
+        self.root.join("saved")
+    }
+
     /// One lock file per run.
     pub(crate) fn engines_dir(&self) -> PathBuf {
         self.root.join("engines")

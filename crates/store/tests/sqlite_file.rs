@@ -214,7 +214,7 @@ async fn a_newer_format_is_refused() {
     let other = Connection::open(place.location.database()).unwrap();
     other.pragma_update(None, "user_version", 99).unwrap();
     let error = place.refused();
-    assert!(matches!(error, OpenError::Newer { found: 99, known: 1, .. }), "{error}");
+    assert!(matches!(error, OpenError::Newer { found: 99, known: 2, .. }), "{error}");
 }
 
 /// The old writer and the new data: a newer program may come while we have the store open.
@@ -223,11 +223,11 @@ async fn an_upgrade_under_us_ends_every_operation() {
     let place = Place::used().await;
     let store = place.open();
     store.load(&run()).await.unwrap();
-    Connection::open(place.location.database()).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    Connection::open(place.location.database()).unwrap().pragma_update(None, "user_version", 3).unwrap();
     let error = store.commit(opening(&RunId::new("new").unwrap())).await.unwrap_err();
-    assert!(matches!(error, CommitError::Unavailable(Unavailable::Upgraded { found: 2, .. })), "{error}");
+    assert!(matches!(error, CommitError::Unavailable(Unavailable::Upgraded { found: 3, .. })), "{error}");
     let error = store.load(&run()).await.unwrap_err();
-    assert!(matches!(error, ReadError::Unavailable(Unavailable::Upgraded { found: 2, .. })), "{error}");
+    assert!(matches!(error, ReadError::Unavailable(Unavailable::Upgraded { found: 3, .. })), "{error}");
 }
 
 #[test]

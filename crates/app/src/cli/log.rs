@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::entry::{Entry, Input};
+use protocol::entry::Entry;
 use protocol::report::Expected;
 use protocol::run::{Change, Run};
 use protocol::steps::Steps;
@@ -186,10 +186,7 @@ impl<'a> Log<'a> {
             Change::Over { attempt, .. } => Some(Run::<Steps>::id(attempt)).filter(wanted),
             _ => None,
         });
-        let report = match &entry.input {
-            Input::Fact { evidence, .. } => evidence.as_deref().and_then(|evidence| evidence.report.as_ref()),
-            Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
-        };
+        let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
         let exchange = over.as_ref().map(|attempt| read(attempt, report));
         self.at_work.extend(begun);
         over.and_then(|attempt| self.at_work.remove(&attempt));

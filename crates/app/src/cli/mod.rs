@@ -15,6 +15,7 @@ mod ls;
 mod man;
 mod pause;
 mod prompt;
+mod recover;
 mod rehearse_script;
 mod report;
 mod resume;
@@ -70,6 +71,7 @@ enum Command {
     Prompt(prompt::Arguments),
     Graph(graph::Arguments),
     Report(report::Arguments),
+    Recover(recover::Arguments),
     RehearseScript(rehearse_script::Arguments),
     Check(check::Arguments),
     Schema(schema::Arguments),
@@ -131,6 +133,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Prompt(arguments) => prompt::run(arguments),
         Command::Graph(arguments) => graph::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Recover(arguments) => recover::run(arguments),
         Command::RehearseScript(arguments) => rehearse_script::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),

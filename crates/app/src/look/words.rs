@@ -27,6 +27,7 @@ pub(crate) fn what(input: &Input<Steps>) -> String {
             format!("{} was refused: it came from inside {attempt}", wish(request))
         }
         Input::Due => "what was due is done".to_owned(),
+        Input::Recovered { remains } => remains.to_string(),
         Input::Fact { fact, .. } => match fact {
             Fact::Over { attempt, .. } => format!("{attempt} is over"),
             Fact::Rested { attempt } => format!("{attempt} has rested"),

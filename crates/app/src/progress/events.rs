@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::entry::{Entry, Input};
+use protocol::entry::Entry;
 use protocol::run::{Change, Exit, Run};
 use protocol::steps::{Change as Play, Steps};
 use protocol::{AttemptId, Revision, RunId};
@@ -13,10 +13,7 @@ use super::EngineNews;
 
 /// The events an entry is worth.
 pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<Value> {
-    let evidence = match &entry.input {
-        Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
-    };
+    let evidence = entry.input.evidence();
     let event = |name: &str, mut rest: Value| {
         let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });
         if let (Some(event), Some(rest)) = (event.as_object_mut(), rest.as_object_mut()) {

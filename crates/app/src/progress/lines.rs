@@ -1,7 +1,7 @@
 //! What happened, one line each, for people.
 
 use anstyle::Style;
-use protocol::entry::{Entry, Input};
+use protocol::entry::Entry;
 use protocol::run::{Change, Exit, Halt, Phase};
 use protocol::steps::{Change as Play, Steps};
 use protocol::{Outcome, RunId, SeatName};
@@ -12,10 +12,7 @@ use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// The lines an entry is worth.
 pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
-    let evidence = match &entry.input {
-        Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
-    };
+    let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
     let took = evidence
         .and_then(|evidence| evidence.duration_ms)

@@ -10,6 +10,7 @@ mod failing;
 mod graphs;
 mod hardening;
 mod looking;
+mod recovering;
 mod reporting;
 mod resuming;
 mod steering;

@@ -1,11 +1,14 @@
 //! Requests: somebody wants something, and may be refused.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::absorb::{ask_all_to_end, play, settle};
+use super::absorb::{ask_all_to_end, carry_out, play, settle};
 use super::change::{Change, Decision, EndReason};
 use super::state::{Halt, Phase, Run};
-use crate::rules::{Event, Outcome, Protocol, Standing};
+use crate::Turn;
+use crate::rules::{Event, Move, Outcome, Protocol, Standing};
 
 /// What somebody may ask of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +53,23 @@ pub enum Refusal {
 pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decision<P> {
     let mut decision = Decision::nothing();
     play(definition, run, Event::Opened, &mut decision);
+    settle(run, &mut decision);
+    decision
+}
+
+/// Takes over a run that was not decided here: where it stands, and how many turns its seats had at least.
+pub fn adopt<P: Protocol>(
+    run: &mut Run<P>,
+    stands: Move<P::Change, P::Seat>,
+    turns: BTreeMap<P::Seat, Turn>,
+) -> Decision<P> {
+    let mut decision = Decision::nothing();
+    // Called and uncalled: so a seat's next turn is one that nobody had.
+    for (seat, turn) in turns {
+        decision.make(run, Change::Called { seat: seat.clone(), turn });
+        decision.make(run, Change::Uncalled { seat });
+    }
+    carry_out(run, stands, &mut decision);
     settle(run, &mut decision);
     decision
 }

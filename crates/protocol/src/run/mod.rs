@@ -18,7 +18,7 @@ mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
 pub use change::{Action, Change, ChangeOf, Decision, EndReason, Exit};
-pub use consider::{Refusal, Request, consider, open};
+pub use consider::{Refusal, Request, adopt, consider, open};
 pub use proceed::proceed;
 pub use seating::seat_waiting;
 pub use state::{Attempt, Chair, Halt, Phase, Posture, Run};

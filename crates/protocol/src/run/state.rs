@@ -188,6 +188,21 @@ impl<P: Protocol> Run<P> {
         }
     }
 
+    /// Whether a change can come next: asked of what was read from a damaged or foreign file before it is applied.
+    pub fn admits(&self, definition: &P::Definition, change: &ChangeOf<P>) -> bool {
+        let in_turn =
+            |seat: &P::Seat, turn: Turn| self.chairs.get(seat).is_some_and(|chair| chair.turn == turn);
+        match change {
+            Change::Phase { .. } => true,
+            Change::Play { play } => P::fits(definition, play),
+            Change::Called { seat, .. } => P::knows(definition, seat),
+            Change::Rested { seat } | Change::Uncalled { seat } => self.chairs.contains_key(seat),
+            Change::Began { attempt, .. }
+            | Change::AskedToEnd { attempt, .. }
+            | Change::Over { attempt, .. } => in_turn(&attempt.seat, attempt.turn),
+        }
+    }
+
     fn chair(&mut self, seat: &P::Seat) -> &mut Chair {
         self.chairs.get_mut(seat).unwrap_or_else(|| panic!("BUG: a change names `{seat}`, which has no turn"))
     }

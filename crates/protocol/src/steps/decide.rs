@@ -43,6 +43,21 @@ pub enum Change {
     Skipped(SeatName),
 }
 
+impl Change {
+    /// Every step it names.
+    pub(super) fn steps(&self) -> impl Iterator<Item = &SeatName> {
+        let (one, many): (Option<&SeatName>, [&[SeatName]; 3]) = match self {
+            Self::Done(step)
+            | Self::Failed(step)
+            | Self::GateFailed(step)
+            | Self::Retried(step)
+            | Self::Skipped(step) => (Some(step), [&[]; 3]),
+            Self::Reset { gates, targets, steps } => (None, [gates, targets, steps]),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
 impl State {
     pub fn iteration(&self, step: &SeatName) -> u32 {
         self.iterations.get(step).copied().unwrap_or(0)
@@ -186,6 +201,18 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
         Next::Recall(ready.collect())
     };
     Some(Due { quiet, then: Move { changes, next } })
+}
+
+/// What is next in a state that was not reached by deciding.
+pub(super) fn next(definition: &Definition, state: &State) -> Next<SeatName> {
+    if state.done.len() == definition.workflow().steps.len() {
+        return Next::Finish(Outcome::Delivered);
+    }
+    let goes_on = match definition.on_failure() {
+        OnFailure::Stop | OnFailure::Drain => state.failed.is_empty(),
+        OnFailure::Continue => state.failed.is_empty() || goes_on(definition, state),
+    };
+    if goes_on { Next::Recall(startable(definition, state)) } else { Next::Finish(Outcome::Undelivered) }
 }
 
 pub(super) fn standing(state: &State, step: &SeatName) -> Standing {

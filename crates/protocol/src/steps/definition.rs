@@ -10,7 +10,7 @@ use crate::SeatName;
 
 /// The frozen definition of a run, with an index over its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Frozen", into = "Frozen")]
+#[serde(try_from = "Read", into = "Frozen")]
 pub struct Definition {
     frozen: Frozen,
     position: BTreeMap<SeatName, usize>,
@@ -58,6 +58,25 @@ pub enum OnFailure {
 impl From<Definition> for Frozen {
     fn from(definition: Definition) -> Self {
         definition.frozen
+    }
+}
+
+/// What was read back: it may come from an archive of somebody else's.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Read(Frozen);
+
+impl TryFrom<Read> for Definition {
+    type Error = String;
+
+    fn try_from(Read(frozen): Read) -> Result<Self, String> {
+        let steps = &frozen.workflow.steps;
+        let known = |id: &SeatName| steps.iter().any(|step| step.id == *id);
+        let mut named = steps.iter().flat_map(|step| step.needs.iter().chain(&step.loop_back_to));
+        match named.find(|id| !known(id)) {
+            Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),
+            None => Ok(frozen.into()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! a try. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
 //! all steps are done, the run is delivered. The document is `run_state.json`.
 
+mod adopt;
 pub mod check;
 pub mod decide;
 pub mod definition;
@@ -27,7 +28,7 @@ pub use workflow::{Step, Workflow};
 use crate::brief::Brief;
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, View};
+use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View};
 use crate::{AttemptId, SeatName, Stamp};
 
 /// The protocol of seed 004.
@@ -72,6 +73,14 @@ impl Protocol for Steps {
         definition.step_ids().filter(|id| state.failed.contains(*id)).cloned().collect()
     }
 
+    fn knows(definition: &Definition, seat: &SeatName) -> bool {
+        definition.step_ids().any(|id| id == seat)
+    }
+
+    fn fits(definition: &Definition, change: &Change) -> bool {
+        change.steps().all(|step| Self::knows(definition, step))
+    }
+
     fn tries(definition: &Definition, seat: &SeatName) -> NonZeroU32 {
         definition.tries(seat)
     }
@@ -90,6 +99,13 @@ impl Protocol for Steps {
 
     fn brief(definition: &Definition, document: &Document, seat: &SeatName, attempt: &AttemptId) -> Brief {
         seat::brief(definition, document, seat, attempt)
+    }
+
+    fn adopt(
+        definition: &Definition,
+        document: &serde_json::Value,
+    ) -> Result<Move<Change, SeatName>, Unadoptable> {
+        adopt::adopt(definition, document)
     }
 
     fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::decide::Change as Play;
 use super::definition::Definition;
 use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part, gate_part, step_part};
-use super::{Steps, layout};
+use super::{Steps, adopt, layout};
 use crate::brief::Finding;
-use crate::entry::{Author, Entry, Evidence, Input};
+use crate::entry::{Author, Entry, Evidence, Input, Remains};
 use crate::rules::Stage;
 use crate::run::{Change, Exit};
 use crate::{SeatName, Stamp};
@@ -39,7 +39,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             None
         }
         Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
+        Input::Request { .. } | Input::Refused { .. } | Input::Due | Input::Recovered { .. } => None,
     };
     let failed = entry.changes.iter().find_map(failed_step);
     for change in &entry.changes {
@@ -63,6 +63,10 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             | Change::Rested { .. }
             | Change::Uncalled { .. } => {}
         }
+    }
+    if let Input::Recovered { remains: Remains::View { document: found, .. } } = &entry.input {
+        adopt::take_over(document, found);
+        document.steps.keys().for_each(|id| parts.touch(step_part(id)));
     }
     parts.0
 }
@@ -167,7 +171,8 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
         | Input::Opened { .. }
         | Input::Fact { .. }
         | Input::Refused { .. }
-        | Input::Due => format!("Skipped by {who}"),
+        | Input::Due
+        | Input::Recovered { .. } => format!("Skipped by {who}"),
     }
 }
 

@@ -154,6 +154,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         obliged
     }
 
+    /// Writes every view that is missing or damaged, starts nothing, and leaves.
+    pub async fn show_all(mut self) -> Result<(), EngineError> {
+        self.recognise_views().await?;
+        self.write_all_views().await
+    }
+
     /// Acts until the run rests. Each message on `interrupts` is one wish of the user that we go.
     pub async fn play(
         mut self,

@@ -162,7 +162,8 @@ fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Seat, &Report)> {
         | Input::Opened { .. }
         | Input::Request { .. }
         | Input::Refused { .. }
-        | Input::Due => None,
+        | Input::Due
+        | Input::Recovered { .. } => None,
     }
 }
 

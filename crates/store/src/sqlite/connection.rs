@@ -233,7 +233,7 @@ pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
 }
 
 /// A panic in a look or a change has rolled its transaction back, so the connection is sound.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

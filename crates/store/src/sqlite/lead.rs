@@ -57,6 +57,20 @@ pub enum Tenure {
 const LOOKS: u32 = 200;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
+/// Tries until it succeeds, or until it is no use to wait any longer: `attempt` answers `Err(true)` for what will pass.
+pub(super) fn patiently<T>(
+    mut attempt: impl FnMut() -> io::Result<Result<T, bool>>,
+) -> io::Result<Option<T>> {
+    for _ in 0..LOOKS {
+        match attempt()? {
+            Ok(done) => return Ok(Some(done)),
+            Err(true) => std::thread::sleep(BETWEEN_LOOKS),
+            Err(false) => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
 /// Becomes the leader, or says who is.
 ///
 /// Two kinds of leaders are waited for. One on an errand is gone in a moment. And a killed engine's lock outlives it by
@@ -170,7 +184,7 @@ fn seize(path: &Path, tenure: Tenure) -> io::Result<Seized> {
 }
 
 /// What the holder of the lock has written into it.
-fn signature(file: &mut File) -> io::Result<Leader> {
+pub(super) fn signature(file: &mut File) -> io::Result<Leader> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let text = text.trim_end();

@@ -81,6 +81,10 @@ const STEPS: &[&str] = &[
         body   BLOB NOT NULL
     ) STRICT;
     ",
+    // 2: entries are sealed, so that a changed byte in one is noticed. Entries from before have no seal.
+    "
+    ALTER TABLE entries ADD COLUMN seal BLOB;
+    ",
 ];
 
 /// What a database says about itself: application id and format.

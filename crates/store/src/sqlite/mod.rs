@@ -3,17 +3,26 @@
 //! * `open`, `migrations`: a file becomes a store · `connection`: one change or one look at it
 //! * `examine`: a look that leaves no trace
 //! * `write`, `read`: the SQL · `lead`: who is the engine · `watch`: news from other processes
+//! * `closed`: nobody else is there · `kept`: a damaged store set aside · `salvage`: what can be read of it ·
+//!   `draft`: a new database beside the old one · `damage`: is it sound? · `rescue`: a copy from the open handle
 //!
 //! A write may have to wait for the ticket and waits for the disk, so it runs on tokio's pool for blocking calls. One
 //! connection writes and another one reads: a look waits for nobody, so it is made where it is asked for. To hand it to
 //! another thread would take longer than most looks do.
 
+mod closed;
 mod connection;
+mod damage;
+mod draft;
 mod examine;
+mod kept;
 mod lead;
 mod migrations;
 mod open;
 mod read;
+mod rescue;
+mod salvage;
+mod seal;
 mod ticket;
 mod watch;
 mod write;
@@ -27,10 +36,16 @@ use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredEntry};
 use crate::{Digest, Location};
 
+pub use closed::{CloseError, Closed};
 use connection::{Database, Trouble};
+pub use damage::{Damage, find_damage};
+pub use draft::{Draft, DraftError, RunWriter};
 pub use examine::Examined;
+pub use kept::{KeepError, Kept};
 pub use lead::{Lead, Leader, Tenure};
 pub use open::OpenError;
+pub use rescue::RescueError;
+pub use salvage::{FoundEntry, FoundRun, Salvage, SalvageError};
 pub use watch::Watch;
 
 /// An open embedded store.

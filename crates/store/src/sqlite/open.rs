@@ -138,7 +138,7 @@ fn remove_draft(draft: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn build(draft: &Path) -> Result<(), OpenError> {
+pub(super) fn build(draft: &Path) -> Result<(), OpenError> {
     let failed = |source| io_error("create", draft.to_owned(), source);
     remove_draft(draft).map_err(failed)?;
     // SQLite gives the mode of this file to the files it puts beside it.

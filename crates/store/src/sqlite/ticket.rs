@@ -96,6 +96,16 @@ impl Ticket {
         }
     }
 
+    /// The same without waiting; `None` if somebody has it.
+    pub(super) fn try_take(&self) -> io::Result<Option<Turn>> {
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Turn(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

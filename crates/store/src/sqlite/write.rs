@@ -5,6 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use super::read::run_epoch;
+use super::seal::seal;
 use crate::Digest;
 use crate::commit::{Commit, Position, Token, ViewMark};
 use crate::error::{CommitError, WriteError};
@@ -74,8 +75,16 @@ fn append_entry(
             .execute(params![run, revision.0, snapshot])?;
     }
     let token = tx
-        .prepare_cached("INSERT INTO entries (run, revision, write_id, body) VALUES (?1, ?2, ?3, ?4)")?
-        .insert(params![run, revision.0, commit.write_id.as_bytes(), commit.entry])?;
+        .prepare_cached(
+            "INSERT INTO entries (run, revision, write_id, body, seal) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .insert(params![
+            run,
+            revision.0,
+            commit.write_id.as_bytes(),
+            commit.entry,
+            seal(run, revision, commit.write_id.as_bytes(), &commit.entry)
+        ])?;
     Ok(Token(u64::try_from(token).expect("BUG: SQLite numbers rows from 1")))
 }
 

@@ -174,7 +174,8 @@ impl<P: Explored> Scene<P> {
             EntryInput::Opened { .. }
             | EntryInput::Fact { .. }
             | EntryInput::Refused { .. }
-            | EntryInput::Due => {
+            | EntryInput::Due
+            | EntryInput::Recovered { .. } => {
                 Author::Engine { host: "here".to_owned(), boot_id: "boot".to_owned(), pid: 1 }
             }
         };

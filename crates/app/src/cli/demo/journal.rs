@@ -1,6 +1,6 @@
 //! What the store says about the demo's run: who began and ended which attempt, and what gates found.
 
-use protocol::entry::{Author, Entry, Input};
+use protocol::entry::{Author, Entry};
 use protocol::run::{Change, Exit as How, Run};
 use protocol::steps::{Change as Play, Steps};
 use protocol::{AttemptId, Revision, RunId};
@@ -49,10 +49,7 @@ fn of(entry: &Entry<Steps>) -> impl Iterator<Item = Happening> {
         Author::Engine { pid, .. } => *pid,
         Author::Person { .. } => 0,
     };
-    let report = match &entry.input {
-        Input::Fact { evidence, .. } => evidence.as_ref().and_then(|evidence| evidence.report.as_ref()),
-        Input::Opened { .. } | Input::Request { .. } | Input::Refused { .. } | Input::Due => None,
-    };
+    let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
     entry.changes.iter().filter_map(move |change| match change {
         Change::Began { attempt, .. } => {

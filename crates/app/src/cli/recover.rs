@@ -1,0 +1,92 @@
+//! `callboard recover`.
+
+mod damaged;
+mod report;
+mod sound;
+
+use std::path::PathBuf;
+
+use store::{Closed, Damage, Kept, find_damage};
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::{Here, Place};
+
+/// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
+///
+/// A sound store is checked from end to end and left alone; view files that are missing or damaged are written again.
+/// A damaged one is copied to `saved/` inside the store first, byte for byte. Then every run is built again from its
+/// entries, up to the first one that is lost, and you are told what became of each.
+///
+/// Refused while a run has an engine. Ends with 0 if nothing is lost, with 1 if something is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard recover --dry-run           # what is wrong, and what would become of each run
+  callboard recover
+  callboard recover --from ~/.local/state/callboard/saved/site-20261116T093000Z-4711.db")]
+pub(super) struct Arguments {
+    /// Say what would happen, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Read this database instead of the store's own: a copy that was saved
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    refuse_agents()?;
+    let here = Here::find(&arguments.place, Flags::default())?;
+    if let Some(file) = &arguments.from
+        && !file.is_file()
+    {
+        return Err(Failure::usage(format!("there is no file `{}`", file.display())));
+    }
+    if arguments.from.is_none() && !here.location.root().exists() {
+        return Err(Failure::usage(format!("there is no store `{}`", here.location.root().display()))
+            .hint("`--store DIR` names another one; `--from FILE` puts a saved copy back"));
+    }
+    let closed = Closed::take(&here.location)?;
+    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let unfinished = Kept::unfinished(&closed);
+    let sound = damage.is_empty() && unfinished.is_none();
+    let mut told = report::Report::new(&here, &arguments);
+    told.damage.extend(damage.iter().map(Damage::to_string));
+    block_on(async {
+        if !sound {
+            return damaged::recover(&here, &arguments, closed, unfinished, told).await;
+        }
+        drop(closed);
+        if let Some(file) = &arguments.from {
+            return damaged::graft(&here, file, &arguments, told).await;
+        }
+        let flaws = sound::check(&here, arguments.dry_run, &mut told).await?;
+        if flaws == 0 {
+            return Ok(told.tell());
+        }
+        let closed = Closed::take(&here.location)?;
+        damaged::recover(&here, &arguments, closed, None, told).await
+    })
+}
+
+/// Agents do not repair the store they live in.
+fn refuse_agents() -> Result<(), Failure> {
+    let attempt = supervisor::enclosing_attempt().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+    })?;
+    match attempt {
+        None => Ok(()),
+        Some(attempt) => {
+            Err(Failure::new(Exit::Refused, format!("cannot recover from inside attempt `{attempt}`"))
+                .hint("agents report; people steer"))
+        }
+    }
+}

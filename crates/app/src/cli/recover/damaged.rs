@@ -1,0 +1,148 @@
+//! A store that is damaged or gone: kept as it is, read entry by entry, written anew.
+
+use std::error::Error;
+use std::path::Path;
+
+use protocol::Stamp;
+use protocol::steps::Steps;
+use runner::{Fate, Salvaged};
+use store::{Closed, Draft, Kept, Salvage, Store as _, find_damage};
+
+use super::report::{Report, Told};
+use super::{Arguments, sound};
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+
+/// Keeps what is there, builds a new database from what can be read, and puts it in place.
+pub(super) async fn recover(
+    here: &Here,
+    arguments: &Arguments,
+    mut closed: Closed,
+    unfinished: Option<Kept>,
+    mut told: Report,
+) -> Result<Exit, Failure> {
+    let now = here.clock.now();
+    let scratch = scratch(here)?;
+    let kept = match unfinished {
+        Some(kept) => {
+            told.notes
+                .push("an earlier recovery was cut off; this one goes on from what it had kept".to_owned());
+            Some(kept)
+        }
+        None if arguments.dry_run => None,
+        None => Some(Kept::keep(&closed, timestamp(now)).map_err(|error| failed(&error))?),
+    };
+    let source = match (&arguments.from, &kept) {
+        (Some(file), _) => file.clone(),
+        (None, Some(kept)) => kept.database(),
+        (None, None) => here.location.database(),
+    };
+    let salvage = Salvage::read(&source, &scratch.path().join("found.db"));
+    let salvage = salvage.map_err(|error| failed(&error))?;
+    let draft =
+        if arguments.dry_run { Draft::at(&scratch.path().join("draft.db")) } else { Draft::begin(&closed) };
+    let mut draft = draft.map_err(|error| failed(&error))?;
+    let salvaged = runner::salvage::<Steps>(&salvage, &mut draft, &here::person(), now);
+    let salvaged = salvaged.map_err(|error| failed(&error))?;
+    told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
+    told.runs = salvaged.iter().map(Told::salvaged).collect();
+    if salvaged.iter().all(|run| matches!(run.fate, Fate::Unreadable { .. })) {
+        return Err(nothing_left(here, &told));
+    }
+    if arguments.dry_run {
+        draft.finish().map_err(|error| failed(&error))?;
+        return Ok(told.tell());
+    }
+    draft.install(&mut closed, kept.as_ref()).map_err(|error| failed(&error))?;
+    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
+    drop(closed);
+    let mut after = Report::new(here, arguments);
+    let flaws = sound::check(here, false, &mut after).await?;
+    if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
+        let what = format!("the store that was just written is not sound: {damage}");
+        return Err(Failure::new(Exit::Bug, what).hint(where_it_is(&told)));
+    }
+    debug_assert_eq!(flaws, 0, "a flaw is damage");
+    told.views = after.views;
+    told.quarantined = after.quarantined;
+    told.notes.append(&mut after.notes);
+    Ok(told.tell())
+}
+
+/// Adds the runs of a saved copy to a store that is sound. What is there already stays as it is.
+pub(super) async fn graft(
+    here: &Here,
+    file: &Path,
+    arguments: &Arguments,
+    mut told: Report,
+) -> Result<Exit, Failure> {
+    let now = here.clock.now();
+    let scratch = scratch(here)?;
+    let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
+    let store = here.store()?;
+    let there: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
+    let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
+    let salvaged = runner::salvage::<Steps>(&salvage, &mut draft, &here::person(), now);
+    let salvaged = salvaged.map_err(|error| failed(&error))?;
+    draft.finish().map_err(|error| failed(&error))?;
+    for Salvaged { run, fate } in &salvaged {
+        let exists = run.as_ref().is_ok_and(|run| there.contains(run));
+        told.runs.push(match exists {
+            true => Told::there_already(run),
+            false => Told::salvaged(&Salvaged { run: run.clone(), fate: fate.clone() }),
+        });
+    }
+    if arguments.dry_run {
+        return Ok(told.tell());
+    }
+    let taken = runner::graft::<Steps>(&salvage, &store, &there, &here::person(), now);
+    taken.map_err(|error| failed(&error))?;
+    let mut after = Report::new(here, arguments);
+    sound::check(here, false, &mut after).await?;
+    told.damage.append(&mut after.damage);
+    told.views = after.views;
+    told.quarantined = after.quarantined;
+    told.notes.append(&mut after.notes);
+    Ok(told.tell())
+}
+
+fn scratch(here: &Here) -> Result<tempfile::TempDir, Failure> {
+    tempfile::Builder::new().prefix("recover-").tempdir_in(here.location.root()).map_err(|error| {
+        Failure::new(Exit::Store, format!("cannot write to `{}`", here.location.root().display()))
+            .because(Some(&error))
+    })
+}
+
+fn nothing_left(here: &Here, told: &Report) -> Failure {
+    let what = format!("nothing can be read of the store `{}`", here.location.root().display());
+    let mut failure = Failure::new(Exit::Store, what);
+    failure.causes.extend(told.damage.iter().cloned());
+    for run in &told.runs {
+        failure.causes.push(run.line());
+    }
+    failure
+        .hint("`callboard recover --from FILE` puts a saved copy back")
+        .hint("`callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run")
+        .hint(format!("move `{}` aside to begin with an empty store", here.location.root().display()))
+}
+
+fn where_it_is(told: &Report) -> String {
+    match &told.kept {
+        Some(kept) => format!("what was there is in `{}`; please report this", kept.display()),
+        None => "please report this".to_owned(),
+    }
+}
+
+fn failed(error: &dyn Error) -> Failure {
+    Failure::from_error(Exit::Store, error)
+}
+
+/// An error and its causes in one sentence.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn timestamp(now: Stamp) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(now.as_micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+}

@@ -1,0 +1,237 @@
+//! What `recover` tells: what is wrong, where it was kept, what became of each run.
+
+use std::path::PathBuf;
+
+use protocol::RunId;
+use protocol::run::Phase;
+use protocol::steps::Steps;
+use runner::{Fate, Journal, Salvaged};
+use serde::Serialize;
+use store::{RunRow, SqliteStore};
+
+use super::Arguments;
+use crate::failure::Exit;
+use crate::here::Here;
+use crate::phase;
+use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    store: PathBuf,
+    dry_run: bool,
+    #[serde(skip)]
+    json: bool,
+    /// What is wrong; nothing, if the store is sound.
+    pub(super) damage: Vec<String>,
+    /// Where the damaged store was kept.
+    pub(super) kept: Option<PathBuf>,
+    pub(super) runs: Vec<Told>,
+    /// Files that were written again.
+    pub(super) views: Vec<PathBuf>,
+    /// Strangers' bytes: where they were, where they are.
+    pub(super) quarantined: Vec<(PathBuf, PathBuf)>,
+    pub(super) notes: Vec<String>,
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    run: Option<RunId>,
+    /// The number by which its entries name it, if nothing else is left of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<i64>,
+    fate: &'static str,
+    /// The last entry that is in the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u64>,
+    /// The last entry that is known to have been written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newest: Option<u64>,
+    /// Entries behind the gap: they are in what was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beyond: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+const NOTHING: Told = Told {
+    run: None,
+    number: None,
+    fate: "whole",
+    revision: None,
+    newest: None,
+    beyond: None,
+    phase: None,
+    why: None,
+};
+
+impl Told {
+    pub(super) fn sound(journal: &Journal<Steps, SqliteStore>) -> Self {
+        Self {
+            run: Some(journal.run.clone()),
+            revision: Some(journal.position.revision.0),
+            phase: Some(journal.folded.run.phase),
+            ..NOTHING
+        }
+    }
+
+    pub(super) fn of_another_protocol(row: &RunRow) -> Self {
+        let why = Some(format!("a `{}` run, which this program cannot check", row.protocol));
+        Self { run: Some(row.run.clone()), fate: "unchecked", why, ..NOTHING }
+    }
+
+    pub(super) fn there_already(run: &Result<RunId, i64>) -> Self {
+        let why = Some("a run of that name is in the store already; it was left as it is".to_owned());
+        Self { run: run.clone().ok(), fate: "there", why, ..NOTHING }
+    }
+
+    pub(super) fn salvaged(Salvaged { run, fate }: &Salvaged) -> Self {
+        let named = Self { run: run.clone().ok(), number: run.clone().err(), ..NOTHING };
+        match fate {
+            Fate::Whole { revision, phase } => {
+                Self { revision: Some(revision.0), phase: Some(*phase), ..named }
+            }
+            Fate::Cut { revision, phase, newest, beyond, why } => Self {
+                fate: "cut",
+                revision: Some(revision.0),
+                newest: Some(newest.0),
+                beyond: Some(*beyond),
+                phase: Some(*phase),
+                why: Some(why.clone()),
+                ..named
+            },
+            Fate::Unreadable { newest, why } => {
+                Self { fate: "unreadable", newest: Some(newest.0), why: Some(why.clone()), ..named }
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match (&self.run, self.number) {
+            (Some(run), _) => run.to_string(),
+            (None, Some(number)) => format!("(number {number})"),
+            (None, None) => "(nameless)".to_owned(),
+        }
+    }
+
+    /// The run in a line, without colour.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!("{} {}", self.name(), self.fate);
+        if let Some(why) = &self.why {
+            line.push_str(&format!(": {why}"));
+        }
+        line
+    }
+
+    fn tell(&self, width: usize) {
+        let style = match self.fate {
+            "whole" => GREEN,
+            "cut" => YELLOW,
+            "unreadable" => RED,
+            _ => DIM,
+        };
+        let phase = self.phase.map(|phase| phase::word(phase).1);
+        let mut particulars = Vec::new();
+        match (self.revision, self.newest) {
+            (Some(revision), Some(newest)) => particulars.push(format!("{revision} of {newest} entries")),
+            (Some(revision), None) => particulars.push(format!("{revision} entries")),
+            (None, Some(newest)) => particulars.push(format!("none of {newest} entries")),
+            (None, None) => {}
+        }
+        particulars.extend(phase.map(str::to_owned));
+        particulars.extend(self.why.clone());
+        render::data(format_args!(
+            "  {} {}  {}",
+            styled(BOLD, format_args!("{:<width$}", self.name())),
+            styled(style, format_args!("{:<10}", self.fate)),
+            particulars.join(", ")
+        ));
+    }
+}
+
+impl Report {
+    pub(super) fn new(here: &Here, arguments: &Arguments) -> Self {
+        Self {
+            store: here.location.root().to_owned(),
+            dry_run: arguments.dry_run,
+            json: arguments.json,
+            damage: Vec::new(),
+            kept: None,
+            runs: Vec::new(),
+            views: Vec::new(),
+            quarantined: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Prints it, and says whether something is lost.
+    pub(super) fn tell(self) -> Exit {
+        let lost = self.runs.iter().any(|run| matches!(run.fate, "cut" | "unreadable"));
+        let exit = if lost { Exit::Undelivered } else { Exit::Delivered };
+        if self.json {
+            render::json_pretty(&self);
+            return exit;
+        }
+        self.tell_damage();
+        let width = self.runs.iter().map(|run| run.name().len()).max().unwrap_or(0);
+        self.runs.iter().for_each(|run| run.tell(width));
+        let would = if self.dry_run { "would be written again" } else { "was written again" };
+        for view in &self.views {
+            render::data(format_args!("  {} {would}", view.display()));
+        }
+        for (view, kept) in &self.quarantined {
+            render::note(format_args!(
+                "somebody had changed `{}`; their bytes are in `{}`",
+                view.display(),
+                kept.display()
+            ));
+        }
+        self.notes.iter().for_each(render::note);
+        self.tell_what_next();
+        exit
+    }
+
+    fn tell_damage(&self) {
+        let store = self.store.display();
+        if self.damage.is_empty() && self.kept.is_none() {
+            render::data(format_args!("the store `{store}` is sound"));
+            return;
+        }
+        render::data(format_args!("the store `{store}` {} damaged", if self.dry_run { "is" } else { "was" }));
+        for damage in &self.damage {
+            render::data(format_args!("  {}", styled(DIM, damage)));
+        }
+        match &self.kept {
+            Some(kept) => render::data(format_args!("it is kept as it was in `{}`", kept.display())),
+            None => render::data("this is what would become of its runs:"),
+        }
+    }
+
+    fn tell_what_next(&self) {
+        for run in &self.runs {
+            let name = run.name();
+            match (run.fate, run.phase) {
+                ("cut", Some(Phase::Finished(_))) | ("cut", None) => {}
+                ("cut", Some(_)) if !self.dry_run => render::note(format_args!(
+                    "`callboard resume {name}` goes on where it is cut; what its agents finished later is found in \
+                     their directories"
+                )),
+                ("unreadable", _) if run.run.is_some() => render::note(format_args!(
+                    "`callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` rebuilds \
+                     `{name}` from its view"
+                )),
+                ("unreadable", _) => render::note(
+                    "`callboard recover --from-view VIEW --workflow WORKFLOW` rebuilds a run from its view",
+                ),
+                _ => {}
+            }
+        }
+        if self.dry_run && !self.damage.is_empty() {
+            render::note(
+                "nothing was changed; `callboard recover` does it, and keeps the store as it is first",
+            );
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A store that SQLite has nothing to say against: do its runs add up, and do their files show them?
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::steps::Steps;
+use protocol::{Protocol as _, RunId};
+use runner::{Again, Engine, EngineError, Journal, Notice, Observer};
+use store::{LeadError, SqliteStore, Store as _, Tenure};
+
+use super::report::{Report, Told};
+use crate::failure::Failure;
+use crate::here::Here;
+use crate::play;
+
+/// Verifies every run and mends its views. Answers how many runs do not add up.
+pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Report) -> Result<usize, Failure> {
+    let Some(store) = here.existing_store()? else { return Ok(0) };
+    let mut flaws = 0;
+    for row in store.runs().await? {
+        if row.protocol != Steps::NAME {
+            told.runs.push(Told::of_another_protocol(&row));
+            continue;
+        }
+        match runner::verify::<Steps, _>(&store, &here.clock, &row.run).await {
+            Ok(Some(journal)) => {
+                told.runs.push(Told::sound(&journal));
+                show(here, &store, &journal, dry_run, told).await?;
+            }
+            Ok(None) => {}
+            Err(flaw) => {
+                flaws += 1;
+                told.damage.push(format!("run `{}`: {}", row.run, super::damaged::chain(&flaw)));
+            }
+        }
+    }
+    if flaws > 0 {
+        told.runs.clear();
+    }
+    Ok(flaws)
+}
+
+/// Writes the views of a run if they do not show it.
+pub(super) async fn show(
+    here: &Here,
+    store: &SqliteStore,
+    journal: &Journal<Steps, SqliteStore>,
+    dry_run: bool,
+    told: &mut Report,
+) -> Result<(), Failure> {
+    let wrong = wrong_views(journal);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let repo = Path::new(&journal.frozen.staging.stage.repo_dir);
+    if !repo.is_dir() {
+        told.notes.push(format!(
+            "run `{}` was played in `{}`, which is not there; its files were not written",
+            journal.run,
+            repo.display()
+        ));
+        return Ok(());
+    }
+    if !dry_run && !write(here, store, &journal.run, told).await? {
+        told.notes.push(format!("run `{}` has an engine, which writes its files itself", journal.run));
+        return Ok(());
+    }
+    told.views.extend(wrong);
+    Ok(())
+}
+
+/// Whether it could be done: a run's engine writes its views itself.
+async fn write(here: &Here, store: &SqliteStore, run: &RunId, told: &mut Report) -> Result<bool, Failure> {
+    let mut watcher = Watcher::default();
+    let house = play::house(here, Again::default())?;
+    let engine = match Engine::<Steps, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
+        Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(false),
+        engine => engine?,
+    };
+    engine.show_all().await?;
+    told.quarantined.append(&mut watcher.set_aside);
+    Ok(true)
+}
+
+/// Files that are missing or show something else.
+fn wrong_views(journal: &Journal<Steps, SqliteStore>) -> Vec<PathBuf> {
+    let view = Steps::view(&journal.document);
+    let mut wrong = Vec::new();
+    if fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes()) {
+        wrong.push(PathBuf::from(view.path));
+    }
+    let reports = Steps::reported(&journal.document).into_iter();
+    let reports = reports.filter_map(|seat| Steps::report_path(&journal.document, &seat)).map(PathBuf::from);
+    wrong.extend(reports.filter(|path| !path.is_file()));
+    wrong
+}
+
+/// Remembers whose bytes were moved away.
+#[derive(Default)]
+struct Watcher {
+    set_aside: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Observer<Steps> for Watcher {
+    fn notice(&mut self, notice: Notice<'_, Steps>) {
+        if let Notice::SetAside { view, kept } = notice {
+            self.set_aside.push((view, kept));
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What becomes of each run of a damaged store: whole, cut, or not to be read.
+
+use protocol::entry::{Author, Remains};
+use protocol::run::Phase;
+use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use store::{Draft, DraftError, FoundRun, RunWriter, Salvage, SalvageError, SqliteStore, WriteId};
+
+use crate::rebuild::{Rebuild, Unfit, definition_of};
+
+/// A run that was found in a damaged store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Its name, unless that was lost with what it was opened with; then the number by which its entries name it.
+    pub run: Result<RunId, i64>,
+    pub fate: Fate,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// Every entry that was found, and none is known to be missing.
+    Whole { revision: Revision, phase: Phase },
+    /// The journal ends early. What was found behind the gap is in the copy that was kept.
+    Cut { revision: Revision, phase: Phase, newest: Revision, beyond: u64, why: String },
+    /// Nothing of it is in the new store.
+    Unreadable { newest: Revision, why: String },
+}
+
+/// Why salvaging had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum SalvageRunError {
+    #[error(transparent)]
+    Read(#[from] SalvageError),
+    #[error(transparent)]
+    Write(#[from] DraftError),
+}
+
+/// Above this an epoch is not a count any more but damage.
+const PLAUSIBLE: u64 = 1 << 40;
+
+/// Where salvaged runs are written to.
+trait Ground {
+    fn put_run<T>(
+        &mut self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
+    ) -> Result<T, SalvageRunError>;
+}
+
+impl Ground for Draft {
+    fn put_run<T>(
+        &mut self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
+    ) -> Result<T, SalvageRunError> {
+        Self::put_run(self, fill)
+    }
+}
+
+impl Ground for &SqliteStore {
+    fn put_run<T>(
+        &mut self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
+    ) -> Result<T, SalvageRunError> {
+        SqliteStore::put_run(self, fill)
+    }
+}
+
+/// Puts every run that can be read into a sound store, except those that are there already.
+pub fn graft<P: Protocol>(
+    salvage: &Salvage,
+    mut store: &SqliteStore,
+    there: &[RunId],
+    by: &Author,
+    now: Stamp,
+) -> Result<Vec<Salvaged>, SalvageRunError> {
+    let mut told = Vec::new();
+    for found in salvage.runs()? {
+        told.extend(salvage_run::<P>(salvage, &found, &mut store, there, by, now)?);
+    }
+    Ok(told)
+}
+
+/// Puts every run that can be read into the draft, and says what became of each.
+pub fn salvage<P: Protocol>(
+    salvage: &Salvage,
+    draft: &mut Draft,
+    by: &Author,
+    now: Stamp,
+) -> Result<Vec<Salvaged>, SalvageRunError> {
+    let mut told = Vec::new();
+    let mut seen = Vec::new();
+    for found in salvage.runs()? {
+        let salvaged = salvage_run::<P>(salvage, &found, draft, &[], by, now)?;
+        seen.extend(salvaged.iter().filter_map(|salvaged| salvaged.run.clone().ok()));
+        told.extend(salvaged);
+    }
+    // Listed, and not one entry of them was found.
+    for (run, newest) in salvage.listed()? {
+        if !seen.contains(&run) {
+            let why = "none of its entries could be read".to_owned();
+            told.push(Salvaged { run: Ok(run), fate: Fate::Unreadable { newest, why } });
+        }
+    }
+    Ok(told)
+}
+
+/// Nothing, if the run is among those to be left out.
+fn salvage_run<P: Protocol>(
+    salvage: &Salvage,
+    found: &FoundRun,
+    ground: &mut impl Ground,
+    but: &[RunId],
+    by: &Author,
+    now: Stamp,
+) -> Result<Option<Salvaged>, SalvageRunError> {
+    let unreadable =
+        |run, why: String| Some(Salvaged { run, fate: Fate::Unreadable { newest: found.newest, why } });
+    let nameless = Err(found.number);
+    let Some(first) = salvage.entry(found, Revision(1))? else {
+        return Ok(unreadable(nameless, "its first entry is lost".to_owned()));
+    };
+    let digest = match definition_of::<P>(&first.body) {
+        Ok(digest) => digest,
+        Err(unfit) => return Ok(unreadable(nameless, format!("entry 1: {}", reason(&unfit)))),
+    };
+    let Some(blob) = salvage.blob(&digest)? else {
+        return Ok(unreadable(nameless, reason(&Unfit::NoDefinition)));
+    };
+    let rebuild = match Rebuild::<P>::read(&blob) {
+        Ok(rebuild) => rebuild,
+        Err(unfit) => return Ok(unreadable(nameless, reason(&unfit))),
+    };
+    let run = rebuild.run.clone();
+    if but.contains(&run) {
+        return Ok(None);
+    }
+    let from = Source { salvage, found, blob };
+    match ground.put_run(|writer| from.fill(rebuild, writer, by, now)) {
+        Ok(fate) => Ok(Some(Salvaged { run: Ok(run), fate })),
+        // A second run of the same name: one of the two is a ghost, and the first one stands.
+        Err(SalvageRunError::Write(DraftError::Refused(refused))) => {
+            Ok(unreadable(Ok(run), refused.to_string()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Where one run is read from.
+struct Source<'s> {
+    salvage: &'s Salvage,
+    found: &'s FoundRun,
+    /// What it was opened with.
+    blob: Vec<u8>,
+}
+
+impl Source<'_> {
+    /// Writes the entries from the first one on, until one is missing or makes no sense.
+    fn fill<P: Protocol>(
+        &self,
+        mut rebuild: Rebuild<P>,
+        writer: &mut RunWriter<'_>,
+        by: &Author,
+        now: Stamp,
+    ) -> Result<Fate, SalvageRunError> {
+        writer.blob(&self.blob)?;
+        let (mut ends, mut began) = (None, None);
+        while ends.is_none() && rebuild.revision() < self.found.newest {
+            let next = rebuild.revision().next();
+            let Some(entry) = self.salvage.entry(self.found, next)? else {
+                let spoilt = self.salvage.is_spoilt(self.found, next)?;
+                let how = if spoilt { "is not what was written" } else { "is lost" };
+                ends = Some(format!("entry {next} {how}"));
+                continue;
+            };
+            match rebuild.add(&entry.body, entry.write_id) {
+                Ok(commit) => {
+                    rebuild.position = writer.append(&commit)?;
+                    began = began.or_else(|| timestamp(rebuild.folded.at));
+                }
+                Err(unfit) => {
+                    ends = Some(format!("entry {next}: {}", reason(&unfit)));
+                    rebuild = self.again(&rebuild)?;
+                }
+            }
+        }
+        let run = rebuild.run.clone();
+        let row = self.salvage.row_of(&run)?;
+        let promised = row.map_or(Revision(0), |(_, revision)| revision);
+        let promised = promised.max(self.salvage.trace(self.found)?).max(self.found.newest);
+        let revision = rebuild.revision();
+        if ends.is_none() && promised > revision {
+            ends = Some(format!("entries {} to {promised} are lost", revision.next()));
+        }
+        let created = row.map(|(created, _)| created).or(began);
+        writer.remember(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
+        let Some(why) = ends else {
+            return Ok(Fate::Whole { revision, phase: rebuild.folded.run.phase });
+        };
+        let beyond = self.salvage.beyond(self.found, revision)?;
+        let lost = format!("{why}; {beyond} later entries were set aside");
+        let entry = rebuild.note(Remains::Journal { lost }, by.clone(), now);
+        let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: a note always fits");
+        writer.append(&commit)?;
+        Ok(Fate::Cut { revision, phase: rebuild.folded.run.phase, newest: promised, beyond, why })
+    }
+
+    /// The run before an entry that contradicted it half-way.
+    fn again<P: Protocol>(&self, spoilt: &Rebuild<P>) -> Result<Rebuild<P>, SalvageRunError> {
+        let mut rebuild = Rebuild::read(&self.blob).expect("BUG: it was read a moment ago");
+        for revision in 1..=spoilt.revision().0 {
+            let entry = self.salvage.entry(self.found, Revision(revision))?;
+            let entry = entry.expect("BUG: it was there a moment ago");
+            rebuild.add(&entry.body, entry.write_id).expect("BUG: it fitted a moment ago");
+            rebuild.position.revision = Revision(revision);
+        }
+        rebuild.position = spoilt.position;
+        Ok(rebuild)
+    }
+
+    /// Seconds since 1970 are more than anybody has counted, and more than at the last recovery: an engine from before,
+    /// should one still be about, is deposed.
+    fn epoch(&self, run: &RunId, now: Stamp) -> Result<Epoch, SalvageRunError> {
+        let counted = self.salvage.epoch(run)?.0;
+        let counted = if counted < PLAUSIBLE { counted + 1 } else { 0 };
+        let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
+        Ok(Epoch(counted.max(seconds)))
+    }
+}
+
+fn timestamp(stamp: Stamp) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_microsecond(stamp.as_micros()).ok()
+}
+
+fn reason(unfit: &Unfit) -> String {
+    let causes = std::iter::successors(std::error::Error::source(unfit), |cause| cause.source());
+    causes.fold(unfit.to_string(), |text, cause| format!("{text}: {cause}"))
+}

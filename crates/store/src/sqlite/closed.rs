@@ -1,0 +1,96 @@
+//! A store that nobody else writes to or acts for: what recovering needs, and what it refuses to go without.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::lead::{self, Leader};
+use super::ticket::{Ticket, Turn};
+use crate::{Location, os};
+
+/// The whole store for ourselves, until it is dropped. Whoever comes meanwhile waits for the ticket.
+#[derive(Debug)]
+pub struct Closed {
+    location: Location,
+    pub(super) turn: Turn,
+    /// Every run's lock.
+    _leads: Vec<File>,
+}
+
+/// Why we do not have the store for ourselves.
+#[derive(Debug, thiserror::Error)]
+pub enum CloseError {
+    #[error("run `{run}` has an engine: process {} on `{}`", leader.pid, leader.host)]
+    Led { run: String, leader: Leader },
+    #[error("somebody is writing to the store `{}`", path.display())]
+    Busy { path: PathBuf },
+    #[error("could not {action} `{}`", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl Closed {
+    /// Takes the ticket and the lock of every run. Makes the store's directory if it is gone; never a database.
+    pub fn take(location: &Location) -> Result<Self, CloseError> {
+        let failed = |action, path: PathBuf| move |source| CloseError::Io { action, path, source };
+        for directory in [location.root().to_owned(), location.engines_dir(), location.attempts_dir()] {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", directory))?;
+        }
+        let ticket = Ticket::prepare(location.ticket()).map_err(failed("open", location.ticket()))?;
+        let turn = lead::patiently(|| {
+            Ok(match ticket.try_take()? {
+                Some(turn) => Ok(turn),
+                None => Err(true),
+            })
+        });
+        let turn = turn
+            .map_err(failed("lock", location.ticket()))?
+            .ok_or_else(|| CloseError::Busy { path: location.ticket() })?;
+        let leads = lock_all(&location.engines_dir())?;
+        Ok(Self { location: location.clone(), turn, _leads: leads })
+    }
+
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+}
+
+fn lock_all(directory: &Path) -> Result<Vec<File>, CloseError> {
+    let failed = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| CloseError::Io { action, path, source }
+    };
+    let mut locks = Vec::new();
+    for file in fs::read_dir(directory).map_err(failed("list", directory))? {
+        let path = file.map_err(failed("list", directory))?.path();
+        if path.extension().is_none_or(|extension| extension != "lock") {
+            continue;
+        }
+        let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut last = None;
+        let locked = lead::patiently(|| {
+            let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
+            match file.try_lock() {
+                Ok(()) => Ok(Ok(file)),
+                Err(TryLockError::Error(error)) => Err(error),
+                Err(TryLockError::WouldBlock) => {
+                    let leader = lead::signature(&mut file)?;
+                    // A killed engine's lock outlives it by a moment.
+                    let passing = !os::is_alive(leader.pid);
+                    last = Some(leader);
+                    Ok(Err(passing))
+                }
+            }
+        });
+        match locked.map_err(failed("lock", &path))? {
+            Some(lock) => locks.push(lock),
+            None => {
+                let leader = last.expect("BUG: whoever could not be passed has signed");
+                return Err(CloseError::Led { run, leader });
+            }
+        }
+    }
+    Ok(locks)
+}
