@@ -12,6 +12,7 @@ mod players;
 mod progress;
 mod rehearsal;
 mod render;
+mod rescue;
 mod stage;
 mod wish;
 

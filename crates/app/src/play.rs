@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
 use crate::progress::Progress;
+use crate::rescue::rescue;
 use crate::{players, render};
 
 /// The flags of commands that play a run.
@@ -97,7 +98,7 @@ pub(crate) async fn play(
     }
     let rest = engine.play(asked, interrupts()?).await;
     progress.clear();
-    let rest = rest.map_err(|error| refused(run, error))?;
+    let rest = rest.map_err(|error| rescue(here, store, refused(run, error)))?;
     let journal = here.load(store, run.as_str()).await?;
     progress.conclude(&journal.summary(), &journal.document, rest, begun.elapsed());
     Ok(exit_of(rest))

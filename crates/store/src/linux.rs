@@ -64,7 +64,8 @@ fn network_magic(magic: u32) -> Option<&'static str> {
     })
 }
 
-/// Rings whenever somebody who had a file open for writing closes it, and when the file is taken away.
+/// Rings whenever somebody who had a file open for writing closes it, and when the file or its directory is
+/// taken away.
 ///
 /// The kernel closes the files of a killed process too, so no writer can leave without ringing.
 #[derive(Debug)]
@@ -76,6 +77,10 @@ impl Bell {
         let inotify = Inotify::init()?;
         let mask = WatchMask::CLOSE_WRITE | WatchMask::ATTRIB | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF;
         inotify.watches().add(file, mask)?;
+        // A file does not hear that its directory is moved. One further up is noticed at the next change.
+        if let Some(directory) = file.parent() {
+            inotify.watches().add(directory, WatchMask::MOVE_SELF | WatchMask::DELETE_SELF)?;
+        }
         #[expect(
             deprecated,
             reason = "its successor is `unsafe`: the caller promises an owned descriptor, and Inotify owns its own"

@@ -16,6 +16,7 @@ mod resuming;
 mod steering;
 mod stopping;
 mod terminal;
+mod unlinked;
 mod views;
 mod workflows;
 

@@ -1,0 +1,47 @@
+//! A store that was taken away under a living engine: what it still has in its hands is saved before it stops.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy as _;
+use store::SqliteStore;
+
+use crate::failure::{Exit, Failure};
+use crate::here::Here;
+
+/// Saves a copy if the store is gone, and says where it is and what to type. Any other failure stays as it is.
+///
+/// Whatever ended the engine first, a lost directory or a refused commit: if the store is gone, that is the reason.
+pub(crate) fn rescue(here: &Here, store: &SqliteStore, failure: Failure) -> Failure {
+    if !store.is_gone() {
+        return failure;
+    }
+    let what = format!(
+        "the store `{}` was removed, moved or replaced while it was in use",
+        here.location.root().display()
+    );
+    let mut gone = Failure::new(Exit::Store, what);
+    if failure.what != gone.what {
+        gone.causes.push(failure.what);
+    }
+    gone.causes.extend(failure.causes);
+    let path = place(here);
+    let gone = match store.save_copy(&path) {
+        Ok(()) => {
+            let path = path.display();
+            gone.hint(format!("all that was committed is saved in `{path}`")).hint(format!(
+                "put the store back if you have it; else `callboard recover --from '{path}'` makes a new one of it"
+            ))
+        }
+        Err(error) => gone.hint(format!("no copy could be saved: {error}")),
+    };
+    gone.hint("agents that are at work go on; `callboard resume` finds them once the store is back")
+}
+
+/// Out of reach of whatever removes repositories: the user's state directory, or the temporary one.
+fn place(here: &Here) -> PathBuf {
+    let state = etcetera::choose_base_strategy().ok().and_then(|directories| directories.state_dir());
+    let directory = state.unwrap_or_else(std::env::temp_dir).join("callboard").join("saved");
+    let repo = here.repo.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    directory.join(format!("{repo}-{now}-{}.db", std::process::id()))
+}

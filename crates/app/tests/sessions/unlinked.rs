@@ -1,0 +1,87 @@
+//! A store that is taken away under a living engine.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use testkit::{Running, Scene};
+
+use crate::{scene, status};
+
+/// A run whose second step waits.
+fn at_work(scene: &Scene) -> Running<'_> {
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    running
+}
+
+/// Where the engine says that it saved a copy.
+fn saved(stderr: &str) -> PathBuf {
+    let (_, rest) = stderr.split_once("is saved in `").unwrap_or_else(|| panic!("no copy: {stderr}"));
+    PathBuf::from(rest.split_once('`').unwrap().0)
+}
+
+#[test]
+fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
+    let scene = scene();
+    let running = at_work(&scene);
+    fs::remove_dir_all(scene.store()).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, 5, "{}", ended.transcript());
+    assert!(ended.stderr.contains("was removed, moved or replaced while it was in use"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("agents that are at work go on"), "{}", ended.stderr);
+    assert!(!scene.store().exists(), "it was made again");
+
+    let copy = saved(&ended.stderr);
+    assert!(copy.starts_with(scene.home()), "{}", copy.display());
+    let back = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert_eq!(back.code, 0, "{}", back.transcript());
+    scene.plan(&[]);
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+    let begun = scene.ledger().begun();
+    assert_eq!(begun.iter().filter(|line| *line == "a#1.1").count(), 1, "{begun:?}");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
+    let scene = scene();
+    let running = at_work(&scene);
+    let elsewhere = scene.kit().join("elsewhere");
+    fs::rename(scene.store(), &elsewhere).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, 5, "{}", ended.transcript());
+    saved(&ended.stderr);
+    fs::rename(&elsewhere, scene.store()).unwrap();
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request() {
+    let scene = scene();
+    let running = at_work(&scene);
+    fs::remove_dir_all(scene.store()).unwrap();
+    let ended = running.wait();
+    let copy = saved(&ended.stderr);
+    scene.plan(&[]);
+    let agent = scene.agent();
+    let another = ["run", "wf.yaml", "--run-id", "another", "--wrapper", agent.to_str().unwrap()];
+    assert_eq!(scene.callboard(&another).run().code, 0);
+    let back = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert_eq!(back.code, 0, "{}", back.transcript());
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
+    let twice = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert!(twice.stdout.contains("in the store already"), "{}", twice.transcript());
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    scene.expect_no_orphans();
+}
