@@ -170,6 +170,20 @@ pub(crate) async fn refuse_agents(
     .hint("agents report; people steer"))
 }
 
+/// The same for what concerns no run that could write it down.
+pub(crate) fn refuse_agents_outright(doing: &str) -> Result<(), Failure> {
+    let attempt = supervisor::enclosing_attempt().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+    })?;
+    match attempt {
+        None => Ok(()),
+        Some(attempt) => {
+            Err(Failure::new(Exit::Refused, format!("cannot {doing} from inside attempt `{attempt}`"))
+                .hint("agents report; people steer"))
+        }
+    }
+}
+
 /// The step of that name.
 pub(crate) fn step(journal: &Run, name: &str) -> Result<SeatName, Failure> {
     step_of(&journal.run, &journal.frozen.definition, name)

@@ -8,6 +8,7 @@
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
 
+mod archive;
 mod attempt;
 mod clock;
 mod engine;
@@ -26,6 +27,7 @@ mod verdict;
 mod verify;
 mod views;
 
+pub use archive::{ExportError, ImportError, Imported, Logs, Manifest, Restaging, export, import};
 pub use attempt::Lost;
 pub use clock::Clock;
 pub use engine::{Asked, Engine, EngineError, Rest};

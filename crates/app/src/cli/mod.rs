@@ -10,6 +10,8 @@ mod doctor;
 mod explain;
 mod graph;
 mod help;
+mod export;
+mod import;
 mod log;
 mod ls;
 mod man;
@@ -72,6 +74,8 @@ enum Command {
     Graph(graph::Arguments),
     Report(report::Arguments),
     Recover(recover::Arguments),
+    Export(export::Arguments),
+    Import(import::Arguments),
     RehearseScript(rehearse_script::Arguments),
     Check(check::Arguments),
     Schema(schema::Arguments),
@@ -134,6 +138,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Graph(arguments) => graph::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Recover(arguments) => recover::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
+        Command::Import(arguments) => import::run(arguments),
         Command::RehearseScript(arguments) => rehearse_script::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),

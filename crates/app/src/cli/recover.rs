@@ -43,7 +43,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    refuse_agents()?;
+    crate::wish::refuse_agents_outright("recover the store")?;
     let here = Here::find(&arguments.place, Flags::default())?;
     if let Some(file) = &arguments.from
         && !file.is_file()
@@ -75,18 +75,4 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let closed = Closed::take(&here.location)?;
         damaged::recover(&here, &arguments, closed, None, told).await
     })
-}
-
-/// Agents do not repair the store they live in.
-fn refuse_agents() -> Result<(), Failure> {
-    let attempt = supervisor::enclosing_attempt().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
-    })?;
-    match attempt {
-        None => Ok(()),
-        Some(attempt) => {
-            Err(Failure::new(Exit::Refused, format!("cannot recover from inside attempt `{attempt}`"))
-                .hint("agents report; people steer"))
-        }
-    }
 }

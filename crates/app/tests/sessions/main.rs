@@ -1,6 +1,7 @@
 //! Sessions of the real binary, one file per theme. Each runs in a repository of its own with a real agent process.
 
 mod agents;
+mod archives;
 mod crash;
 mod cycles;
 mod delivering;

@@ -1,0 +1,78 @@
+//! `callboard export RUN`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use runner::Logs;
+
+use super::block_on;
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::{Here, Place};
+use crate::render;
+
+/// Write a run into one archive: its journal, what it was opened with, prompts, reports and logs
+///
+/// A plain tar with a manifest and digests. The same run gives the same bytes. Launch files are left out, for their
+/// variables may hold secrets; prompts, reports and logs are as the agents wrote them, so look before you share.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard export f8c1a491                       # writes f8c1a491.callboard.tar
+  callboard export f8c1a491 --no-logs -o run.tar
+  callboard export f8c1a491 -o - | zstd > run.tar.zst")]
+pub(super) struct Arguments {
+    /// The run, or a beginning of its name
+    run: String,
+
+    /// Where to write it; `-` is standard output [default: RUN.callboard.tar]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Leave out what agents printed
+    #[arg(long)]
+    no_logs: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let here = Here::find(&arguments.place, Flags::default())?;
+    let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
+    block_on(async {
+        let store = here.store_with(&arguments.run)?;
+        let journal = here.load(&store, &arguments.run).await?;
+        let attempts = here.location.attempts_dir();
+        let host = store::host_name();
+        let output = arguments.output.unwrap_or_else(|| format!("{}.callboard.tar", journal.run).into());
+        let failed = |error: runner::ExportError| {
+            Failure::from_error(Exit::Store, &error)
+                .while_doing(format_args!("cannot export run `{}`", journal.run))
+        };
+        if output == Path::new("-") {
+            let mut out = std::io::stdout().lock();
+            runner::export(&journal, &attempts, logs, &host, &mut out).await.map_err(failed)?;
+            return Ok(Exit::Delivered);
+        }
+        let unwritable = |error: &std::io::Error| {
+            Failure::usage(format!("cannot write `{}`", output.display())).because(Some(error))
+        };
+        let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // Whole or not at all: it takes its name when it is complete.
+        let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
+            .map_err(|error| unwritable(&error))?;
+        let manifest = runner::export(&journal, &attempts, logs, &host, &mut file).await.map_err(failed)?;
+        file.flush().and_then(|()| file.as_file().sync_all()).map_err(|error| unwritable(&error))?;
+        file.persist_noclobber(&output).map_err(|error| {
+            unwritable(&error.error).hint("choose another name with `-o`, or move it aside")
+        })?;
+        render::talk(format_args!(
+            "run `{}`: {} entries and {} files are in `{}`",
+            manifest.run,
+            manifest.entries,
+            manifest.files.len(),
+            output.display()
+        ));
+        Ok(Exit::Delivered)
+    })
+}

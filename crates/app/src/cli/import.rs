@@ -1,0 +1,108 @@
+//! `callboard import FILE`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use protocol::RunId;
+use protocol::run::Phase;
+use protocol::steps::Steps;
+use runner::{ImportError, Imported, Restaging};
+
+use crate::config::Flags;
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here, Place};
+use crate::{phase, render, stage, wish};
+
+/// Take a run out of an archive that `export` has written
+///
+/// Everything in it is checked first: digests, paths, and that its entries follow from one another. It is taken whole or
+/// not at all. Its files show this repository from then on, and its journal says where it came from. An unfinished run
+/// rests until you `resume` it; attempts that were open where it comes from count as interrupted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard import f8c1a491.callboard.tar
+  callboard import f8c1a491.callboard.tar --as from-the-server
+  zstd -dc run.tar.zst | callboard import -")]
+pub(super) struct Arguments {
+    /// The archive; `-` is standard input
+    file: PathBuf,
+
+    /// Its name here [default: the one it has]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+
+    /// Print what was taken as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    wish::refuse_agents_outright("import a run")?;
+    let here = Here::find(&arguments.place, Flags::default())?;
+    let name = arguments.name.as_deref().map(RunId::new).transpose();
+    let name = name.map_err(|error| Failure::usage("that cannot name a run").because(Some(&error)))?;
+    let archive: Box<dyn Read> = if arguments.file == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(&arguments.file).map_err(|error| {
+            Failure::usage(format!("cannot read `{}`", arguments.file.display())).because(Some(&error))
+        })?)
+    };
+    let restaging = Restaging { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
+    let store = here.store()?;
+    stage::exclude_views(&here.repo)?;
+    let imported = runner::import::<Steps>(&store, archive, &restaging);
+    let imported = imported.map_err(|error| refused(&arguments.file, &error))?;
+    tell(&imported, arguments.json);
+    Ok(Exit::Delivered)
+}
+
+fn tell(imported: &Imported, json: bool) {
+    let Imported { run, manifest, revision, phase, open } = imported;
+    if json {
+        render::json_pretty(&serde_json::json!({
+            "run": run, "was": manifest.run, "host": manifest.host, "revision": revision, "phase": phase,
+            "files": manifest.files.len(), "interrupted": open,
+        }));
+        return;
+    }
+    render::data(run);
+    render::talk(format_args!(
+        "{} entries and {} files were taken, written on `{}`; the run is {}",
+        manifest.entries,
+        manifest.files.len(),
+        manifest.host,
+        phase::word(*phase).1
+    ));
+    if !open.is_empty() {
+        render::note(format_args!("open there, interrupted here: {}", open.join(", ")));
+    }
+    if !matches!(phase, Phase::Finished(_)) {
+        render::note(format_args!(
+            "`callboard resume {run}` goes on with it here; give it the players of this machine"
+        ));
+    }
+}
+
+fn refused(file: &Path, error: &ImportError) -> Failure {
+    let exit = match error {
+        ImportError::Exists(_) => Exit::Refused,
+        ImportError::NotAnArchive(_)
+        | ImportError::Newer { .. }
+        | ImportError::OtherProtocol { .. }
+        | ImportError::Foul { .. }
+        | ImportError::Entry { .. }
+        | ImportError::Read(_) => Exit::Usage,
+        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) => Exit::Store,
+    };
+    let failure =
+        Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));
+    match error {
+        ImportError::Exists(_) => failure.hint("`--as NAME` takes it under another name"),
+        _ => failure.hint("nothing of it was taken"),
+    }
+}

@@ -1,0 +1,146 @@
+//! `export` and `import`: a run as one file, and nothing taken that is not what it says.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use insta::assert_snapshot;
+use testkit::Scene;
+
+use crate::{scene, status};
+
+fn delivered() -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    scene
+}
+
+fn exported(scene: &Scene, name: &str) -> PathBuf {
+    let file = scene.kit().join(name);
+    let session = scene.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    file
+}
+
+#[test]
+fn a_delivered_run_is_readable_where_it_was_imported() {
+    let there = delivered();
+    let file = exported(&there, "trial.tar");
+    assert!(fs::read(&file).unwrap() == fs::read(exported(&there, "again.tar")).unwrap(), "the bytes differ");
+
+    let here = scene();
+    let file = file.to_str().unwrap();
+    let session = here.callboard(&["import", file]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stderr.contains("the run is delivered"), "{}", session.stderr);
+    assert_eq!(here.callboard(&["recover"]).run().code, 0);
+    assert_eq!(status(&here.document("trial"), "b"), "COMPLETED");
+    assert_eq!(here.document("trial")["repo_dir"], here.repo().to_str().unwrap());
+    let log = here.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("imported from an archive written on"), "{}", log.stdout);
+    assert_eq!(
+        fs::read(here.attempt("trial", "a", "1.1").join("prompt.md")).unwrap(),
+        fs::read(there.attempt("trial", "a", "1.1").join("prompt.md")).unwrap()
+    );
+    assert!(!here.attempt("trial", "a", "1.1").join("launch.json").exists(), "it may hold secrets");
+
+    let twice = here.callboard(&["import", file]).run();
+    assert_eq!(twice.code, 3, "{}", twice.transcript());
+    assert!(twice.stderr.contains("--as NAME"), "{}", twice.stderr);
+    let renamed = here.callboard(&["import", file, "--as", "other"]).run();
+    assert_eq!(renamed.code, 0, "{}", renamed.transcript());
+    let checked = here.callboard(&["recover"]).run();
+    assert!(checked.stdout.contains("is sound"), "{}", checked.transcript());
+    assert_eq!(here.document("other")["run_id"], "other");
+}
+
+#[test]
+fn an_open_attempt_counts_as_interrupted_where_it_was_imported() {
+    let there = scene();
+    there.workflow(&["a", "b: a"]);
+    there.plan(&["b * hang"]);
+    let running = there.run(&[]).start();
+    there.ledger().wait_for_begin("b#1.1");
+    running.kill();
+    running.wait();
+    let file = exported(&there, "trial.tar");
+    let here = scene();
+    let session = here.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
+    assert_eq!(session.json()["interrupted"], serde_json::json!(["b#1.1"]), "{}", session.transcript());
+    let agent = here.agent();
+    let resumed = here.callboard(&["resume", "trial", "--wrapper", agent.to_str().unwrap()]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    // What it did there is not done again, and what was open there was neither adopted nor ended.
+    assert_eq!(here.ledger().begun(), ["b#1.2"]);
+    assert_eq!(there.callboard(&["stop", "trial"]).run().code, 0);
+    there.expect_no_orphans();
+    here.expect_no_orphans();
+}
+
+/// Imports changed bytes, and expects that nothing of them is taken.
+#[track_caller]
+fn refused(bytes: &[u8]) -> String {
+    let here = scene();
+    let file = here.kit().join("bad.tar");
+    fs::write(&file, bytes).unwrap();
+    let session = here.callboard(&["import", file.to_str().unwrap()]).run();
+    assert_eq!(session.code, 2, "{}", session.transcript());
+    assert_eq!(here.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
+    let left: Vec<_> = fs::read_dir(here.store().join("attempts")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!Path::new(&here.kit()).join("evil").exists());
+    session.stderr
+}
+
+fn changed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
+    let mut hits = 0;
+    while let Some(found) = bytes[at..].windows(from.len()).position(|window| window == from.as_bytes()) {
+        at += found;
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        hits += 1;
+    }
+    assert!(hits > 0, "`{from}` is not in it");
+    bytes
+}
+
+#[test]
+fn an_archive_that_is_not_what_it_says_is_refused_whole() {
+    let there = delivered();
+    let good = fs::read(exported(&there, "trial.tar")).unwrap();
+    assert!(refused(&good[..good.len() / 2]).contains("caused by"));
+    assert!(refused(b"not an archive").contains("not an archive of a run"));
+    assert!(refused(&changed(&good, "Do what the step says.", "Do what the devil says")).contains("content"));
+    assert!(
+        refused(&changed(&good, "\"callboard_archive\": 1", "\"callboard_archive\": 9")).contains("format 9")
+    );
+    // A path that leads out, in the manifest and in the tar's own headers.
+    let out = refused(&changed(&good, "attempts/a/1.1/prompt.md", "attempts/../../../../evi"));
+    assert!(out.contains("is no file that an attempt leaves"), "{out}");
+    let kind = refused(&changed(&good, "\"protocol\": \"steps\"", "\"protocol\": \"chess\""));
+    assert!(kind.contains("`chess` run"), "{kind}");
+}
+
+#[test]
+fn an_existing_file_is_not_overwritten() {
+    let scene = delivered();
+    exported(&scene, "trial.tar");
+    let file = scene.kit().join("trial.tar");
+    let session = scene.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard export trial -o [KIT]/trial.tar
+    error: cannot write `[KIT]/trial.tar`
+      caused by: File exists (os error 17)
+
+    hint: choose another name with `-o`, or move it aside
+    [exit 2]
+    ");
+    let piped =
+        scene.callboard(&["export", "trial", "--no-logs", "-o", "-"]).in_shell("\"$@\" | tar -t").run();
+    assert!(piped.stdout.starts_with("manifest.json\ndefinition.json\njournal.jsonl\n"), "{}", piped.stdout);
+    assert!(!piped.stdout.contains(".log"), "{}", piped.stdout);
+}

@@ -1,0 +1,314 @@
+//! Archive → run: checked to the last byte before anything of it is in the store.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use protocol::entry::{Author, Remains};
+use protocol::run::{Phase, Run};
+use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use store::{COMMIT_LIMIT, CommitError, Digest, DraftError, RunWriter, SqliteStore, WriteId};
+use supervisor::AttemptDir;
+use tar::{Archive, EntryType};
+
+use super::{DEFINITION, FORMAT, JOURNAL, Listed, MANIFEST, Manifest, paper};
+use crate::opening::Frozen;
+use crate::rebuild::{Rebuild, Unfit, definition_of};
+
+/// Where a run that comes from elsewhere is to be.
+#[derive(Debug, Clone)]
+pub struct Restaging {
+    /// Its name here, if not its own.
+    pub name: Option<RunId>,
+    pub repo_dir: String,
+    pub by: Author,
+    pub now: Stamp,
+}
+
+/// What was taken.
+#[derive(Debug)]
+pub struct Imported {
+    pub run: RunId,
+    pub manifest: Manifest,
+    pub revision: Revision,
+    pub phase: Phase,
+    /// Attempts that were open where it comes from. Here they count as interrupted.
+    pub open: Vec<String>,
+}
+
+/// Why an archive was not taken. Nothing of it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("it is not an archive of a run: {0}")]
+    NotAnArchive(String),
+    #[error("it has format {found}, written by a newer callboard; this one knows {FORMAT}")]
+    Newer { found: u32 },
+    #[error("it holds a `{found}` run, which this program does not know")]
+    OtherProtocol { found: String },
+    #[error("`{path}` in it {fault}")]
+    Foul { path: String, fault: &'static str },
+    #[error("entry {revision} of its journal cannot be taken")]
+    Entry { revision: Revision, source: Unfit },
+    #[error("a run named `{0}` exists already")]
+    Exists(RunId),
+    #[error("could not read the archive")]
+    Read(#[source] io::Error),
+    #[error("could not write `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("could not make its open attempts void")]
+    Void(#[from] supervisor::ClaimError),
+    #[error(transparent)]
+    Store(#[from] DraftError),
+}
+
+/// Takes a run out of an archive: all of it, or nothing.
+pub fn import<P: Protocol>(
+    store: &SqliteStore,
+    archive: impl Read,
+    restaging: &Restaging,
+) -> Result<Imported, ImportError> {
+    let root = store.location().root();
+    let staging = tempfile::Builder::new().prefix("import-").tempdir_in(root);
+    let staging = staging.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
+    let manifest = unpack(archive, staging.path())?;
+    if manifest.protocol != P::NAME {
+        return Err(ImportError::OtherProtocol { found: manifest.protocol });
+    }
+    let blob = fs::read(staging.path().join(DEFINITION)).map_err(ImportError::Read)?;
+    let first = |source| ImportError::Entry { revision: Revision(1), source };
+    let mut frozen: Frozen<P> = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
+    let moved = restage(&mut frozen, restaging);
+    let run = frozen.staging.stage.run.clone();
+    let home = store.location().attempts_dir().join(run.as_str());
+    if home.exists() {
+        return Err(ImportError::Exists(run));
+    }
+    let taking = Taking { staging: staging.path(), manifest: &manifest, blob, moved, restaging, home: &home };
+    let taken = store.put_run(|writer| taking.take::<P>(Rebuild::begin(frozen), writer));
+    let (revision, phase, open) = match taken {
+        Ok(taken) => taken,
+        Err(error) => {
+            // It was not there before, so whatever is there now is ours.
+            let _ = fs::remove_dir_all(&home);
+            return Err(match error {
+                ImportError::Store(DraftError::Refused(CommitError::Conflict { .. })) => {
+                    ImportError::Exists(run)
+                }
+                other => other,
+            });
+        }
+    };
+    Ok(Imported { run, manifest, revision, phase, open })
+}
+
+/// Gives the run its name and place here. Says whether that changed anything.
+fn restage<P: Protocol>(frozen: &mut Frozen<P>, restaging: &Restaging) -> bool {
+    let staging = &mut frozen.staging;
+    let there = staging.stage.repo_dir.clone();
+    let name = restaging.name.clone().unwrap_or_else(|| staging.stage.run.clone());
+    if name == staging.stage.run && there == restaging.repo_dir {
+        return false;
+    }
+    staging.workdir = match staging.workdir.strip_prefix(&there) {
+        Ok(inside) => Path::new(&restaging.repo_dir).join(inside),
+        Err(_) => PathBuf::from(&restaging.repo_dir),
+    };
+    staging.stage.run = name;
+    staging.stage.repo_dir.clone_from(&restaging.repo_dir);
+    true
+}
+
+struct Taking<'a> {
+    staging: &'a Path,
+    manifest: &'a Manifest,
+    blob: Vec<u8>,
+    moved: bool,
+    restaging: &'a Restaging,
+    home: &'a Path,
+}
+
+impl Taking<'_> {
+    /// Writes the journal, and puts the attempts' papers in their place as the last thing before the commit.
+    fn take<P: Protocol>(
+        &self,
+        mut rebuild: Rebuild<P>,
+        writer: &mut RunWriter<'_>,
+    ) -> Result<(Revision, Phase, Vec<String>), ImportError> {
+        let path = self.staging.join(JOURNAL);
+        let mut journal = BufReader::new(File::open(&path).map_err(ImportError::Read)?);
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let limit = COMMIT_LIMIT as u64 + 1;
+            if journal.by_ref().take(limit).read_line(&mut line).map_err(ImportError::Read)? == 0 {
+                break;
+            }
+            let revision = rebuild.revision().next();
+            let failed = |source| ImportError::Entry { revision, source };
+            let mut body = line.trim_end_matches('\n').to_owned();
+            if revision == Revision(1) {
+                body = self.first(&rebuild, body, writer).map_err(|error| match error {
+                    Refused::Unfit(source) => failed(source),
+                    Refused::Store(error) => error.into(),
+                })?;
+            }
+            let commit = rebuild.add(&body, WriteId::new()).map_err(failed)?;
+            rebuild.position = writer.append(&commit)?;
+        }
+        if rebuild.revision() == Revision(0) || rebuild.revision().0 != self.manifest.entries {
+            return Err(ImportError::Foul {
+                path: JOURNAL.to_owned(),
+                fault: "does not have all its entries",
+            });
+        }
+        let Restaging { by, now, .. } = self.restaging;
+        let remains = Remains::Archive { host: self.manifest.host.clone() };
+        let note = rebuild.note(remains, by.clone(), *now);
+        let commit = rebuild.add(&note.encode(), WriteId::new()).expect("BUG: a note always fits");
+        rebuild.position = writer.append(&commit)?;
+        let created =
+            jiff::Timestamp::from_microsecond(self.manifest.created_at.as_micros()).unwrap_or_default();
+        let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
+        writer.remember(&rebuild.run, created, Epoch(seconds))?;
+        let open = self.place::<P>(&rebuild)?;
+        Ok((rebuild.revision(), rebuild.folded.run.phase, open))
+    }
+
+    /// Keeps what the run was opened with, under the digest that its first entry names.
+    fn first<P: Protocol>(
+        &self,
+        rebuild: &Rebuild<P>,
+        body: String,
+        writer: &mut RunWriter<'_>,
+    ) -> Result<String, Refused> {
+        if definition_of::<P>(&body)? != Digest::of(&self.blob) {
+            return Err(Unfit::NoDefinition.into());
+        }
+        if !self.moved {
+            writer.blob(&self.blob)?;
+            return Ok(body);
+        }
+        let blob = serde_json::to_vec(&rebuild.frozen).expect("BUG: a definition is plain data");
+        let digest = writer.blob(&blob)?;
+        let mut entry: serde_json::Value = serde_json::from_str(&body).map_err(Unfit::from)?;
+        entry["input"]["opened"]["definition"] = digest.as_str().into();
+        Ok(entry.to_string())
+    }
+
+    /// Voids what was open, so that nobody starts or adopts it here, and moves the papers to where they are looked for.
+    fn place<P: Protocol>(&self, rebuild: &Rebuild<P>) -> Result<Vec<String>, ImportError> {
+        let papers = self.staging.join(super::ATTEMPTS);
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ImportError::Write { path, source }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&papers).map_err(failed(&papers))?;
+        fs::rename(&papers, self.home).map_err(failed(self.home))?;
+        let attempts = self.home.parent().unwrap_or(self.home);
+        let mut open = Vec::new();
+        for attempt in rebuild.seated() {
+            let id = Run::<P>::id(&attempt);
+            supervisor::void(&AttemptDir::new(attempts, &rebuild.run, &id))?;
+            open.push(id.to_string());
+        }
+        Ok(open)
+    }
+}
+
+enum Refused {
+    Unfit(Unfit),
+    Store(DraftError),
+}
+
+impl From<Unfit> for Refused {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(unfit)
+    }
+}
+
+impl From<DraftError> for Refused {
+    fn from(error: DraftError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Largest manifest: it lists every file.
+const MANIFEST_LIMIT: u64 = 64 * 1024 * 1024;
+
+/// Unpacks what the manifest lists, and nothing else, into an empty directory.
+fn unpack(archive: impl Read, into: &Path) -> Result<Manifest, ImportError> {
+    let no_archive = |error: io::Error| ImportError::NotAnArchive(error.to_string());
+    let mut archive = Archive::new(archive);
+    let mut entries = archive.entries().map_err(no_archive)?;
+    let first = entries.next().ok_or_else(|| ImportError::NotAnArchive("it is empty".to_owned()))?;
+    let first = first.map_err(no_archive)?;
+    if first.path_bytes().as_ref() != MANIFEST.as_bytes() {
+        return Err(ImportError::NotAnArchive(format!("it does not begin with `{MANIFEST}`")));
+    }
+    let mut text = Vec::new();
+    first.take(MANIFEST_LIMIT).read_to_end(&mut text).map_err(ImportError::Read)?;
+    let manifest = read_manifest(&text)?;
+    let mut listed = manifest.files.iter();
+    for entry in entries {
+        let entry = entry.map_err(ImportError::Read)?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let foul = |fault| ImportError::Foul { path: path.clone(), fault };
+        let expected = listed.next().ok_or_else(|| foul("is not in its manifest"))?;
+        if expected.path != path {
+            return Err(foul("is not what its manifest lists here"));
+        }
+        if entry.header().entry_type() != EntryType::Regular {
+            return Err(foul("is not a plain file"));
+        }
+        if entry.size() != expected.bytes {
+            return Err(foul("does not have the size its manifest says"));
+        }
+        take_out(entry, expected, into)?;
+    }
+    match listed.next() {
+        Some(missing) => Err(ImportError::Foul { path: missing.path.clone(), fault: "is missing" }),
+        None => Ok(manifest),
+    }
+}
+
+fn read_manifest(text: &[u8]) -> Result<Manifest, ImportError> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        callboard_archive: u32,
+    }
+    let no_archive = |error: serde_json::Error| ImportError::NotAnArchive(error.to_string());
+    let Format { callboard_archive: found } = serde_json::from_slice(text).map_err(no_archive)?;
+    if found > FORMAT {
+        return Err(ImportError::Newer { found });
+    }
+    let manifest: Manifest = serde_json::from_slice(text).map_err(no_archive)?;
+    let mut paths: Vec<_> = manifest.files.iter().map(|file| file.path.as_str()).collect();
+    if paths.len() < 2 || paths[..2] != [DEFINITION, JOURNAL] {
+        return Err(ImportError::NotAnArchive("definition and journal do not come first".to_owned()));
+    }
+    paths.drain(..2);
+    match paths.iter().find(|path| paper(path).is_none()) {
+        Some(path) => {
+            Err(ImportError::Foul { path: (*path).to_owned(), fault: "is no file that an attempt leaves" })
+        }
+        None => Ok(manifest),
+    }
+}
+
+/// Writes one file whose path was checked before, and compares its digest.
+fn take_out(mut from: impl Read, listed: &Listed, into: &Path) -> Result<(), ImportError> {
+    let path = into.join(&listed.path);
+    let failed = |source| ImportError::Write { path: path.clone(), source };
+    let directory = path.parent().unwrap_or(into);
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let mut file = file.map_err(failed)?;
+    let foul = |fault| ImportError::Foul { path: listed.path.clone(), fault };
+    let copied = io::copy(&mut from, &mut file).map_err(failed)?;
+    let found = File::open(&path).and_then(Digest::of_reader).map_err(failed)?;
+    if copied != listed.bytes || found != listed.sha256 {
+        return Err(foul("does not have the content its manifest says"));
+    }
+    file.sync_all().map_err(failed)
+}

@@ -1,0 +1,157 @@
+//! Run → archive.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use protocol::{Protocol, Revision, Stamp};
+use store::{Digest, ReadError, Store};
+use tar::{Builder, Header};
+
+use super::{ATTEMPTS, DEFINITION, FORMAT, JOURNAL, LOGS, Listed, MANIFEST, Manifest, PAPERS, paper};
+use crate::journal::{Journal, LoadError};
+use crate::rebuild::{Unfit, definition_of};
+
+/// Whether what agents printed goes along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logs {
+    With,
+    Without,
+}
+
+/// Why a run could not be written into an archive.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("the run's first entry cannot be used")]
+    First(#[from] Unfit),
+    #[error("the run is damaged: {0}")]
+    Damaged(&'static str),
+    #[error("could not read `{}`", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("could not write the archive")]
+    Write(#[source] io::Error),
+}
+
+/// Writes a run, as it is at this moment.
+pub async fn export<P: Protocol, S: Store>(
+    journal: &Journal<P, S>,
+    attempts: &Path,
+    logs: Logs,
+    host: &str,
+    out: impl Write,
+) -> Result<Manifest, ExportError> {
+    let mut lines = String::new();
+    let mut definition = None;
+    let entries = journal.store.entries(&journal.run, Revision(0)).await?;
+    for entry in entries.iter().filter(|entry| entry.revision <= journal.position.revision) {
+        if entry.revision == Revision(1) {
+            let digest = definition_of::<P>(&entry.body)?;
+            definition = journal.store.blob(&digest).await?;
+        }
+        lines.push_str(&entry.body);
+        lines.push('\n');
+    }
+    let definition = definition.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
+    let first = journal.entry(Revision(1)).await?;
+    let created_at = first.map_or(Stamp::from_micros(0), |entry| entry.at);
+    let papers = papers(&attempts.join(journal.run.as_str()), logs)?;
+    let texts = [(DEFINITION, definition.as_slice()), (JOURNAL, lines.as_bytes())];
+    let listed_text = |(path, bytes): &(&str, &[u8])| Listed {
+        path: (*path).to_owned(),
+        bytes: bytes.len() as u64,
+        sha256: Digest::of(bytes),
+    };
+    let manifest = Manifest {
+        callboard_archive: FORMAT,
+        run: journal.run.clone(),
+        protocol: P::NAME.to_owned(),
+        host: host.to_owned(),
+        created_at,
+        entries: journal.position.revision.0,
+        files: texts.iter().map(listed_text).chain(papers.iter().map(|(_, listed)| listed.clone())).collect(),
+    };
+    let mut archive = Builder::new(out);
+    let mut text = serde_json::to_vec_pretty(&manifest).expect("BUG: a manifest is plain data");
+    text.push(b'\n');
+    append(&mut archive, MANIFEST, text.len() as u64, text.as_slice())?;
+    for (path, bytes) in texts {
+        append(&mut archive, path, bytes.len() as u64, bytes)?;
+    }
+    for (place, listed) in papers {
+        // Its log may have grown since: what was counted goes along, no more.
+        let file = open(&place)?.take(listed.bytes);
+        append(&mut archive, &listed.path, listed.bytes, file)?;
+    }
+    archive.into_inner().and_then(|mut out| out.flush()).map_err(ExportError::Write)?;
+    Ok(manifest)
+}
+
+/// No times, no owners: the same run gives the same bytes.
+fn append(
+    archive: &mut Builder<impl Write>,
+    path: &str,
+    bytes: u64,
+    data: impl Read,
+) -> Result<(), ExportError> {
+    let mut header = Header::new_ustar();
+    header.set_size(bytes);
+    header.set_mode(0o600);
+    archive.append_data(&mut header, path, data).map_err(ExportError::Write)
+}
+
+/// What the attempts left, sorted by path.
+fn papers(directory: &Path, logs: Logs) -> Result<Vec<(PathBuf, Listed)>, ExportError> {
+    let names = PAPERS.iter().chain(LOGS.iter().filter(|_| logs == Logs::With));
+    let names: Vec<_> = names.collect();
+    let mut found = Vec::new();
+    for seat in children(directory)? {
+        for number in children(&seat)? {
+            for name in &names {
+                let place = number.join(name);
+                let Ok(relative) = place.strip_prefix(directory) else { continue };
+                let path = format!("{ATTEMPTS}/{}", relative.to_string_lossy());
+                if paper(&path).is_none() || !is_plain(&place) {
+                    continue;
+                }
+                let file = open(&place)?;
+                let bytes = file.metadata().map_err(failed(&place))?.len();
+                let sha256 = Digest::of_reader(file.take(bytes)).map_err(failed(&place))?;
+                found.push((place, Listed { path, bytes, sha256 }));
+            }
+        }
+    }
+    found.sort_by(|(_, one), (_, other)| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+fn children(directory: &Path) -> Result<Vec<PathBuf>, ExportError> {
+    match fs::read_dir(directory) {
+        Ok(entries) => entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .filter(|path| path.as_ref().is_ok_and(|path| path.is_dir()))
+            .collect::<io::Result<_>>()
+            .map_err(failed(directory)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(failed(directory)(source)),
+    }
+}
+
+/// An agent may have put a link in the place of its report: it is not followed out of the directory.
+fn is_plain(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
+fn open(path: &Path) -> Result<File, ExportError> {
+    const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path).map_err(failed(path))
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
+    let path = path.to_owned();
+    move |source| ExportError::File { path, source }
+}
