@@ -8,6 +8,7 @@
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
 
+mod adopt;
 mod archive;
 mod attempt;
 mod clock;
@@ -27,6 +28,7 @@ mod verdict;
 mod verify;
 mod views;
 
+pub use adopt::{AdoptError, FoundView, adopt};
 pub use archive::{ExportError, ImportError, Imported, Logs, Manifest, Restaging, export, import};
 pub use attempt::Lost;
 pub use clock::Clock;

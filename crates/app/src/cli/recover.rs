@@ -3,6 +3,7 @@
 mod damaged;
 mod report;
 mod sound;
+mod view;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
+use crate::players::PlayerFlags;
 
 /// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
 ///
@@ -24,6 +26,7 @@ use crate::here::{Here, Place};
 #[command(after_help = "Examples:
   callboard recover --dry-run           # what is wrong, and what would become of each run
   callboard recover
+  callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml --wrapper ./agent.sh
   callboard recover --from ~/.local/state/callboard/saved/site-20261116T093000Z-4711.db")]
 pub(super) struct Arguments {
     /// Say what would happen, and change nothing
@@ -40,11 +43,21 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     place: Place,
+
+    #[command(flatten)]
+    view: view::ViewFlags,
+
+    #[command(flatten)]
+    players: PlayerFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     crate::wish::refuse_agents_outright("recover the store")?;
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
+    let here = Here::find(&arguments.place, flags)?;
+    if let Some(view) = &arguments.view.from_view {
+        return view::rebuild(&here, view, &arguments);
+    }
     if let Some(file) = &arguments.from
         && !file.is_file()
     {

@@ -85,7 +85,7 @@ pub(super) struct Arguments {
 
 /// What becomes of the rest when a step has failed for good.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Policy {
+pub(super) enum Policy {
     /// Stop running steps and end the run
     Stop,
     /// Let running steps finish, start nothing more, end the run

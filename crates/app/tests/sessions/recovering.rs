@@ -382,3 +382,67 @@ fn copy(from: &Path, to: &Path) {
         }
     }
 }
+
+#[test]
+fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a", "c: b"]);
+    scene.plan(&["b * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    let before = scene.document("trial");
+    fs::remove_dir_all(scene.store()).unwrap();
+    scene.plan(&[]);
+    let view = scene.view("trial");
+    let agent = scene.agent();
+    let rebuild = ["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"];
+    let rebuild = [&rebuild[..], &["--wrapper", agent.to_str().unwrap()]].concat();
+    let rebuilt = scene.callboard(&rebuild).run();
+    assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
+    let after = scene.document("trial");
+    assert_eq!(after["steps"], before["steps"]);
+    assert_eq!(after["created_at"], before["created_at"]);
+    let log = scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("rebuilt from its view"), "{}", log.stdout);
+    assert_eq!(scene.callboard(&rebuild).run().code, 3, "it exists now");
+
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    // The first step did not run again, and no attempt has the name of an earlier one.
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+}
+
+#[test]
+fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let agent = scene.agent();
+    let good = fs::read_to_string(scene.view("trial")).unwrap();
+    fs::remove_file(scene.store().join("callboard.db")).unwrap();
+    let copy = scene.kit().join("view.json");
+    let refused = |text: &str, steps: &[&str]| {
+        fs::write(&copy, text).unwrap();
+        scene.workflow(steps);
+        let rebuild =
+            ["recover", "--dry-run", "--from-view", copy.to_str().unwrap(), "--workflow", "wf.yaml"];
+        let session =
+            scene.callboard(&[&rebuild[..], &["--wrapper", agent.to_str().unwrap()]].concat()).run();
+        assert_eq!(session.code, 2, "{}", session.transcript());
+        session.stderr
+    };
+    let broken = refused(&good.replace("COMPLETED", "DONE"), &["a"]);
+    assert!(broken.contains("status") && broken.contains("callboard check"), "{broken}");
+    assert!(refused(&good, &["a", "b"]).contains("it has no step `b`"));
+    assert!(refused(&good, &["z"]).contains("it has no step `z`"));
+    // Delivered in the view is delivered in the store.
+    scene.workflow(&["a"]);
+    let view = scene.view("trial");
+    let rebuild = ["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml", "--wrapper"];
+    let session = scene.callboard(&[&rebuild[..], &[agent.to_str().unwrap()]].concat()).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stdout.contains("delivered"), "{}", session.stdout);
+}

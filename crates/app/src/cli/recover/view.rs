@@ -1,0 +1,165 @@
+//! `recover --from-view`: a run whose store is gone, rebuilt from the file that showed it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protocol::steps::{DEFAULT_ITERATIONS, Steps};
+use protocol::{RunId, SeatName, Stage, Turn, Unadoptable};
+use runner::{AdoptError, Again, FoundView, Frozen, Staging};
+use serde_json::Value;
+use store::{Closed, Damage, Draft, Kept, examine};
+
+use super::{Arguments, report::Report, sound};
+use crate::cli::block_on;
+use crate::cli::run::Policy;
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+use crate::stage::Limits;
+use crate::{phase, play, render, stage};
+
+/// What a view cannot tell.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "From a view")]
+pub(super) struct ViewFlags {
+    /// Rebuild one run from this `run_state.json`, because the store that knew it is gone
+    #[arg(long, value_name = "VIEW", requires = "workflow", conflicts_with = "from")]
+    pub(super) from_view: Option<PathBuf>,
+
+    /// The workflow it was run with
+    #[arg(long, requires = "from_view")]
+    workflow: Option<PathBuf>,
+
+    /// Tries in all of each step that does not set its own [default: 2]
+    #[arg(long, value_name = "N", requires = "from_view")]
+    pub(super) max_attempts: Option<std::num::NonZeroU32>,
+
+    /// How often a step whose gate fails is executed at most [default: 4]
+    #[arg(long, value_name = "N", requires = "from_view")]
+    max_iterations: Option<std::num::NonZeroU32>,
+
+    /// What becomes of the rest when a step has failed for good
+    #[arg(long, value_name = "POLICY", default_value = "stop")]
+    on_failure: Policy,
+}
+
+pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
+    let document = read(view)?;
+    let run = document["run_id"].as_str().unwrap_or_default();
+    let run = RunId::new(run).map_err(|error| {
+        Failure::usage(format!("`{}` names no run", view.display())).because(Some(&error))
+    })?;
+    let flags = &arguments.view;
+    let workflow = flags.workflow.as_deref().expect("BUG: clap requires it");
+    let limits = Limits {
+        max_attempts: here.config.max_attempts.value,
+        max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+        on_failure: flags.on_failure.into(),
+    };
+    let definition = stage::definition(&here.repo, workflow, limits)?;
+    let staging = Staging {
+        stage: Stage { run: run.clone(), repo_dir: here.repo_dir()? },
+        workdir: arguments.players.workdir(&here.repo)?,
+        player: arguments.players.player()?,
+        env: arguments.players.env.clone(),
+    };
+    let house = play::house(here, Again::default())?;
+    if let Some(step) =
+        definition.workflow().steps.iter().find(|s| house.player(&staging, &s.agent).is_none())
+    {
+        return Err(play::nobody_plays(&step.agent, step.id.as_str()));
+    }
+    let turns = turns(here, &run, &document);
+    let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
+    let found = FoundView { path: view.display().to_string(), document, turns };
+    let store = if arguments.dry_run { None } else { Some(a_place_for_it(here)?) };
+    let now = here.clock.now();
+    let stands = runner::adopt::<Steps>(store.as_ref(), &here::person(), now, frozen, found);
+    let stands = stands.map_err(|error| refused(view, &run, &error))?;
+    let word = phase::word(stands).1;
+    if arguments.dry_run {
+        render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
+        return Ok(Exit::Delivered);
+    }
+    let mut told = Report::new(here, arguments);
+    block_on(async { sound::check(here, false, &mut told).await })?;
+    told.notes.push(format!(
+        "run `{run}` was rebuilt from its view, and its journal says so; what happened before is not in it"
+    ));
+    told.notes.push(format!(
+        "end agents of the lost store that are still at work, then `callboard resume {run}` goes on"
+    ));
+    Ok(told.tell())
+}
+
+fn read(view: &Path) -> Result<Value, Failure> {
+    let failed = |cause: &(dyn std::error::Error + 'static)| {
+        Failure::usage(format!("cannot read the view `{}`", view.display())).because(Some(cause))
+    };
+    let text = fs::read_to_string(view).map_err(|error| failed(&error))?;
+    serde_json::from_str(&text).map_err(|error| failed(&error))
+}
+
+/// The store, begun anew if its database is gone: whoever comes here has said that it is lost.
+fn a_place_for_it(here: &Here) -> Result<store::SqliteStore, Failure> {
+    if !here.location.root().exists() {
+        return here.store();
+    }
+    let mut closed = Closed::take(&here.location)?;
+    let damage = examine(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    match damage.as_slice() {
+        [] => {}
+        [Damage::Missing] => {
+            let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
+            // Its log may still be there.
+            let kept = Kept::keep(&closed, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
+            let draft = Draft::begin(&closed).map_err(|error| failed(&error))?;
+            draft.install(&mut closed, Some(&kept)).map_err(|error| failed(&error))?;
+        }
+        [damage, ..] => {
+            return Err(Failure::new(Exit::Store, format!("the store is damaged: {damage}"))
+                .hint("`callboard recover` first: it may have the run itself"));
+        }
+    }
+    drop(closed);
+    here.store()
+}
+
+/// How many turns each step had at least: as the view counts, and as its attempts' directories are numbered.
+fn turns(here: &Here, run: &RunId, document: &Value) -> BTreeMap<SeatName, Turn> {
+    let steps = document["steps"].as_object().into_iter().flatten();
+    let counted = steps.filter_map(|(id, step)| {
+        let sent_back = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
+        let turn = if step["started_at"].is_null() { sent_back } else { sent_back.saturating_add(1) };
+        Some((SeatName::new(id).ok()?, turn.max(numbered(here, run, id))))
+    });
+    counted.filter(|(_, turn)| *turn > 0).map(|(seat, turn)| (seat, Turn(turn))).collect()
+}
+
+fn numbered(here: &Here, run: &RunId, step: &str) -> u32 {
+    let directory = here.location.attempts_dir().join(run.as_str()).join(step);
+    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let turns = names.filter_map(|name| name.to_str()?.split_once('.')?.0.parse().ok());
+    turns.max().unwrap_or(0)
+}
+
+fn refused(view: &Path, run: &RunId, error: &AdoptError) -> Failure {
+    let doing = format!("cannot rebuild run `{run}` from `{}`", view.display());
+    match error {
+        AdoptError::Exists(_) => Failure::from_error(Exit::Refused, error)
+            .while_doing(doing)
+            .hint(format!("the store has it: `callboard show {run}`")),
+        AdoptError::Unadoptable(Unadoptable::Broken(violations)) => {
+            let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
+            let lines = violations
+                .iter()
+                .map(|broken| format!("{}: {} ({})", broken.rule, broken.message, broken.pointer));
+            failure.causes.extend(lines);
+            failure.hint(format!("`callboard check {}` says what to change", view.display()))
+        }
+        AdoptError::Unadoptable(Unadoptable::OtherSeats(_)) => Failure::from_error(Exit::Usage, error)
+            .while_doing(doing)
+            .hint("give the workflow it was run with"),
+        AdoptError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
+    }
+}

@@ -1,0 +1,90 @@
+//! A run rebuilt from its view: all that is left when the store is gone.
+
+use std::collections::BTreeMap;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
+use protocol::run::{self, Decision, Phase};
+use protocol::{Epoch, Protocol, RunId, Stamp, Turn, Unadoptable};
+use serde_json::Value;
+use store::{CommitError, DraftError, SqliteStore, WriteId};
+
+use crate::opening::Frozen;
+use crate::rebuild::Rebuild;
+
+/// A view that was found.
+#[derive(Debug, Clone)]
+pub struct FoundView<S> {
+    pub path: String,
+    pub document: Value,
+    /// How many turns each seat had at least. Attempts are never named twice, not even after this.
+    pub turns: BTreeMap<S, Turn>,
+}
+
+/// Why no run could be made of a view.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error(transparent)]
+    Unadoptable(#[from] Unadoptable),
+    #[error("a run named `{0}` exists already")]
+    Exists(RunId),
+    #[error(transparent)]
+    Store(DraftError),
+}
+
+impl From<DraftError> for AdoptError {
+    fn from(error: DraftError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Makes a run of a view: one entry opens it, a second says what it was rebuilt from and brings it to where the view is.
+/// Answers where it stands; without a store it only says what would be.
+pub fn adopt<P: Protocol>(
+    store: Option<&SqliteStore>,
+    by: &Author,
+    now: Stamp,
+    frozen: Frozen<P>,
+    found: FoundView<P::Seat>,
+) -> Result<Phase, AdoptError> {
+    let stands = P::adopt(&frozen.definition, &found.document)?;
+    let blob = serde_json::to_vec(&frozen).expect("BUG: a definition is plain data");
+    let definition = store::Digest::of(&blob).to_string();
+    let mut rebuild = Rebuild::begin(frozen);
+    let mut after = rebuild.folded.run.clone();
+    let decision = run::adopt(&mut after, stands, found.turns);
+    let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
+    let remains = Remains::View { path: found.path, document: found.document };
+    let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);
+    let run = rebuild.run.clone();
+    let Some(store) = store else { return Ok(after.phase) };
+    let written = store.put_run(|writer| -> Result<(), AdoptError> {
+        writer.blob(&blob)?;
+        for entry in [&opened, &recovered] {
+            let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
+            rebuild.position = writer.append(&commit)?;
+        }
+        let created = jiff::Timestamp::from_microsecond(now.as_micros()).unwrap_or_default();
+        // More than any engine of the lost store can have counted.
+        let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
+        Ok(writer.remember(&rebuild.run, created, Epoch(seconds))?)
+    });
+    match written {
+        Ok(()) => Ok(after.phase),
+        Err(AdoptError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
+            Err(AdoptError::Exists(run))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn entry<P: Protocol>(by: &Author, at: Stamp, input: Input<P>, decision: Decision<P>) -> Entry<P> {
+    Entry {
+        v: ENTRY_VERSION,
+        at,
+        by: by.clone(),
+        input,
+        changes: decision.changes,
+        actions: decision.actions,
+        timers: Vec::new(),
+    }
+}
