@@ -63,3 +63,21 @@ fn a_fifth_phase_is_refused_rather_than_dropped() {
     value["phases"]["deploy"] = json!({"status": "pending"});
     assert!(serde_json::from_value::<Document>(value).is_err());
 }
+
+/// Numbers of others come back as they were written, as far as a JSON number of 64 bits holds them.
+#[test]
+fn numbers_in_unknown_fields_come_back_as_they_were() {
+    let mut random = 1_u64;
+    for _ in 0..20_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let number = f64::from_bits(random);
+        if number.is_finite() {
+            let text = json!({ "x": number }).to_string();
+            let again: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(again.to_string(), text);
+        }
+    }
+    for text in ["18446744073709551615", "-9223372036854775808", "0.1", "1e300", "-0.0"] {
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap().to_string().replace('+', ""), text);
+    }
+}

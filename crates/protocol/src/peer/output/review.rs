@@ -158,6 +158,11 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_the_bands_are_those_that_are_accepted() {
+        assert_eq!(super::super::tables::QUALITY, Band::ALL.map(Band::as_str));
+    }
+
+    #[test]
     fn the_parts_of_a_score_are_weighed_when_there_is_no_whole() {
         let mut review = json!({"scores": {
             "completeness": 100, "accuracy": 80, "clarity": 60, "compliance": 40, "usability": 20,
