@@ -32,7 +32,7 @@ async fn used(random: &mut Rng) -> Used {
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     let store = SqliteStore::open(&location).unwrap();
     let mut written = Written::new();
-    let mut positions = vec![Position::absent(); 12];
+    let mut positions = [Position::absent(); 12];
     let blobs: Vec<Vec<u8>> = (0..6).map(|n| format!("blob {n} ").repeat(1 + 300 * n).into_bytes()).collect();
     store.put_blobs(blobs.clone()).await.unwrap();
     for step in 0..150 {

@@ -8,7 +8,7 @@ use protocol::steps::{DEFAULT_ITERATIONS, Steps};
 use protocol::{RunId, SeatName, Stage, Turn, Unadoptable};
 use runner::{AdoptError, Again, FoundView, Frozen, Staging};
 use serde_json::Value;
-use store::{Closed, Damage, Draft, Kept, examine};
+use store::{Closed, Damage, Draft, Kept, find_damage};
 
 use super::{Arguments, report::Report, sound};
 use crate::cli::block_on;
@@ -106,7 +106,7 @@ fn a_place_for_it(here: &Here) -> Result<store::SqliteStore, Failure> {
         return here.store();
     }
     let mut closed = Closed::take(&here.location)?;
-    let damage = examine(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     match damage.as_slice() {
         [] => {}
         [Damage::Missing] => {
