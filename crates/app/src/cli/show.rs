@@ -111,9 +111,14 @@ fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
         ));
     }
     match &answers.acts {
-        Acts::AtWork { pid, host, since } => {
+        Acts::AtWork { pid, host, since, stopped } => {
             let since = since.map(|since| format!(" for {}", render::duration(answers.at.since(since))));
-            render::data(format_args!("engine {pid} on {host}{}", since.unwrap_or_default()));
+            let stopped = if *stopped {
+                format!(", {}: `kill -CONT {pid}` lets it go on", styled(YELLOW, "stopped"))
+            } else {
+                String::new()
+            };
+            render::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
         Acts::Missing => render::data(format_args!(
             "{}: `callboard resume {run}` goes on with it",
@@ -173,7 +178,7 @@ fn activity(doing: &Doing, now: Stamp) -> String {
             }
         }
         Doing::Ending { since, .. } => format!("being ended for {}", length(since)),
-        Doing::Ended { .. } => "its agent has ended; an engine takes up what it left".to_owned(),
+        Doing::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
         Doing::Resting { until, .. } if *until > now => {
             format!("rests for another {}, until {until}", render::duration(until.since(now)))
         }

@@ -10,6 +10,7 @@ use protocol::{Revision, SeatName, Stamp};
 use runner::{History, Moment};
 use serde::Serialize;
 use store::Leader;
+use supervisor::{AttemptDir, ShimLife};
 
 use super::Sight;
 use super::gates::{self, Gate};
@@ -42,6 +43,8 @@ pub(crate) enum Acts {
         host: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Stamp>,
+        /// By Ctrl-Z or a signal: nothing happens until somebody continues it.
+        stopped: bool,
     },
     /// Nobody, although the run is not finished.
     Missing,
@@ -80,8 +83,8 @@ impl Answers {
             }
             Acts::Missing => Engine::Nobody,
         };
-        let has_exited = |attempt: &_| at.is_none() && sight.dir(attempt).exit().exists();
-        let mut seats = seats::doing(&moment, &history, engine, has_exited);
+        let is_gone = |attempt: &_| at.is_none() && is_gone(&sight.dir(attempt));
+        let mut seats = seats::doing(&moment, &history, engine, is_gone);
         let now = match at {
             // A run's time never runs backwards, whatever the wall clock says.
             None => sight.here.clock.now().max(moment.folded.at),
@@ -117,7 +120,8 @@ fn acts_now(moment: &Moment<Steps>, history: &History, leader: Result<Option<Lea
     };
     let is_it = |by: &Author| matches!(by, Author::Engine { pid, .. } if *pid == leader.pid);
     let since = history.engine.as_ref().filter(|engine| is_it(&engine.who)).map(|engine| engine.since);
-    Acts::AtWork { pid: leader.pid, host: leader.host, since }
+    let stopped = supervisor::is_stopped(leader.pid.cast_signed());
+    Acts::AtWork { pid: leader.pid, host: leader.host, since, stopped }
 }
 
 /// Who had acted by then.
@@ -127,4 +131,13 @@ fn acted(moment: &Moment<Steps>, history: &History) -> Acts {
         (Some(engine), _) => Acts::WroteLast { by: engine.who.clone() },
         (None, _) => Acts::Missing,
     }
+}
+
+/// Whether no agent of the attempt can be at work: it has ended, its shim is dead, or it never began.
+fn is_gone(dir: &AttemptDir) -> bool {
+    dir.exit().exists()
+        || match supervisor::shim_life(dir) {
+            Ok(ShimLife::NeverBegan | ShimLife::Void | ShimLife::Dead) => true,
+            Ok(ShimLife::Alive { .. } | ShimLife::Elsewhere) | Err(_) => false,
+        }
 }

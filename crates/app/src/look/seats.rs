@@ -31,7 +31,7 @@ pub(crate) enum Doing {
     },
     /// Its agent has been asked to end.
     Ending { attempt: AttemptId, since: Stamp },
-    /// Its agent has ended, and there is no engine to take up what it left.
+    /// No agent of it is at work any more, and there is no engine to take up what is left.
     Ended { attempt: AttemptId, since: Stamp },
     /// It rests after a failed try.
     Resting { since: Stamp, until: Stamp },
@@ -52,7 +52,7 @@ pub(crate) fn doing(
     moment: &Moment<Steps>,
     history: &History,
     engine: Engine,
-    has_exited: impl Fn(&AttemptId) -> bool,
+    is_gone: impl Fn(&AttemptId) -> bool,
 ) -> BTreeMap<SeatName, Doing> {
     let run = &moment.folded.run;
     if matches!(run.phase, Phase::Finished(_)) {
@@ -63,7 +63,7 @@ pub(crate) fn doing(
     let about = |step: &Step| match run.chairs.get(&step.id) {
         Some(chair) => {
             let on_its_way = held_back.contains(&step.id);
-            Some(seated(moment, history, engine, &step.id, chair, on_its_way, &has_exited))
+            Some(seated(moment, history, engine, &step.id, chair, on_its_way, &is_gone))
         }
         None => unseated(moment, step),
     };
@@ -79,14 +79,14 @@ fn seated(
     seat: &SeatName,
     chair: &Chair,
     held_back: bool,
-    has_exited: impl Fn(&AttemptId) -> bool,
+    is_gone: impl Fn(&AttemptId) -> bool,
 ) -> Doing {
     let attempt = AttemptId { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
     let attempted = history.newest_of(seat).filter(|attempted| attempted.id == attempt);
     let began = attempted.map_or(moment.folded.at, |attempted| attempted.began);
     let since = history.waiting.get(seat).copied().unwrap_or(moment.folded.at);
     match chair.posture {
-        Posture::Playing | Posture::Ending if engine == Engine::Nobody && has_exited(&attempt) => {
+        Posture::Playing | Posture::Ending if engine == Engine::Nobody && is_gone(&attempt) => {
             Doing::Ended { attempt, since: began }
         }
         Posture::Playing => Doing::AtWork { attempt, since: began, slow: None },

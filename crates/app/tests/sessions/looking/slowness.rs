@@ -8,7 +8,7 @@ use protocol::run::{Attempt, Change, Ending, Exit, Fact};
 use protocol::steps::{self, Change as Play, DEFAULT_ITERATIONS, OnFailure, Step, Steps, Verdict, Workflow};
 use protocol::{Protocol as _, RunId, SeatName, Stage, Stamp, TryNo, Turn};
 use runner::{Clock, Frozen, Journal, Staging, Summary};
-use store::{Commit, Location, Part, SqliteStore, Store as _, WriteId};
+use store::{Commit, Lead, Location, Part, SqliteStore, Store as _, WriteId};
 use testkit::Scene;
 
 use crate::scene;
@@ -97,7 +97,8 @@ async fn append(
     Ok(())
 }
 
-fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<()> {
+/// Some runs that are over, and `now`, which this process leads while it holds the answer.
+fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<Lead> {
     let location = Location::find(scene.repo(), None)?;
     let store = SqliteStore::open(&location)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -105,14 +106,15 @@ fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result
         for (number, took) in finished.iter().enumerate() {
             written(&store, scene, &format!("earlier-{number}"), 600, Some(*took)).await?;
         }
-        written(&store, scene, "now", at_work, None).await
+        written(&store, scene, "now", at_work, None).await?;
+        Ok(store.lead(&RunId::new("now")?).await?)
     })
 }
 
 #[test]
 fn an_attempt_that_takes_longer_than_in_earlier_runs_is_pointed_out() {
     let scene = scene();
-    written_runs(&scene, &[4, 3, 90, 4, 5], 11).unwrap();
+    let _engine = written_runs(&scene, &[4, 3, 90, 4, 5], 11).unwrap();
     let shown = scene.callboard(&["show", "now"]).run();
     assert!(shown.stdout.contains("longer than usual: usual 4 min 00 s, now 11 min 0"), "{}", shown.stdout);
     let slow = scene.callboard(&["show", "now", "--json"]).run().json()["seats"]["build"]["slow"].clone();
@@ -126,7 +128,7 @@ fn an_attempt_that_takes_longer_than_in_earlier_runs_is_pointed_out() {
 fn with_too_little_to_compare_or_a_usual_length_nothing_is_said() {
     for (finished, at_work) in [(&[4, 4][..], 600), (&[4, 4, 4][..], 5), (&[30, 40, 50, 20][..], 60)] {
         let scene = scene();
-        written_runs(&scene, finished, at_work).unwrap();
+        let _engine = written_runs(&scene, finished, at_work).unwrap();
         let shown = scene.callboard(&["show", "now"]).run();
         assert!(
             shown.stdout.contains("RUNNING   build") && !shown.stdout.contains("usual"),

@@ -213,3 +213,42 @@ fn the_last_error_of_an_attempt_whose_directory_is_gone_is_still_told() {
     [exit 0]
     ");
 }
+
+#[test]
+fn a_stopped_engine_is_told_with_how_to_continue_it() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_eq!(scene.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
+    running.signal(rustix::process::Signal::STOP);
+    let shown = scene.callboard(&["show", "trial"]).run();
+    let told = format!("stopped: `kill -CONT {}` lets it go on", running.pid());
+    assert!(shown.stdout.contains(&told), "{}", shown.stdout);
+    running.signal(rustix::process::Signal::CONT);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+#[test]
+fn an_agent_that_is_gone_without_a_word_is_not_shown_at_work() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a 1 hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    running.wait();
+    let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["seats"]["a"]["is"].clone();
+    assert_eq!(doing(), "at_work");
+    let claim = std::fs::read_to_string(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
+    let claim: Value = serde_json::from_str(&claim).unwrap();
+    let shim = testkit::Held::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
+    shim.kill();
+    shim.wait();
+    assert_eq!(doing(), "ended");
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+}
