@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use etcetera::BaseStrategy as _;
 use store::SqliteStore;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::here::Here;
 
 /// Saves a copy if the store is gone, and says where it is and what to type. Any other failure stays as it is.
@@ -19,7 +19,7 @@ pub(crate) fn rescue(here: &Here, store: &SqliteStore, failure: Failure) -> Fail
         "the store `{}` was removed, moved or replaced while it was in use",
         here.location.root().display()
     );
-    let mut gone = Failure::new(Exit::Store, what);
+    let mut gone = Failure::new(Exit::Store, what).code(Code::Gone);
     if failure.what != gone.what {
         gone.causes.push(failure.what);
     }

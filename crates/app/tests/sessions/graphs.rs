@@ -407,7 +407,7 @@ fn what_cannot_be_drawn_is_told_as_check_tells_it() {
     scene.write("wf.yaml", "steps:\n  - {id: a, agent: x, prompt: task.md, needs: [b]}\n");
     assert_snapshot!(scene.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
     $ callboard graph wf.yaml
-    error: the workflow `wf.yaml` has 1 problem
+    error[E009]: the workflow `wf.yaml` has 1 problem
 
     error[unknown-step]: `needs` names `b`, but no step is called so
      --> wf.yaml:2:48
@@ -428,7 +428,7 @@ fn what_cannot_be_drawn_is_told_as_check_tells_it() {
     ");
     assert_snapshot!(scene.callboard(&["graph", "nobody"]).run().transcript(), @"
     $ callboard graph nobody
-    error: there is no run `nobody` in `[STORE]`
+    error[E011]: there is no run `nobody` in `[STORE]`
 
     hint: `callboard ls` lists the runs of this repository
     [exit 2]
