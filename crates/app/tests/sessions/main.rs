@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod failing;
 mod graphs;
+mod formats;
 mod hardening;
 mod looking;
 mod recovering;

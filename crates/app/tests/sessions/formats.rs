@@ -1,0 +1,58 @@
+//! Stores of every format there was, in the hands of the real binary.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::{scene, status};
+
+/// The fixtures are SQL text, and SQLite's own program is not everywhere.
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+#[test]
+fn the_runs_of_every_format_are_shown_checked_and_resumed() {
+    if !is_there("sqlite3") {
+        return; // the store's own tests read the fixtures without it
+    }
+    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/formats");
+    for fixture in fs::read_dir(formats).unwrap() {
+        let fixture = fixture.unwrap().path();
+        let old = scene();
+        for made in ["attempts", "engines"] {
+            fs::create_dir_all(old.store().join(made)).unwrap();
+        }
+        let made = Command::new("sqlite3")
+            .arg(old.store().join("callboard.db"))
+            .stdin(fs::File::open(&fixture).unwrap())
+            .status();
+        assert!(made.unwrap().success());
+        let mut log = Command::new("sqlite3");
+        log.arg(old.store().join("callboard.db")).arg("PRAGMA journal_mode=wal").stdout(Stdio::null());
+        assert!(log.status().unwrap().success());
+
+        let name = fixture.display();
+        let checked = old.callboard(&["recover"]).run();
+        assert!(checked.stdout.contains("is sound"), "{name}: {}", checked.transcript());
+        for run in ["delivered", "undelivered", "interrupted"] {
+            for command in ["show", "log"] {
+                let session = old.callboard(&[command, run]).run();
+                assert_eq!(session.code, 0, "{name}: {}", session.transcript());
+            }
+        }
+        // Its repository is not here, so it goes on in another one.
+        let file = old.kit().join("run.tar");
+        let file = file.to_str().unwrap();
+        assert_eq!(old.callboard(&["export", "interrupted", "-o", file]).run().code, 0);
+        let new = scene();
+        assert_eq!(new.callboard(&["import", file]).run().code, 0);
+        let agent = new.agent();
+        let resumed = new.callboard(&["resume", "interrupted", "--wrapper", agent.to_str().unwrap()]).run();
+        assert_eq!(resumed.code, 0, "{name}: {}", resumed.transcript());
+        assert_eq!(new.ledger().begun(), ["code#1.2", "review#1.1"], "{name}");
+        assert_eq!(status(&new.document("interrupted"), "review"), "COMPLETED");
+    }
+}
