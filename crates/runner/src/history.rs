@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::entry::{Author, Entry, Input};
+use protocol::entry::{Author, Entry, Input, Remains};
 use protocol::run::{Change, Exit, Phase, Run};
 use protocol::{AttemptId, Protocol, Revision, RunId, SeatName, Stamp};
 use store::{ReadError, Store, StoredEntry};
@@ -25,6 +25,8 @@ pub struct History {
     pub waiting: BTreeMap<SeatName, Stamp>,
     /// Who brought the run into its present phase, if it was somebody's wish.
     pub held: Option<Held>,
+    /// What the run was put together from, and when, if it had to be.
+    pub recovered: Vec<(Revision, Remains)>,
     /// The engine that wrote last.
     pub engine: Option<EngineSeen>,
 }
@@ -88,6 +90,9 @@ impl History {
             && self.engine.as_ref().is_none_or(|engine| engine.who != entry.by)
         {
             self.engine = Some(EngineSeen { who: entry.by.clone(), since: entry.at });
+        }
+        if let Input::Recovered { remains } = &entry.input {
+            self.recovered.push((revision, remains.clone()));
         }
         for change in &entry.changes {
             match change {

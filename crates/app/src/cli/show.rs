@@ -9,7 +9,7 @@ use serde_json::json;
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
-use crate::look::questions::{Acts, Answers};
+use crate::look::questions::{Acts, Answers, Recovered};
 use crate::look::seats::Doing;
 use crate::look::{Sight, words};
 use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
@@ -67,6 +67,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Delivered);
     }
     head(&moment, arguments.at.is_some());
+    for Recovered { revision, from } in &answers.recovered {
+        render::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
+    }
     who_acts(&moment, &answers);
     steps(&moment, &answers);
     last_error(&moment, &answers);

@@ -26,6 +26,8 @@ pub(crate) struct Answers {
     pub(crate) at: Stamp,
     #[serde(rename = "engine")]
     pub(crate) acts: Acts,
+    /// What it was put together from, if it had to be.
+    pub(crate) recovered: Vec<Recovered>,
     /// Who paused or stopped the run.
     pub(crate) held: Option<Held>,
     /// Every seat that is still to do something.
@@ -54,6 +56,13 @@ pub(crate) enum Acts {
     NotNeeded,
     /// Of the past we know only who wrote last.
     WroteLast { by: Author },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Recovered {
+    pub(crate) revision: Revision,
+    /// In words.
+    pub(crate) from: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -95,6 +104,11 @@ impl Answers {
             at: now,
             acts,
             last_error: trouble::last(&moment, &history, |attempt| sight.dir(attempt)),
+            recovered: history
+                .recovered
+                .iter()
+                .map(|(revision, remains)| Recovered { revision: *revision, from: remains.to_string() })
+                .collect(),
             held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
             seats,
             gates: gates::of(&moment),

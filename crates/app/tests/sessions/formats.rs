@@ -1,7 +1,5 @@
 //! Stores of every format there was, in the hands of the real binary.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

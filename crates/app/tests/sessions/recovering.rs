@@ -406,6 +406,8 @@ fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     assert_eq!(after["created_at"], before["created_at"]);
     let log = scene.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("rebuilt from its view"), "{}", log.stdout);
+    let shown = scene.callboard(&["show", "trial"]).run();
+    assert!(shown.stdout.contains("rebuilt from its view"), "{}", shown.stdout);
     assert_eq!(scene.callboard(&rebuild).run().code, 3, "it exists now");
 
     let resumed = scene.callboard(&["resume", "trial"]).run();
@@ -445,4 +447,35 @@ fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
     let session = scene.callboard(&[&rebuild[..], &[agent.to_str().unwrap()]].concat()).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.contains("delivered"), "{}", session.stdout);
+}
+
+/// SQLite would drop what was committed after the bad place, and the agent at work with it.
+#[test]
+fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    running.kill();
+    running.wait();
+    let log = scene.store().join("callboard.db-wal");
+    let frames = (fs::metadata(&log).unwrap().len() as usize - 32) / (24 + PAGE);
+    assert!(frames > 8, "the log has {frames} frames");
+    spoil(&log, 32 + 2 * (24 + PAGE) + 100, 50);
+    let damaged = fs::read(&log).unwrap();
+    let recovered = scene.callboard(&["recover", "--json"]).run();
+    let told = recovered.json();
+    assert!(told["damage"][0].as_str().unwrap().contains("of its log"), "{told}");
+    assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
+    let kept = Path::new(told["kept"].as_str().unwrap());
+    assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
+    // The agent is still at work, and is adopted: no second one is started.
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#1.2"]);
+    scene.expect_no_orphans();
 }
