@@ -227,11 +227,13 @@ fn replace(path: &Path, body: &[u8], firmness: Firmness) -> io::Result<Signature
     if firmness == Firmness::AtRest {
         file.as_file().sync_data()?;
     }
-    let file = file.persist(path).map_err(|error| error.error)?;
+    // Before anybody can see it: what is changed from then on has another signature.
+    let signature = Signature::of(&file.as_file().metadata()?);
+    file.persist(path).map_err(|error| error.error)?;
     if firmness == Firmness::AtRest {
         File::open(directory)?.sync_all()?;
     }
-    Ok(Signature::of(&file.metadata()?))
+    Ok(signature)
 }
 
 #[cfg(test)]
