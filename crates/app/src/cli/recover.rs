@@ -69,8 +69,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let closed = Closed::take(&here.location)?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    let unfinished = Kept::unfinished(&closed);
-    let sound = damage.is_empty() && unfinished.is_none();
+    let unfinished = if damage == [Damage::Missing] { Kept::unfinished(&closed) } else { None };
+    let sound = damage.is_empty();
     let mut told = report::Report::new(&here, &arguments);
     told.damage.extend(damage.iter().map(Damage::to_string));
     block_on(async {

@@ -207,6 +207,13 @@ fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert_eq!(entries(&scene.store(), "one").len(), 5);
     assert!(!kept.join("unfinished").exists() && kept.join("callboard.db").exists());
+
+    // A mark that was left behind does not turn a store back that was used since.
+    fs::write(kept.join("unfinished"), "").unwrap();
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    let revision = entries(&scene.store(), "trial").len();
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert_eq!(entries(&scene.store(), "trial").len(), revision);
 }
 
 #[test]

@@ -118,7 +118,11 @@ impl Draft {
         let root = closed.location().root().to_owned();
         let sync = || File::open(&root).and_then(|directory| directory.sync_all());
         closed.turn.inscribe().map_err(failed("write", &closed.location().ticket()))?;
-        for name in ["callboard.db-wal", "callboard.db-shm"] {
+        if let Some(kept) = kept {
+            kept.is_needed().map_err(failed("mark", kept.directory()))?;
+        }
+        // Without a database nobody takes what is left for the store.
+        for name in ["callboard.db", "callboard.db-wal", "callboard.db-shm"] {
             let old = root.join(name);
             match fs::remove_file(&old) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

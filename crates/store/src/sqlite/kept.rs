@@ -17,7 +17,7 @@ const FILES: [&str; 3] = ["callboard.db", "callboard.db-wal", "callboard.db-shm"
 /// In `sha256sum`'s own form, so that `sha256sum -c digests` checks it.
 const DIGESTS: &str = "digests";
 
-/// There until the store has been replaced: whoever finds it goes on from here and not from what is left in place.
+/// There while the database is being replaced: whoever finds it, and no database, goes on from here.
 const UNFINISHED: &str = "unfinished";
 
 /// A store that was set aside.
@@ -55,17 +55,22 @@ impl Kept {
             digests.push_str(&format!("{digest}  {name}\n"));
             kept.files.push(name.to_owned());
         }
-        for (name, text) in [(DIGESTS, digests.as_str()), (UNFINISHED, "")] {
-            let path = kept.directory.join(name);
-            write(&path, text).map_err(failed("write", &path))?;
-        }
+        let path = kept.directory.join(DIGESTS);
+        write(&path, &digests).map_err(failed("write", &path))?;
         for directory in [&kept.directory, &closed.location().saved_dir()] {
             File::open(directory).and_then(|d| d.sync_all()).map_err(failed("sync", directory))?;
         }
         Ok(kept)
     }
 
-    /// What a recovery that was cut off had set aside.
+    /// Whether there is anything to keep.
+    #[must_use]
+    pub fn has_something(closed: &Closed) -> bool {
+        FILES.iter().any(|name| closed.location().root().join(name).exists())
+    }
+
+    /// What a recovery had set aside that was cut off while there was no database. Only then it counts: a database
+    /// that is there may have been used since.
     pub fn unfinished(closed: &Closed) -> Option<Self> {
         let mut directories: Vec<_> =
             fs::read_dir(closed.location().saved_dir()).ok()?.flatten().map(|entry| entry.path()).collect();
@@ -89,6 +94,15 @@ impl Kept {
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.directory.join(FILES[0])
+    }
+
+    /// From now on there may be no database but this one.
+    pub(super) fn is_needed(&self) -> io::Result<()> {
+        let path = self.directory.join(UNFINISHED);
+        if !path.exists() {
+            write(&path, "")?;
+        }
+        File::open(&self.directory)?.sync_all()
     }
 
     /// The store has been replaced; this is history now.

@@ -29,7 +29,7 @@ pub(super) async fn recover(
                 .push("an earlier recovery was cut off; this one goes on from what it had kept".to_owned());
             Some(kept)
         }
-        None if arguments.dry_run => None,
+        None if arguments.dry_run || !Kept::has_something(&closed) => None,
         None => Some(Kept::keep(&closed, timestamp(now)).map_err(|error| failed(&error))?),
     };
     let source = match (&arguments.from, &kept) {

@@ -205,7 +205,8 @@ impl Report {
         }
         match &self.kept {
             Some(kept) => render::data(format_args!("it is kept as it was in `{}`", kept.display())),
-            None => render::data("this is what would become of its runs:"),
+            None if self.dry_run => render::data("this is what would become of its runs:"),
+            None => {}
         }
     }
 
