@@ -17,6 +17,9 @@ use store::{Digest, ViewMark};
 /// Views may take one part in this many of the wall time.
 const SHARE: u32 = 20;
 
+/// However dear views are, none is later than this.
+const LONGEST_PACE: Duration = Duration::from_secs(60);
+
 /// The writer of a run's views.
 #[derive(Debug)]
 pub(crate) struct Views {
@@ -91,6 +94,14 @@ impl Views {
         self.not_before
     }
 
+    /// Accounts for time that was spent on views, from the making of their text on. What several of them cost adds up:
+    /// the small ones of every step must not make room for the large one to be written with every step.
+    pub(crate) fn charge(&mut self, spent: Duration) {
+        let now = Instant::now();
+        let earliest = self.not_before.max(now) + spent.saturating_mul(SHARE - 1);
+        self.not_before = earliest.min(now + LONGEST_PACE);
+    }
+
     /// Waits a while after a write that failed, each time longer, and says whether it is the first: a disk may be full for
     /// a whole night.
     pub(crate) fn back_off(&mut self) -> bool {
@@ -150,7 +161,6 @@ impl Views {
         revision: Revision,
         firmness: Firmness,
     ) -> io::Result<Option<SetAside>> {
-        let begun = Instant::now();
         let path = PathBuf::from(&view.path);
         let digest = Digest::of(&view.body);
         let (found, set_aside) = self.look(&path, &digest)?;
@@ -162,8 +172,6 @@ impl Views {
         self.failures = 0;
         let mark = ViewMark { path: view.path.clone(), revision, digest };
         crate::journal::merge_marks(&mut self.unmarked, vec![mark]);
-        self.not_before =
-            Instant::now() + begun.elapsed().saturating_mul(SHARE - 1).min(Duration::from_secs(60));
         Ok(set_aside)
     }
 
@@ -271,6 +279,18 @@ mod tests {
         assert!(views.not_before() > soon + Duration::from_secs(2));
         views.write(&view(&path, "one"), Revision(1), Firmness::Paced).unwrap();
         assert!(views.back_off(), "and so is the next after a success");
+    }
+
+    #[test]
+    fn what_views_cost_adds_up_to_their_share() {
+        let (_directory, _path, mut views) = scene();
+        let begun = Instant::now();
+        let (small, large) = (Duration::from_millis(10), Duration::from_millis(100));
+        views.charge(large);
+        views.charge(small);
+        assert!(views.not_before() >= begun + (large + small) * (SHARE - 1));
+        views.charge(Duration::from_secs(3600));
+        assert!(views.not_before() <= Instant::now() + LONGEST_PACE);
     }
 
     #[test]

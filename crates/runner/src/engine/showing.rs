@@ -82,8 +82,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 
     fn show_now(&mut self) {
+        let begun = Instant::now();
         let view = P::view(&self.journal.document);
-        match self.write_view(&view, Firmness::Paced) {
+        let written = self.write_view(&view, Firmness::Paced);
+        self.showing.views.charge(begun.elapsed());
+        match written {
             Ok(()) => self.showing.stale = false,
             // Not lost: it stays stale, is tried again, and ends the command aloud if it still fails at rest.
             Err(error) => {
@@ -100,8 +103,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) fn show_report(&mut self, input: &Input<P>) {
         let Some((seat, report)) = report_in::<P>(input) else { return };
         let Some(path) = P::report_path(&self.journal.document, seat) else { return };
+        let begun = Instant::now();
         let view = report_view(path, report);
-        if let Err(error) = self.write_view(&view, Firmness::Paced) {
+        let written = self.write_view(&view, Firmness::Paced);
+        self.showing.views.charge(begun.elapsed());
+        if let Err(error) = written {
             self.observer.notice(Notice::ViewFailed { view: PathBuf::from(&view.path), error: &error });
         }
     }
