@@ -56,6 +56,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let view = P::view(&self.journal.document);
         let marked = self.journal.views.iter().find(|mark| mark.path == view.path);
         let marked = marked.map_or(Revision(0), |mark| mark.revision);
+        let mut reported = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, marked).await? {
             let looked = self.showing.views.stranger(&view);
             let looked =
@@ -68,7 +69,14 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 }
             }
             let entry: Entry<P> = self.journal.decode(&stored)?;
-            self.show_report(&entry.input);
+            if let Some((seat, _)) = report_in::<P>(&entry.input) {
+                reported.insert(seat.clone(), entry.input);
+            }
+        }
+        // Of each seat the latest: an earlier one of a seat that was sent back would take the file of the later one for
+        // a stranger's.
+        for input in reported.values() {
+            self.show_report(input);
         }
         self.show_now();
         Ok(())
