@@ -164,6 +164,8 @@ fn start_logging() {
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        // A thread that has committed goes soon, so that an engine whose agents think is not woken to end it.
+        .thread_keep_alive(std::time::Duration::from_secs(1))
         .build()
         .map_err(|error| Failure::new(Exit::Bug, "cannot start the runtime").because(Some(&error)))?;
     runtime.block_on(work)
