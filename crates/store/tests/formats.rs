@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::Revision;
 use rusqlite::Connection;
-use store::{Closed, Location, SqliteStore, Store as _, examine};
+use store::{Closed, Location, SqliteStore, Store as _, find_damage};
 use tempfile::TempDir;
 
 /// The fixtures, oldest first: format and file.
@@ -58,7 +58,7 @@ async fn every_fixture_is_opened_upgraded_and_read() {
     for (format, fixture) in fixtures() {
         let (_directory, location) = stored(&fixture);
         // Before it is upgraded, too: whoever recovers an old store must not find fault with its age.
-        assert_eq!(examine(&Closed::take(&location).unwrap()).unwrap(), [], "format {format}");
+        assert_eq!(find_damage(&Closed::take(&location).unwrap()).unwrap(), [], "format {format}");
         let store = SqliteStore::open(&location).unwrap();
         let runs = store.runs().await.unwrap();
         let names: Vec<_> = runs.iter().map(|row| row.run.as_str()).collect();
@@ -71,6 +71,6 @@ async fn every_fixture_is_opened_upgraded_and_read() {
             store.lead(&row.run).await.unwrap();
         }
         drop(store);
-        assert_eq!(examine(&Closed::take(&location).unwrap()).unwrap(), [], "format {format}, upgraded");
+        assert_eq!(find_damage(&Closed::take(&location).unwrap()).unwrap(), [], "format {format}, upgraded");
     }
 }
