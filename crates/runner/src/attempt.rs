@@ -363,8 +363,9 @@ impl Attendant {
         match self.cast.provenance {
             Provenance::New => Ok(false),
             Provenance::Found => {
-                let mark = self.cast.mark.clone();
-                let swept = tokio::task::spawn_blocking(move || supervisor::sweep(&mark)).await;
+                let (dir, mark) = (self.cast.dir.clone(), self.cast.mark.clone());
+                let sweep = move || supervisor::sweep_unclaimed(&dir, &mark);
+                let swept = tokio::task::spawn_blocking(sweep).await;
                 let swept = swept.unwrap_or_else(|error| Err(io::Error::other(error)));
                 Ok(swept.map_err(Lost::Sweep)? > 0)
             }

@@ -41,7 +41,7 @@ pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
 pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
-pub use mark::{Mark, enclosing_attempt, sweep};
+pub use mark::{Mark, enclosing_attempt, sweep, sweep_unclaimed};
 pub use os::{
     Departure, Identity, LockHolder, Lookout, boot_id, inotify_instances, lock_holders,
     raise_descriptor_limit,

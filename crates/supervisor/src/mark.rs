@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use protocol::{AttemptId, RunId};
 
+use crate::dir::AttemptDir;
 use crate::os::{self, Table};
 
 /// Which attempt of which run in which store. All three are compared: run ids are unique only within a store.
@@ -49,4 +50,15 @@ pub fn sweep(mark: &Mark) -> io::Result<u32> {
         Ok(table.with_descendants(marked))
     })?;
     Ok(u32::try_from(killed.len()).unwrap_or(u32::MAX))
+}
+
+/// The same for an attempt without a claim, whose files may have been removed under it.
+///
+/// A slow shim may claim it just now. Its agent carries the mark only once the claim is there: so whoever is found
+/// first, and is still without a claim when that is looked for second, has lost it.
+pub fn sweep_unclaimed(dir: &AttemptDir, mark: &Mark) -> io::Result<u32> {
+    if Table::read()?.marked(&mark.lines()).is_empty() || dir.claim().try_exists()? {
+        return Ok(0);
+    }
+    sweep(mark)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use supervisor::{Because, How, Over, Shutdown, sweep};
+use supervisor::{Because, How, Over, Shutdown, sweep, sweep_unclaimed};
 
 use crate::stage::{LONG, Stage, exit, over, wrote};
 
@@ -130,6 +130,20 @@ async fn a_sweep_spares_the_attempts_of_others() {
     assert!(!theirs.process("pid").has_ended());
     their.order_end(Shutdown::Twice).unwrap();
     exit(&mut their).await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_a_slow_shim_has_claimed_is_not_swept_as_unclaimed() {
+    let stage = Stage::script("echo $$ > pid; echo > report.json; exec sleep 3600");
+    let mut attendance = stage.launch();
+    wrote(&mut attendance).await;
+    let mark = stage.launch.mark();
+    assert_eq!(sweep_unclaimed(&stage.dir, &mark).unwrap(), 0);
+    assert!(!stage.process("pid").has_ended());
+    // Only when its claim is gone is it nobody's.
+    std::fs::remove_file(stage.dir.claim()).unwrap();
+    assert_eq!(sweep_unclaimed(&stage.dir, &mark).unwrap(), 1);
+    exit(&mut attendance).await;
 }
 
 #[tokio::test]
