@@ -28,7 +28,7 @@ pub use digest::{BadDigest, Digest};
 pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};
-pub use os::{Holder, host_name};
+pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{
     CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept, Lead,
     Leader, OpenError, RescueError, RunWriter, Salvage, SalvageError, SqliteStore, Tenure, Watch,

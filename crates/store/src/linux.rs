@@ -2,6 +2,8 @@
 
 #[path = "linux/holder.rs"]
 mod holder;
+#[path = "linux/open_files.rs"]
+mod open_files;
 
 use std::fs::Metadata;
 use std::io;
@@ -13,7 +15,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 pub use holder::Holder;
-pub(crate) use holder::holder;
+pub use open_files::{HeldLock, held_locks, inotify_instances};
+pub(crate) use open_files::{holder, holds_lock};
 
 /// Tells two files apart for as long as both exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,21 +126,6 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// Whether a process of ours can be seen to hold the kernel's lock on a file, by its own table of open files.
-pub(crate) fn holds_lock(pid: u32, file: &Path) -> bool {
-    let Ok(file) = file.canonicalize() else { return false };
-    let process = Path::new("/proc").join(pid.to_string());
-    let Ok(open) = std::fs::read_dir(process.join("fd")) else { return false };
-    open.flatten().filter(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == file)).any(
-        |open| {
-            let info =
-                std::fs::read_to_string(process.join("fdinfo").join(open.file_name())).unwrap_or_default();
-            info.lines()
-                .any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE"))
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,19 +136,6 @@ mod tests {
     }
 
     /// From `linux/magic.h`, and from the sources of those that are not in it.
-    #[test]
-    fn whoever_holds_a_lock_is_told_from_whoever_has_the_file_open() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("lock");
-        let file = std::fs::File::create(&path).unwrap();
-        let us = std::process::id();
-        assert!(!holds_lock(us, &path));
-        file.lock().unwrap();
-        assert!(holds_lock(us, &path) && !holds_lock(1, &path));
-        file.unlock().unwrap();
-        assert!(!holds_lock(us, &path));
-    }
-
     #[test]
     fn network_file_systems_are_known_by_their_magic() {
         let refused = [

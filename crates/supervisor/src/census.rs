@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::claim::{self, ClaimError, Standing};
 use crate::dir::AttemptDir;
-use crate::os::{self, Table};
+use crate::os::{self, Identity, Table};
 
 /// A living process of this user that carries the mark of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub enum ShimLife {
     Void,
     Alive {
         pid: i32,
+        /// By Ctrl-Z or `kill -STOP`: it does nothing until somebody continues it.
+        stopped: bool,
     },
     Dead,
     /// It lives in another container.
@@ -66,15 +68,10 @@ pub fn shim_life(dir: &AttemptDir) -> Result<ShimLife, ClaimError> {
         Standing::Nobody => ShimLife::NeverBegan,
         Standing::Void => ShimLife::Void,
         Standing::Alive(_) => match claim::holder(dir)? {
-            Some(identity) => ShimLife::Alive { pid: identity.pid },
+            Some(Identity { pid, .. }) => ShimLife::Alive { pid, stopped: os::is_stopped(pid) },
             None => ShimLife::NeverBegan,
         },
         Standing::Dead => ShimLife::Dead,
         Standing::Elsewhere(_) => ShimLife::Elsewhere,
     })
-}
-
-/// Whether a process was stopped, by Ctrl-Z or `kill -STOP`: it holds what it holds until somebody continues it.
-pub fn is_stopped(pid: i32) -> bool {
-    os::is_stopped(pid)
 }

@@ -36,16 +36,13 @@ mod whole;
 use linux as os;
 
 pub use attend::{AttendError, Attendance, News, OrderError, Ordered, Over, Shutdown};
-pub use census::{Marked, ShimLife, census, is_stopped, shim_life};
+pub use census::{Marked, ShimLife, census, shim_life};
 pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
 pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
 pub use mark::{Mark, enclosing_attempt, sweep, sweep_unclaimed};
-pub use os::{
-    Departure, Identity, LockHolder, Lookout, boot_id, inotify_instances, lock_holders,
-    raise_descriptor_limit,
-};
+pub use os::{Departure, Identity, Lookout, boot_id, raise_descriptor_limit};
 pub use os_text::OsText;
 pub use probe::{ProbeError, probe};
 pub use program::find_program;

@@ -3,7 +3,6 @@
 
 mod departure;
 mod descriptors;
-mod open_files;
 mod process;
 mod table;
 mod watch;
@@ -11,7 +10,6 @@ mod watch;
 pub use departure::Departure;
 pub use descriptors::raise_descriptor_limit;
 pub(crate) use descriptors::set_descriptor_limit;
-pub use open_files::{LockHolder, inotify_instances, lock_holders};
 pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
 pub(crate) use table::{Table, command_line, inherited, is_stopped};

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use store::{HeldLock, Holder};
+
 use super::{Finding, Ground};
 use crate::failure::Code;
 use crate::render;
@@ -14,7 +16,7 @@ const CHECK: &str = "locks";
 /// The process that is the engine of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Engine {
-    pub(super) pid: i32,
+    pub(super) pid: u32,
     pub(super) stopped: bool,
     /// How long it has led.
     since: Option<Duration>,
@@ -23,22 +25,21 @@ pub(super) struct Engine {
 /// The locks of a store at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    ticket: Vec<i32>,
+    ticket: Vec<Holder>,
     pub(super) engines: BTreeMap<String, Engine>,
 }
 
 impl Locks {
     pub(super) fn look(root: &Path) -> Self {
         let mut locks = Self::default();
-        for holder in supervisor::lock_holders(root) {
-            if holder.file == root.join("ticket") {
-                locks.ticket.push(holder.pid);
-            } else if let Some(run) = locked_run(root, &holder.file) {
+        for HeldLock { file, holder } in store::held_locks(root) {
+            if file == root.join("ticket") {
+                locks.ticket.push(holder);
+            } else if let Some(run) = locked_run(root, &file) {
                 // It is signed when it is taken.
-                let signed = fs::metadata(&holder.file).and_then(|file| file.modified()).ok();
+                let signed = fs::metadata(&file).and_then(|file| file.modified()).ok();
                 let since = signed.and_then(|signed| signed.elapsed().ok());
-                let stopped = supervisor::is_stopped(holder.pid);
-                locks.engines.insert(run, Engine { pid: holder.pid, stopped, since });
+                locks.engines.insert(run, Engine { pid: holder.pid, stopped: holder.stopped, since });
             }
         }
         locks
@@ -52,8 +53,8 @@ fn locked_run(root: &Path, file: &Path) -> Option<String> {
 
 pub(super) fn check(ground: &Ground, locks: &Locks) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for &pid in &locks.ticket {
-        if supervisor::is_stopped(pid) {
+    for &Holder { pid, stopped, .. } in &locks.ticket {
+        if stopped {
             findings.push(
                 Finding::act(
                     CHECK,

@@ -153,18 +153,18 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
 }
 
 fn stopped(Seated { attempt, shim }: &Seated) -> Option<Finding> {
-    let Ok(ShimLife::Alive { pid }) = shim else { return None };
-    supervisor::is_stopped(*pid).then(|| {
+    let Ok(ShimLife::Alive { pid, stopped: true }) = shim else { return None };
+    Some(
         Finding::act(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
             .detail("until it goes on, no time limit of the attempt is kept and its end is not noticed")
-            .remedy(format!("kill -CONT {pid}"))
-    })
+            .remedy(format!("kill -CONT {pid}")),
+    )
 }
 
 /// What becomes of an attempt when the run is resumed.
 fn tell(Seated { attempt, shim }: &Seated) -> String {
     match shim {
-        Ok(ShimLife::Alive { pid }) => {
+        Ok(ShimLife::Alive { pid, .. }) => {
             format!("`{attempt}` is at work under process {pid}; it will be adopted")
         }
         Ok(ShimLife::Dead) => format!("`{attempt}` has no process any more; what it left will be judged"),

@@ -134,7 +134,7 @@ fn acts_now(moment: &Moment<Steps>, history: &History, leader: Result<Option<Lea
     };
     let is_it = |by: &Author| matches!(by, Author::Engine { pid, .. } if *pid == leader.pid);
     let since = history.engine.as_ref().filter(|engine| is_it(&engine.who)).map(|engine| engine.since);
-    let stopped = supervisor::is_stopped(leader.pid.cast_signed());
+    let stopped = leader.is_stopped();
     Acts::AtWork { pid: leader.pid, host: leader.host, since, stopped }
 }
 

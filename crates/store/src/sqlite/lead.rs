@@ -78,13 +78,14 @@ pub(super) fn patiently<T>(
 pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Lead, LeadError> {
     let mut looks = 0;
     loop {
-        let Leader { pid, host, tenure: theirs } = match lead_now(database, &run, tenure)? {
+        let leader = match lead_now(database, &run, tenure)? {
             Ok(lead) => return Ok(lead),
             Err(leader) => leader,
         };
         looks += 1;
-        if looks > LOOKS || (theirs == Tenure::Engine && os::is_alive(pid)) {
-            let stopped = host == os::host_name() && os::Holder::of(pid).is_some_and(|leader| leader.stopped);
+        if looks > LOOKS || (leader.tenure == Tenure::Engine && os::is_alive(leader.pid)) {
+            let stopped = leader.is_stopped();
+            let Leader { pid, host, .. } = leader;
             return Err(LeadError::Held { run, pid, host, stopped });
         }
         std::thread::sleep(BETWEEN_LOOKS);
@@ -131,6 +132,14 @@ pub struct Leader {
     pub pid: u32,
     pub host: String,
     pub tenure: Tenure,
+}
+
+impl Leader {
+    /// Whether it was stopped by a signal. Of a process elsewhere we cannot tell; its number may be another's here.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.host == os::host_name() && os::Holder::of(self.pid).is_some_and(|leader| leader.stopped)
+    }
 }
 
 /// Who leads the run now, if the process that signed the lock can be seen to hold it. It takes no turn, so it does not

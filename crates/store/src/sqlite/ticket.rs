@@ -76,7 +76,7 @@ impl Ticket {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let holder = os::holder(&self.pinned);
+            let holder = os::holder(&self.path);
             stopped_since = match &holder {
                 Some(holder) if holder.stopped => stopped_since.or(Some(Instant::now())),
                 Some(_) | None => None,
