@@ -14,6 +14,18 @@ pub struct Location {
     root: PathBuf,
 }
 
+const DATABASE: &str = "callboard.db";
+
+/// The database, its log and its index of the log, by name.
+pub(crate) const DATABASE_FILES: [&str; 3] = [DATABASE, "callboard.db-wal", "callboard.db-shm"];
+
+/// Where SQLite keeps the log of a database.
+pub(crate) fn log_of(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
 /// Why no place for the store could be settled on.
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
@@ -73,7 +85,13 @@ impl Location {
 
     #[must_use]
     pub fn database(&self) -> PathBuf {
-        self.root.join("callboard.db")
+        self.root.join(DATABASE)
+    }
+
+    /// What was committed and is not in the database file yet.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        log_of(&self.database())
     }
 
     /// The file that writers queue on, and whose closing wakes the watchers.

@@ -28,7 +28,7 @@ pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
             None
         }
         Ok(Some(examined)) => {
-            findings.insert(0, soundness(location, &place, &examined));
+            findings.insert(0, soundness(location, &place, &examined, &ground.flags));
             findings.extend(log(location));
             examined.store
         }
@@ -41,14 +41,15 @@ pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
     (findings, store)
 }
 
-fn soundness(location: &Location, place: &str, examined: &Examined) -> Finding {
+fn soundness(location: &Location, place: &str, examined: &Examined, flags: &str) -> Finding {
     let Examined { format, known, faults, .. } = examined;
     let bytes = size(fs::metadata(location.database()).map_or(0, |database| database.len()));
     if !faults.is_empty() {
         return Finding::act(CHECK, format!("{place}: damaged"))
             .code(Code::Damaged)
             .details(faults.iter().map(|fault| format!("SQLite: {fault}")))
-            .detail("copy the directory before anything else; `callboard explain E003` tells the rest");
+            .detail("`callboard recover` keeps it byte for byte, and builds a new one from what can be read")
+            .remedy(format!("callboard recover --dry-run{flags}"));
     }
     if format < known {
         return Finding::note(CHECK, format!("{place}: format {format}, {bytes}, sound"))
@@ -58,7 +59,7 @@ fn soundness(location: &Location, place: &str, examined: &Examined) -> Finding {
 }
 
 fn log(location: &Location) -> Option<Finding> {
-    let log = fs::metadata(location.root().join("callboard.db-wal")).ok()?.len();
+    let log = fs::metadata(location.log()).ok()?.len();
     (log > LARGE_LOG).then(|| {
         Finding::note(CHECK, format!("its write-ahead log has {} and is not emptied", size(log)))
             .detail("a process that reads or hangs keeps it; it shrinks when the last one ends")

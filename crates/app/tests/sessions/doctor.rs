@@ -300,6 +300,7 @@ fn a_damaged_store_is_a_finding_and_stays_as_it_is() {
     let before = bytes(&scene);
     let found = act(&doctor(&scene, &[]), "store");
     assert_eq!(found["code"], "E003", "{found}");
+    assert_eq!(found["do"][0], "callboard recover --dry-run", "{found}");
     file.write_all_at(&[0xff; 4096], 0).unwrap();
     assert_eq!(act(&doctor(&scene, &[]), "store")["code"], "E003");
     fs::write(&database, "").unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Both first make sure that the file is still the one we opened and has still the format we know.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,13 +14,14 @@ use super::migrations::{self, FORMAT};
 use super::ticket::{Ticket, check_identity};
 use crate::Location;
 use crate::error::Unavailable;
+use crate::location::log_of;
 use crate::os::{self, FileIdentity};
 
 /// How long SQLite waits for a lock. Ours never collide, thanks to the ticket; this is for other programs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// More than the statements we have, so that each is compiled once.
-pub(super) const STATEMENTS: usize = 32;
+const STATEMENTS: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Database {
@@ -164,10 +166,7 @@ pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, 
         // Where nothing can be written SQLite cannot make the memory that readers and writers share. A database whose
         // log was taken in when it was closed needs none. (Whoever has the same disk mounted for writing elsewhere could
         // begin to write in the moment of our look: then it may fail or tell of a moment ago.)
-        Err(error) if is_at_rest(path) => match connect_without_trace(path, Trust::AtRest) {
-            Some(connection) => connection.and_then(only_looking),
-            None => Err(error),
-        },
+        Err(_) if is_at_rest(path) => connect_without_trace(path, Trust::AtRest).and_then(only_looking),
         looked => looked,
     }
 }
@@ -181,9 +180,8 @@ fn only_looking(connection: Connection) -> rusqlite::Result<(Connection, i64, i6
 
 /// Whether the database lies where we cannot write, with everything in its one file.
 fn is_at_rest(path: &Path) -> bool {
-    let log = path.with_extension("db-wal");
     let directory = path.parent().unwrap_or(Path::new("/"));
-    os::writable(directory).is_err() && !std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+    os::writable(directory).is_err() && !std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0)
 }
 
 /// How a file is opened by whoever must not leave a trace beside it.
@@ -195,21 +193,31 @@ pub(super) enum Trust {
     Live,
 }
 
-/// Opens a file for reading alone; `None` if SQLite cannot be told its name.
-pub(super) fn connect_without_trace(path: &Path, trust: Trust) -> Option<rusqlite::Result<Connection>> {
+impl Trust {
+    /// A database without its log is at rest: read as a file that nobody changes, it needs no other files.
+    pub(super) fn in_log_of(path: &Path) -> Self {
+        if log_of(path).exists() { Self::Live } else { Self::AtRest }
+    }
+}
+
+/// Opens a file for reading alone, and leaves all files as they are, even as the last one to close.
+pub(super) fn connect_without_trace(path: &Path, trust: Trust) -> rusqlite::Result<Connection> {
     let mode = match trust {
         Trust::AtRest => "immutable=1",
         Trust::Live => "mode=ro",
     };
-    // What has a meaning in a URI stands for itself in a path.
-    let escape = |c: char| match c {
-        '%' | '?' | '#' => format!("%{:02x}", u32::from(c)),
-        c => c.to_string(),
+    // What has a meaning in a URI stands for itself in a path, and a path need not be text.
+    let escape = |byte: &u8| match byte {
+        b'%' | b'?' | b'#' | 0x80.. => format!("%{byte:02x}"),
+        byte => char::from(*byte).to_string(),
     };
-    let name: String = path.to_str()?.chars().map(escape).collect();
+    let name: String = path.as_os_str().as_bytes().iter().map(escape).collect();
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    Some(Connection::open_with_flags(format!("file:{name}?{mode}"), flags))
+    let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
 }
 
 pub(super) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
@@ -260,7 +268,7 @@ mod tests {
     fn a_command_that_only_looks_leaves_the_log_where_it_is() {
         let directory = tempfile::tempdir().unwrap();
         let location = Location::find(directory.path(), Some("store".into())).unwrap();
-        let log = location.root().join("callboard.db-wal");
+        let log = location.log();
         drop(open(&location).unwrap());
         let made = std::fs::metadata(&log).unwrap();
         let database = open(&location).unwrap();

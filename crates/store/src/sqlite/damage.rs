@@ -1,13 +1,12 @@
 //! Is the database sound? Looks at everything in it, and changes nothing.
 
 use std::fmt;
-use std::path::Path;
 
 use protocol::Revision;
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use super::closed::Closed;
+use super::connection::{Trust, connect_without_trace};
 use super::migrations::{self, APPLICATION_ID, FORMAT};
 use super::open::OpenError;
 use super::salvage;
@@ -79,7 +78,7 @@ pub fn find_damage(closed: &Closed) -> Result<Vec<Damage>, OpenError> {
     if bad_frames > 0 {
         damage.push(Damage::Log { bad_frames });
     }
-    let looked = connect(&path).and_then(|connection| {
+    let looked = connect_without_trace(&path, Trust::in_log_of(&path)).and_then(|connection| {
         let found = migrations::read_format(&connection)?;
         Ok((connection, found))
     });
@@ -104,13 +103,6 @@ pub fn find_damage(closed: &Closed) -> Result<Vec<Damage>, OpenError> {
         damage.push(Damage::Unreadable(error.to_string()));
     }
     Ok(damage)
-}
-
-/// A connection that leaves the files as they are, even when it is the last one to close.
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    Ok(connection)
 }
 
 fn look(connection: &Connection, damage: &mut Vec<Damage>) -> rusqlite::Result<()> {

@@ -14,6 +14,7 @@ use super::{OpenError, SqliteStore, open, write};
 use crate::Digest;
 use crate::commit::{Commit, Position};
 use crate::error::{CommitError, Unavailable};
+use crate::location::DATABASE_FILES;
 
 /// A database that is not in its place yet.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ impl Draft {
             kept.is_needed().map_err(failed("mark", kept.directory()))?;
         }
         // Without a database nobody takes what is left for the store.
-        for name in ["callboard.db", "callboard.db-wal", "callboard.db-shm"] {
+        for name in DATABASE_FILES {
             let old = root.join(name);
             match fs::remove_file(&old) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use super::connection::{Database, Trust};
+use super::SqliteStore;
+use super::connection::{Database, Trust, connect_without_trace};
 use super::migrations::{APPLICATION_ID, FORMAT, read_format};
 use super::open::{self, OpenError};
 use super::ticket::Ticket;
-use super::{SqliteStore, connection};
 use crate::Location;
 use crate::os::FileIdentity;
 
@@ -53,25 +53,13 @@ pub(super) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
 }
 
 fn look(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
-    let connection = connect(path)?;
+    let connection = connect_without_trace(path, Trust::in_log_of(path))?;
     let faults = {
         let mut check = connection.prepare(&format!("PRAGMA quick_check({FAULTS})"))?;
         let lines: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         lines.into_iter().filter(|line| line != "ok").collect()
     };
     Ok((connection, faults))
-}
-
-/// A database without its log is at rest: read as a file that nobody changes, it needs no other files. Else its log
-/// is read as well, through the index that its writers share.
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let trust = if Path::new(&log).exists() { Trust::Live } else { Trust::AtRest };
-    let connection = connection::connect_without_trace(path, trust)
-        .unwrap_or_else(|| Err(rusqlite::Error::InvalidPath(path.to_owned())))?;
-    connection.set_prepared_statement_cache_capacity(connection::STATEMENTS);
-    Ok(connection)
 }
 
 fn for_reading(location: &Location, connection: Connection) -> Result<SqliteStore, OpenError> {

@@ -9,10 +9,7 @@ use jiff::Timestamp;
 
 use super::closed::Closed;
 use crate::Digest;
-
-/// The database, its log and its index of the log. The last holds nothing that is not in the others; it is kept all the
-/// same, for whoever wants to find out what happened.
-const FILES: [&str; 3] = ["callboard.db", "callboard.db-wal", "callboard.db-shm"];
+use crate::location::DATABASE_FILES;
 
 /// In `sha256sum`'s own form, so that `sha256sum -c digests` checks it.
 const DIGESTS: &str = "digests";
@@ -42,7 +39,8 @@ impl Kept {
         let directory = fresh_directory(&closed.location().saved_dir(), at)?;
         let mut kept = Self { directory, files: Vec::new() };
         let mut digests = String::new();
-        for name in FILES {
+        // The index of the log holds nothing that is not in the others; it is for whoever wants to know what happened.
+        for name in DATABASE_FILES {
             let from = closed.location().root().join(name);
             if !from.exists() {
                 continue;
@@ -66,7 +64,7 @@ impl Kept {
     /// Whether there is anything to keep.
     #[must_use]
     pub fn has_something(closed: &Closed) -> bool {
-        FILES.iter().any(|name| closed.location().root().join(name).exists())
+        DATABASE_FILES.iter().any(|name| closed.location().root().join(name).exists())
     }
 
     /// What a recovery had set aside that was cut off while there was no database. Only then it counts: a database
@@ -76,7 +74,7 @@ impl Kept {
             fs::read_dir(closed.location().saved_dir()).ok()?.flatten().map(|entry| entry.path()).collect();
         directories.sort();
         let directory = directories.into_iter().rev().find(|path| path.join(UNFINISHED).exists())?;
-        let files = FILES.iter().filter(|name| directory.join(name).exists());
+        let files = DATABASE_FILES.iter().filter(|name| directory.join(name).exists());
         Some(Self { files: files.map(|&name| name.to_owned()).collect(), directory })
     }
 
@@ -93,7 +91,7 @@ impl Kept {
 
     #[must_use]
     pub fn database(&self) -> PathBuf {
-        self.directory.join(FILES[0])
+        self.directory.join(DATABASE_FILES[0])
     }
 
     /// From now on there may be no database but this one.

@@ -51,8 +51,7 @@ pub(super) fn is_present(location: &Location) -> Result<bool, OpenError> {
     if has_content(&path)? {
         return Ok(true);
     }
-    let log = location.root().join("callboard.db-wal");
-    if !is_inscribed(&location.ticket()) && !log.exists() {
+    if !is_inscribed(&location.ticket()) && !location.log().exists() {
         return Ok(false);
     }
     // These traces come after the database. A second look tells one that was lost from one that was just created.

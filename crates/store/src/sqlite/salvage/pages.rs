@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::log::Log;
+use crate::location::log_of;
 
 /// What SQLite takes unless it is told otherwise, and we do not tell it.
 const USUAL_PAGE_SIZE: usize = 4096;
@@ -36,10 +37,8 @@ impl Pages {
             other => other?,
         };
         let length = file.metadata()?.len();
-        let mut log_path = database.as_os_str().to_owned();
-        log_path.push("-wal");
         let claimed = claimed_page_size(&file, length)?;
-        let log = Log::read(Path::new(&log_path), claimed.unwrap_or(USUAL_PAGE_SIZE))?;
+        let log = Log::read(&log_of(database), claimed.unwrap_or(USUAL_PAGE_SIZE))?;
         let page_size = claimed.or(log.as_ref().map(|log| log.page_size)).unwrap_or(USUAL_PAGE_SIZE);
         // A log of other pages than the file's cannot be laid over it.
         let log = log.filter(|log| log.page_size == page_size);
