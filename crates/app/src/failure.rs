@@ -74,10 +74,7 @@ impl Failure {
     /// A file that cannot be used, with everything that is wrong with it.
     pub(crate) fn of_problems(what: &str, file: &Path, source: &str, problems: &[Problem]) -> Self {
         let shown: Vec<_> = problems.iter().map(|problem| render::problem(file, source, problem)).collect();
-        let count = match problems.len() {
-            1 => "1 problem".to_owned(),
-            many => format!("{many} problems"),
-        };
+        let count = render::count(problems.len(), "problem", "problems");
         Self::usage(format!("the {what} `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
             .code(Code::BadWorkflow)
     }

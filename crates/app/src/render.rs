@@ -1,6 +1,7 @@
 //! The one printer. stdout is data, stderr is talk; a reader who has left is no error.
 
 mod excerpt;
+mod words;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -15,6 +16,7 @@ use crate::failure::Failure;
 #[cfg(test)]
 pub(crate) use excerpt::draw;
 pub(crate) use excerpt::{Remark, Severity, excerpt};
+pub(crate) use words::{count, duration, shell_word, size};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -118,17 +120,6 @@ fn ignore_closed(result: io::Result<()>) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         // Nobody can be told: this was the way to tell.
         Err(_) => std::process::exit(i32::from(crate::failure::Exit::Bug.code())),
-    }
-}
-
-/// A length of time as people say it.
-pub(crate) fn duration(length: std::time::Duration) -> String {
-    let seconds = length.as_secs();
-    match seconds {
-        0..10 => format!("{:.1} s", length.as_secs_f64()),
-        10..60 => format!("{seconds} s"),
-        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
     }
 }
 

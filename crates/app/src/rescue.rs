@@ -7,6 +7,7 @@ use store::SqliteStore;
 
 use crate::failure::{Code, Exit, Failure};
 use crate::here::Here;
+use crate::render;
 
 /// Saves a copy if the store is gone, and says where it is and what to type. Any other failure stays as it is.
 ///
@@ -27,9 +28,9 @@ pub(crate) fn rescue(here: &Here, store: &SqliteStore, failure: Failure) -> Fail
     let path = place(here);
     let gone = match store.save_copy(&path) {
         Ok(()) => {
-            let path = path.display();
-            gone.hint(format!("all that was committed is saved in `{path}`")).hint(format!(
-                "put the store back if you have it; else `callboard recover --from '{path}'` makes a new one of it"
+            let word = render::shell_word(&path);
+            gone.hint(format!("all that was committed is saved in `{}`", path.display())).hint(format!(
+                "put the store back if you have it; else `callboard recover --from {word}` makes a new one of it"
             ))
         }
         Err(error) => gone.hint(format!("no copy could be saved: {error}")),

@@ -27,6 +27,11 @@ impl Stamp {
         Self(timestamp.as_microsecond())
     }
 
+    /// As a calendar knows it; `None` for a moment that no calendar has.
+    pub fn timestamp(self) -> Option<jiff::Timestamp> {
+        jiff::Timestamp::from_microsecond(self.0).ok()
+    }
+
     /// The time that passed since `earlier`; zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -40,9 +45,9 @@ impl Stamp {
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(timestamp) => write!(f, "{timestamp:.6}"),
-            Err(_) => write!(f, "{}µs", self.0),
+        match self.timestamp() {
+            Some(timestamp) => write!(f, "{timestamp:.6}"),
+            None => write!(f, "{}µs", self.0),
         }
     }
 }

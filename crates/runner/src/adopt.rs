@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
 use protocol::run::{self, Decision, Phase};
-use protocol::{Epoch, Protocol, RunId, Stamp, Turn, Unadoptable};
+use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
 use store::{CommitError, DraftError, SqliteStore, WriteId};
 
 use crate::opening::Frozen;
-use crate::rebuild::Rebuild;
+use crate::rebuild::{Rebuild, epoch_at};
 
 /// A view that was found.
 #[derive(Debug, Clone)]
@@ -63,10 +63,8 @@ pub fn adopt<P: Protocol>(
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
             rebuild.position = writer.append(&commit)?;
         }
-        let created = jiff::Timestamp::from_microsecond(now.as_micros()).unwrap_or_default();
-        // More than any engine of the lost store can have counted.
-        let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
-        Ok(writer.remember(&rebuild.run, created, Epoch(seconds))?)
+        let created = now.timestamp().unwrap_or_default();
+        Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)
     });
     match written {
         Ok(()) => Ok(after.phase),

@@ -18,6 +18,7 @@ use supervisor::{
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::causes::with_causes;
 use crate::engine::until;
 use crate::house::{House, Player};
 use crate::opening::Staging;
@@ -198,17 +199,6 @@ impl NotStarted {
     }
 }
 
-/// An error and its causes in one sentence. A cause that was quoted already is not told twice.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
-    causes.fold(
-        error.to_string(),
-        |text, cause| {
-            if text.contains(&cause) { text } else { format!("{text}: {cause}") }
-        },
-    )
-}
-
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -332,7 +322,7 @@ impl Attendant {
                             Ok(started) => attendance = started,
                             Err(NotStarted::NoPlayer) => return Err(Lost::NoPlayer),
                             Err(error) if error.is_shortage() => return Err(Lost::Shortage(error.into())),
-                            Err(error) if self.is_void()? => return Ok(Ended::NotStarted(chain(&error))),
+                            Err(error) if self.is_void()? => return Ok(Ended::NotStarted(with_causes(&error))),
                             // An earlier shim was only slow: it is at work after all.
                             Err(_) => {}
                         }

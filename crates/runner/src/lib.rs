@@ -11,6 +11,7 @@
 mod adopt;
 mod archive;
 mod attempt;
+mod causes;
 mod clock;
 mod engine;
 mod history;
@@ -31,6 +32,7 @@ mod views;
 pub use adopt::{AdoptError, FoundView, adopt};
 pub use archive::{ExportError, ImportError, Imported, Logs, Manifest, Restaging, export, import};
 pub use attempt::Lost;
+pub use causes::with_causes;
 pub use clock::Clock;
 pub use engine::{Asked, Engine, EngineError, Rest};
 pub use history::{Attempted, EngineSeen, Held, History, Over, for_each_entry};

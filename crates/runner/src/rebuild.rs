@@ -6,7 +6,7 @@
 
 use protocol::entry::{BadEntry, Entry, Folded, Input, Remains};
 use protocol::run::{Action, Attempt};
-use protocol::{Protocol, Revision, RunId, Stamp};
+use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
 
 use crate::journal::outbox_item;
@@ -154,4 +154,11 @@ fn attempt_of<S>(action: &Action<S>) -> &Attempt<S> {
     match action {
         Action::Start { attempt } | Action::End { attempt } => attempt,
     }
+}
+
+/// The epoch below which no engine may come back to a run that is built again at this time. Seconds since 1970 are more
+/// than anybody has counted, and more than at the last recovery: an engine from before, should one still be about, is
+/// deposed.
+pub(crate) fn epoch_at(now: Stamp) -> Epoch {
+    Epoch(u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0))
 }

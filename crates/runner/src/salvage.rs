@@ -5,7 +5,8 @@ use protocol::run::Phase;
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{Draft, DraftError, FoundRun, RunWriter, Salvage, SalvageError, SqliteStore, WriteId};
 
-use crate::rebuild::{Rebuild, Unfit, definition_of};
+use crate::causes::with_causes;
+use crate::rebuild::{Rebuild, Unfit, definition_of, epoch_at};
 
 /// A run that was found in a damaged store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,14 +121,14 @@ fn salvage_run<P: Protocol>(
     };
     let digest = match definition_of::<P>(&first.body) {
         Ok(digest) => digest,
-        Err(unfit) => return Ok(unreadable(nameless, format!("entry 1: {}", reason(&unfit)))),
+        Err(unfit) => return Ok(unreadable(nameless, format!("entry 1: {}", with_causes(&unfit)))),
     };
     let Some(blob) = salvage.blob(&digest)? else {
-        return Ok(unreadable(nameless, reason(&Unfit::NoDefinition)));
+        return Ok(unreadable(nameless, with_causes(&Unfit::NoDefinition)));
     };
     let rebuild = match Rebuild::<P>::read(&blob) {
         Ok(rebuild) => rebuild,
-        Err(unfit) => return Ok(unreadable(nameless, reason(&unfit))),
+        Err(unfit) => return Ok(unreadable(nameless, with_causes(&unfit))),
     };
     let run = rebuild.run.clone();
     if but.contains(&run) {
@@ -174,10 +175,10 @@ impl Source<'_> {
             match rebuild.add(&entry.body, entry.write_id) {
                 Ok(commit) => {
                     rebuild.position = writer.append(&commit)?;
-                    began = began.or_else(|| timestamp(rebuild.folded.at));
+                    began = began.or_else(|| rebuild.folded.at.timestamp());
                 }
                 Err(unfit) => {
-                    ends = Some(format!("entry {next}: {}", reason(&unfit)));
+                    ends = Some(format!("entry {next}: {}", with_causes(&unfit)));
                     rebuild = self.again(&rebuild)?;
                 }
             }
@@ -216,21 +217,9 @@ impl Source<'_> {
         Ok(rebuild)
     }
 
-    /// Seconds since 1970 are more than anybody has counted, and more than at the last recovery: an engine from before,
-    /// should one still be about, is deposed.
     fn epoch(&self, run: &RunId, now: Stamp) -> Result<Epoch, SalvageRunError> {
         let counted = self.salvage.epoch(run)?.0;
         let counted = if counted < PLAUSIBLE { counted + 1 } else { 0 };
-        let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
-        Ok(Epoch(counted.max(seconds)))
+        Ok(Epoch(counted).max(epoch_at(now)))
     }
-}
-
-fn timestamp(stamp: Stamp) -> Option<jiff::Timestamp> {
-    jiff::Timestamp::from_microsecond(stamp.as_micros()).ok()
-}
-
-fn reason(unfit: &Unfit) -> String {
-    let causes = std::iter::successors(std::error::Error::source(unfit), |cause| cause.source());
-    causes.fold(unfit.to_string(), |text, cause| format!("{text}: {cause}"))
 }

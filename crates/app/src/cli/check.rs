@@ -79,7 +79,7 @@ fn show(checked: &Checked, several: bool) {
         ));
     }
     let whole = match (&checked.steps, &checked.cycle) {
-        (Some(steps), _) => Some(count(*steps, "step")),
+        (Some(steps), _) => Some(render::count(*steps, "step", "steps")),
         (None, Some(cycle)) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
         (None, None) => None,
     };
@@ -87,10 +87,9 @@ fn show(checked: &Checked, several: bool) {
         let name = if several { format!("{file}: ") } else { String::new() };
         render::data(format_args!("{name}{} {whole}", styled(GREEN, "ok:")));
     } else {
-        render::failure(&Failure::usage(format!("`{file}` has {}", count(checked.errors(), "problem"))));
+        render::failure(&Failure::usage(format!(
+            "`{file}` has {}",
+            render::count(checked.errors(), "problem", "problems")
+        )));
     }
-}
-
-fn count(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }

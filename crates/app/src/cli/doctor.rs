@@ -49,8 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         render::data("");
         render::data(match needed {
             0 => "nothing needs doing".to_owned(),
-            1 => "1 thing needs doing".to_owned(),
-            many => format!("{many} things need doing"),
+            some => render::count(some, "thing needs doing", "things need doing"),
         });
     }
     Ok(if needed == 0 { Exit::Delivered } else { Exit::NeedsDoing })

@@ -162,14 +162,14 @@ fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
 fn heading(picture: &Picture) -> String {
     let title = &picture.title;
     match &picture.run {
-        None => format!("{}  {}", styled(BOLD, title), styled(DIM, count(picture.steps.len()))),
+        None => format!(
+            "{}  {}",
+            styled(BOLD, title),
+            styled(DIM, render::count(picture.steps.len(), "step", "steps"))
+        ),
         Some(run) => {
             let phase = run.phase.map(|phase| format!("  {phase}")).unwrap_or_default();
             format!("{} {title}{phase}  revision {}", styled(BOLD, &run.run), run.revision)
         }
     }
-}
-
-fn count(steps: usize) -> String {
-    if steps == 1 { "1 step".to_owned() } else { format!("{steps} steps") }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use supervisor::{ProbeError, find_program, probe};
 
-use super::{Finding, quoted};
+use super::Finding;
+use crate::render::shell_word;
 
 const CHECK: &str = "agents";
 
@@ -52,7 +53,7 @@ fn tell(name: &str, program: &Path, answer: Result<String, ProbeError>) -> Findi
                 finding = finding.detail(error.to_string());
                 cause = error.source();
             }
-            finding.remedy(format!("{} --version", quoted(program)))
+            finding.remedy(format!("{} --version", shell_word(program)))
         }
     }
 }

@@ -50,7 +50,7 @@ fn of_adapter(ground: &Ground, name: &str, adapter: &Adapter) -> Option<Finding>
     let hint = if !program.contains('/') {
         "searched PATH; install it, or give its path in callboard.toml".to_owned()
     } else if file.is_file() {
-        format!("it lacks its run bit: `chmod +x {}`", super::quoted(&file))
+        format!("it lacks its run bit: `chmod +x {}`", crate::render::shell_word(&file))
     } else {
         format!("looked for {}", file.display())
     };

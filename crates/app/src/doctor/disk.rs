@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Ground, nearest, quoted, size};
+use super::{Finding, Ground, nearest};
 use crate::failure::Code;
+use crate::render::{shell_word, size};
 
 const CHECK: &str = "disk";
 
@@ -42,7 +43,7 @@ fn of_file_system(whose: &str, path: &Path) -> Option<Finding> {
         return Some(
             Finding::act(CHECK, what)
                 .code(Code::DiskFull)
-                .remedy(format!("df -h {0}; df -i {0}", quoted(path))),
+                .remedy(format!("df -h {0}; df -i {0}", shell_word(path))),
         );
     }
     Some(Finding::fine(CHECK, what))

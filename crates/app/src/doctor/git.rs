@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Finding, Ground, count, quoted};
+use super::{Finding, Ground};
+use crate::render::{count, shell_word};
 
 const CHECK: &str = "git";
 
@@ -30,7 +31,7 @@ pub(super) fn check(ground: &Ground) -> Vec<Finding> {
         findings.push(
             Finding::note(CHECK, format!("{} gone", count(gone.len(), "worktree is", "worktrees are")))
                 .details(gone.iter().map(|path| path.display().to_string()))
-                .remedy(format!("git -C {} worktree prune", quoted(&ground.repo))),
+                .remedy(format!("git -C {} worktree prune", shell_word(&ground.repo))),
         );
     }
     findings

@@ -60,7 +60,9 @@ impl Ground {
         });
         let location = Location::find(&repo, explicit).map_err(Failure::from);
         let flag = |name: &str, path: &Option<PathBuf>| {
-            path.as_ref().map(|path| format!(" {name} {}", super::quoted(path))).unwrap_or_default()
+            path.as_ref()
+                .map(|path| format!(" {name} {}", crate::render::shell_word(path)))
+                .unwrap_or_default()
         };
         let flags = flag("--repo", &place.repo) + &flag("--store", &place.store);
         Ok(Self { repo, repository, config, location, chosen_by, flags, now: Clock::system().now() })

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use super::runs::Runs;
-use super::{Finding, Ground, count, quoted, size};
+use super::{Finding, Ground};
+use crate::render::{count, shell_word, size};
 
 const CHECK: &str = "files";
 
@@ -29,7 +30,7 @@ pub(super) fn check(ground: &Ground, runs: Option<&Runs>) -> Vec<Finding> {
         if !strays.is_empty() {
             let listed = strays.iter().map(|name| {
                 let path = attempts.join(name);
-                format!("{}: {}", quoted(&path), weigh(&path))
+                format!("{}: {}", shell_word(&path), weigh(&path))
             });
             let what = count(strays.len(), "directory", "directories");
             findings.push(

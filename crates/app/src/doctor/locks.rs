@@ -82,8 +82,7 @@ pub(super) fn check(ground: &Ground, locks: &Locks) -> Vec<Finding> {
     });
     let what = match locks.engines.len() {
         0 => "no engine is at work".to_owned(),
-        1 => "1 engine is at work".to_owned(),
-        many => format!("{many} engines are at work"),
+        some => render::count(some, "engine is at work", "engines are at work"),
     };
     if findings.is_empty() {
         findings.push(Finding::fine(CHECK, what).details(engines));

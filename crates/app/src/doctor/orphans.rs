@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use supervisor::Marked;
 
 use super::runs::Runs;
-use super::{Finding, Ground, count, quoted};
+use super::{Finding, Ground};
+use crate::render::{count, shell_word};
 
 const CHECK: &str = "orphans";
 
@@ -86,7 +87,7 @@ fn of_other_stores(others: &[Marked]) -> Vec<Finding> {
         let what = count(processes.len(), "process belongs", "processes belong");
         let finding = Finding::note(CHECK, format!("{what} to another store: {}", store.display()));
         if store.exists() {
-            return finding.remedy(format!("callboard doctor --store {}", quoted(store)));
+            return finding.remedy(format!("callboard doctor --store {}", shell_word(store)));
         }
         let listed = processes.iter().map(|process| format!("process {}: {}", process.pid, process.command));
         finding.detail("that store is gone").details(listed)

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Finding, Ground, quoted};
+use super::{Finding, Ground};
+use crate::render::shell_word;
 
 pub(super) fn check(ground: &Ground) -> Finding {
     Finding::note("reboot", "there is no daemon: after a reboot nothing runs until somebody types this")
@@ -17,7 +18,8 @@ pub(crate) fn unit(ground: &Ground, program: &Path) -> String {
     // A percent sign has a meaning there.
     let literal = |text: String| text.replace('%', "%%");
     let (repo, path) = (ground.repo.display().to_string(), std::env::var("PATH").unwrap_or_default());
-    let store = ground.root().filter(|_| ground.is_told()).map(|root| format!(" --store {}", quoted(root)));
+    let store =
+        ground.root().filter(|_| ground.is_told()).map(|root| format!(" --store {}", shell_word(root)));
     format!(
         "# callboard doctor --unit > ~/.config/systemd/user/callboard-{name}.service
 # systemctl --user enable callboard-{name}.service
@@ -39,7 +41,7 @@ WantedBy=default.target
 ",
         repo = literal(repo),
         path = literal(path),
-        program = literal(quoted(program)),
+        program = literal(shell_word(program)),
         store = literal(store.unwrap_or_default()),
     )
 }

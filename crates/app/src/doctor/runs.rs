@@ -10,8 +10,9 @@ use store::{Location, RunRow, SqliteStore, Store as _};
 use supervisor::{AttemptDir, ClaimError, ShimLife};
 
 use super::locks::{Engine, Locks};
-use super::{Finding, Ground, count};
+use super::{Finding, Ground};
 use crate::failure::{Code, Failure};
+use crate::render::count;
 use crate::{here, phase, render};
 
 const CHECK: &str = "runs";

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use store::{Examined, Location, SqliteStore};
 
-use super::{Finding, Ground, quoted, size};
+use super::{Finding, Ground};
 use crate::failure::{Code, Failure};
+use crate::render::{shell_word, size};
 
 const CHECK: &str = "store";
 
@@ -71,6 +72,6 @@ fn permissions(root: &Path) -> Option<Finding> {
     (mode & 0o077 != 0).then(|| {
         Finding::act(CHECK, format!("others may look into it: its mode is {mode:o}"))
             .detail("prompts, logs and reports of agents are in it")
-            .remedy(format!("chmod 700 {}", quoted(root)))
+            .remedy(format!("chmod 700 {}", shell_word(root)))
     })
 }

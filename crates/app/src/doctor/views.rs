@@ -5,10 +5,11 @@ use std::fs;
 use protocol::run::Phase;
 use store::{Digest, RunRow, SqliteStore, Store as _};
 
+use super::Finding;
 use super::runs::Runs;
-use super::{Finding, count};
 use crate::failure::{Code, Failure};
 use crate::here;
+use crate::render::count;
 
 const CHECK: &str = "views";
 

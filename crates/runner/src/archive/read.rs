@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, Remains};
 use protocol::run::{Phase, Run};
-use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
+use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{COMMIT_LIMIT, CommitError, Digest, DraftError, RunWriter, SqliteStore, WriteId};
 use supervisor::AttemptDir;
 use tar::{Archive, EntryType};
 
 use super::{DEFINITION, FORMAT, JOURNAL, Listed, MANIFEST, Manifest, paper};
 use crate::opening::Frozen;
-use crate::rebuild::{Rebuild, Unfit, definition_of};
+use crate::rebuild::{Rebuild, Unfit, definition_of, epoch_at};
 
 /// Where a run that comes from elsewhere is to be.
 #[derive(Debug, Clone)]
@@ -167,10 +167,8 @@ impl Taking<'_> {
         let note = rebuild.note(remains, by.clone(), *now);
         let commit = rebuild.add(&note.encode(), WriteId::new()).expect("BUG: a note always fits");
         rebuild.position = writer.append(&commit)?;
-        let created =
-            jiff::Timestamp::from_microsecond(self.manifest.created_at.as_micros()).unwrap_or_default();
-        let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
-        writer.remember(&rebuild.run, created, Epoch(seconds))?;
+        let created = self.manifest.created_at.timestamp().unwrap_or_default();
+        writer.remember(&rebuild.run, created, epoch_at(*now))?;
         let open = self.place::<P>(&rebuild)?;
         Ok((rebuild.revision(), rebuild.folded.run.phase, open))
     }

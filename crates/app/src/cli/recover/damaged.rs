@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::path::Path;
 
-use protocol::Stamp;
 use protocol::steps::Steps;
 use runner::{Fate, Salvaged};
 use store::{Closed, Draft, Kept, Salvage, Store as _, find_damage};
@@ -30,7 +29,9 @@ pub(super) async fn recover(
             Some(kept)
         }
         None if arguments.dry_run || !Kept::has_something(&closed) => None,
-        None => Some(Kept::keep(&closed, timestamp(now)).map_err(|error| failed(&error))?),
+        None => {
+            Some(Kept::keep(&closed, now.timestamp().unwrap_or_default()).map_err(|error| failed(&error))?)
+        }
     };
     let source = match (&arguments.from, &kept) {
         (Some(file), _) => file.clone(),
@@ -135,14 +136,4 @@ fn where_it_is(told: &Report) -> String {
 
 fn failed(error: &dyn Error) -> Failure {
     Failure::from_error(Exit::Store, error)
-}
-
-/// An error and its causes in one sentence.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-fn timestamp(now: Stamp) -> jiff::Timestamp {
-    jiff::Timestamp::from_microsecond(now.as_micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }

@@ -30,7 +30,7 @@ pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Report) -> Resu
             Ok(None) => {}
             Err(flaw) => {
                 flaws += 1;
-                told.damage.push(format!("run `{}`: {}", row.run, super::damaged::chain(&flaw)));
+                told.damage.push(format!("run `{}`: {}", row.run, runner::with_causes(&flaw)));
             }
         }
     }
