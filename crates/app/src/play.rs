@@ -155,7 +155,7 @@ pub(crate) async fn detach(
     if let Some(jobs) = show.jobs {
         command.arg("--jobs").arg(jobs.to_string());
     }
-    let log = here.location.root().join("engines").join(format!("{run}.log"));
+    let log = here.location.engines_dir().join(format!("{run}.log"));
     let output = std::fs::File::options().create(true).append(true).open(&log);
     let output = output.and_then(|file| Ok((file.try_clone()?, file)));
     let (out, err) = output.map_err(|error| {

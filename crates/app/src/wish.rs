@@ -1,5 +1,7 @@
 //! What people ask of a run. Whoever is its engine acts on it; if nobody is, the command is the engine until it is done.
 
+use std::fmt;
+
 use protocol::run::{Phase, Request};
 use protocol::steps::{Definition, Steps};
 use protocol::{RunId, SeatName};
@@ -157,31 +159,29 @@ pub(crate) async fn refuse_agents(
     doing: &str,
     request: &Request<SeatName>,
 ) -> Result<(), Failure> {
-    let attempt = supervisor::enclosing_attempt().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
-    })?;
-    let Some(attempt) = attempt else { return Ok(()) };
+    let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
     runner::note_refusal(journal, here::person(), request.clone(), attempt.clone()).await?;
-    Err(Failure::new(
-        Exit::Refused,
-        format!("cannot {doing} run `{}` from inside attempt `{attempt}`", journal.run),
-    )
-    .code(Code::FromInside)
-    .hint("agents report; people steer"))
+    Err(from_inside(format_args!("{doing} run `{}`", journal.run), &attempt))
 }
 
 /// The same for what concerns no run that could write it down.
 pub(crate) fn refuse_agents_outright(doing: &str) -> Result<(), Failure> {
-    let attempt = supervisor::enclosing_attempt().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
-    })?;
-    match attempt {
+    match enclosing_attempt()? {
         None => Ok(()),
-        Some(attempt) => {
-            Err(Failure::new(Exit::Refused, format!("cannot {doing} from inside attempt `{attempt}`"))
-                .hint("agents report; people steer"))
-        }
+        Some(attempt) => Err(from_inside(doing, &attempt)),
     }
+}
+
+fn enclosing_attempt() -> Result<Option<String>, Failure> {
+    supervisor::enclosing_attempt().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+    })
+}
+
+fn from_inside(doing: impl fmt::Display, attempt: &str) -> Failure {
+    Failure::new(Exit::Refused, format_args!("cannot {doing} from inside attempt `{attempt}`"))
+        .code(Code::FromInside)
+        .hint("agents report; people steer")
 }
 
 /// The step of that name.

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use protocol::RunId;
+
 use crate::git::Repository;
 use crate::{git, os};
 
@@ -15,6 +17,9 @@ pub struct Location {
 }
 
 const DATABASE: &str = "callboard.db";
+
+/// How the name of an engine's lock ends.
+const LOCK: &str = ".lock";
 
 /// The database, its log and its index of the log, by name.
 pub(crate) const DATABASE_FILES: [&str; 3] = [DATABASE, "callboard.db-wal", "callboard.db-shm"];
@@ -112,9 +117,22 @@ impl Location {
         self.root.join("saved")
     }
 
-    /// One lock file per run.
-    pub(crate) fn engines_dir(&self) -> PathBuf {
+    /// What belongs to the engines: their locks, and the logs of those in the background.
+    #[must_use]
+    pub fn engines_dir(&self) -> PathBuf {
         self.root.join("engines")
+    }
+
+    /// The file that the engine of a run holds locked.
+    pub(crate) fn engine_lock(&self, run: &RunId) -> PathBuf {
+        self.engines_dir().join(format!("{run}{LOCK}"))
+    }
+
+    /// The run whose engine's lock this file is, if it is one.
+    #[must_use]
+    pub fn run_of_lock(&self, file: &Path) -> Option<String> {
+        let name = file.strip_prefix(self.engines_dir()).ok()?.to_str()?;
+        name.strip_suffix(LOCK).map(str::to_owned)
     }
 }
 

@@ -51,7 +51,8 @@ pub(super) struct Arguments {
 const PACE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    refuse_agents()?;
+    // An attempt that starts engines of its own would kill and adopt under the mark of another.
+    crate::wish::refuse_agents_outright("show the demo")?;
     // A reader who leaves does not leave our children and folder behind.
     render::go_on_when_nobody_reads();
     let paced = !arguments.fast && std::io::stdout().is_terminal();
@@ -116,21 +117,6 @@ fn leave(stage: Stage, keep: bool) -> Result<(), Failure> {
         render::data(format_args!("  {command:<22} {}", render::styled(render::DIM, what)));
     }
     Ok(())
-}
-
-/// An attempt that starts engines of its own would kill and adopt under the mark of another.
-fn refuse_agents() -> Result<(), Failure> {
-    let attempt = supervisor::enclosing_attempt().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
-    })?;
-    match attempt {
-        None => Ok(()),
-        Some(attempt) => Err(Failure::new(
-            Exit::Refused,
-            format!("cannot show the demo from inside attempt `{attempt}`: it resumes a run, and agents do not steer"),
-        )
-        .hint("type `callboard demo` in a terminal of your own")),
-    }
 }
 
 /// Ends when somebody wants us to end.

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use store::{HeldLock, Holder};
+use store::{HeldLock, Holder, Location};
 
 use super::{Finding, Ground};
 use crate::failure::Code;
@@ -30,12 +29,12 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    pub(super) fn look(root: &Path) -> Self {
+    pub(super) fn look(location: &Location) -> Self {
         let mut locks = Self::default();
-        for HeldLock { file, holder } in store::held_locks(root) {
-            if file == root.join("ticket") {
+        for HeldLock { file, holder } in store::held_locks(location.root()) {
+            if file == location.ticket() {
                 locks.ticket.push(holder);
-            } else if let Some(run) = locked_run(root, &file) {
+            } else if let Some(run) = location.run_of_lock(&file) {
                 // It is signed when it is taken.
                 let signed = fs::metadata(&file).and_then(|file| file.modified()).ok();
                 let since = signed.and_then(|signed| signed.elapsed().ok());
@@ -44,11 +43,6 @@ impl Locks {
         }
         locks
     }
-}
-
-fn locked_run(root: &Path, file: &Path) -> Option<String> {
-    let name = file.strip_prefix(root.join("engines")).ok()?.to_str()?;
-    name.strip_suffix(".lock").map(str::to_owned)
 }
 
 pub(super) fn check(ground: &Ground, locks: &Locks) -> Vec<Finding> {

@@ -28,7 +28,7 @@ use runs::Runs;
 pub(crate) async fn examine(ground: &Ground) -> Vec<Finding> {
     // Before the store is read: whoever is seen now and has no run afterwards is an orphan.
     let marked = supervisor::census();
-    let locks = ground.root().map(Locks::look).unwrap_or_default();
+    let locks = ground.location.as_ref().map(Locks::look).unwrap_or_default();
     let (mut findings, store) = store_check::check(ground);
     let mut runs = None;
     if let (Ok(location), Some(store)) = (&ground.location, &store) {

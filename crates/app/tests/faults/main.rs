@@ -17,11 +17,28 @@ mod refused;
 mod stopped;
 mod two_engines;
 
-use testkit::Scene;
+use testkit::{Held, Scene};
 
 /// A fresh repository for the built program.
 fn scene() -> Scene {
     Scene::new(env!("CARGO_BIN_EXE_callboard"))
+}
+
+/// A run whose first step was at work when engine, shim and agent were killed. From now on its agents do well.
+fn deserted() -> Scene {
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    running.kill();
+    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
+    shim.kill();
+    running.wait();
+    shim.wait();
+    agent.wait();
+    scene.plan(&[]);
+    scene
 }
 
 /// The status of a step in the view.

@@ -4,25 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Held, Innocent, Scene, World, apart};
+use testkit::{Innocent, Scene, World, apart};
 
-use crate::scene;
-
-/// A run whose engine and shim were killed in its first step.
-fn deserted() -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
-    running.kill();
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
-    shim.kill();
-    running.wait();
-    shim.wait();
-    agent.wait();
-    scene
-}
+use crate::deserted;
 
 /// Writes another process number into the claim.
 fn forge(attempt: &Path, pid: i32) {
@@ -34,7 +18,6 @@ fn forge(attempt: &Path, pid: i32) {
 
 /// What the run comes to: the lost try is repeated and not counted.
 fn expect_repeated(scene: &Scene) {
-    scene.plan(&[]);
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);

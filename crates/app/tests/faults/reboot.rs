@@ -6,26 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::{Held, Innocent, Scene};
 
-use crate::scene;
+use crate::{deserted, scene};
 
-/// A run whose first step was at work when everything went down.
-fn down() -> Scene {
-    let scene = scene();
-    scene.workflow(&["a", "b: a"]);
-    scene.plan(&["a * hang"]);
-    let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
-    running.kill();
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
-    shim.kill();
-    running.wait();
-    shim.wait();
-    agent.wait();
-    scene.plan(&[]);
-    scene
-}
-
-/// The same, with its first step ended before: by itself, without a report.
+/// A run whose engine was killed, and its first step ended before: by itself, without a report.
 fn down_after_the_end_of_an_agent() -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
@@ -74,7 +57,7 @@ fn expect_repeated_and_not_counted(scene: &Scene) {
 
 #[test]
 fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left_alone() {
-    let scene = down();
+    let scene = deserted();
     let innocent = Innocent::start();
     // It has the number and even the start time of the shim, counted from another boot.
     let claim = scene.attempt("trial", "a", "1.1").join("claim");
@@ -115,7 +98,7 @@ fn tear(file: &Path, part: u64) {
 #[test]
 fn a_claim_that_a_power_cut_has_torn_belongs_to_nobody() {
     for part in [0, 1] {
-        let scene = down();
+        let scene = deserted();
         tear(&scene.attempt("trial", "a", "1.1").join("claim"), part);
         expect_repeated_and_not_counted(&scene);
     }

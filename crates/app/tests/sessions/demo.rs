@@ -219,9 +219,9 @@ fn an_agent_cannot_show_the_demo() {
     let session = demo(&scene, &[]).env("CALLBOARD_ATTEMPT", "fix#1.1").run();
     assert_snapshot!(session.transcript(), @"
     $ callboard demo
-    error: cannot show the demo from inside attempt `fix#1.1`: it resumes a run, and agents do not steer
+    error[E012]: cannot show the demo from inside attempt `fix#1.1`
 
-    hint: type `callboard demo` in a terminal of your own
+    hint: agents report; people steer
     [exit 3]
     ");
 }

@@ -47,7 +47,7 @@ impl Closed {
         let turn = turn
             .map_err(failed("lock", location.ticket()))?
             .ok_or_else(|| CloseError::Busy { path: location.ticket() })?;
-        let leads = lock_all(&location.engines_dir())?;
+        let leads = lock_all(location)?;
         Ok(Self { location: location.clone(), turn, _leads: leads })
     }
 
@@ -57,7 +57,8 @@ impl Closed {
     }
 }
 
-fn lock_all(directory: &Path) -> Result<Vec<File>, CloseError> {
+fn lock_all(location: &Location) -> Result<Vec<File>, CloseError> {
+    let directory = &location.engines_dir();
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |source| CloseError::Io { action, path, source }
@@ -65,10 +66,7 @@ fn lock_all(directory: &Path) -> Result<Vec<File>, CloseError> {
     let mut locks = Vec::new();
     for file in fs::read_dir(directory).map_err(failed("list", directory))? {
         let path = file.map_err(failed("list", directory))?.path();
-        if path.extension().is_none_or(|extension| extension != "lock") {
-            continue;
-        }
-        let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(run) = location.run_of_lock(&path) else { continue };
         let mut last = None;
         let locked = lead::patiently(|| {
             let mut file = OpenOptions::new().read(true).write(true).open(&path)?;

@@ -94,7 +94,7 @@ pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Le
 
 /// Takes the lock and the next epoch in one turn at the ticket: whoever is refused reads a finished signature.
 fn lead_now(database: &Database, run: &RunId, tenure: Tenure) -> Result<Result<Lead, Leader>, LeadError> {
-    let path = database.location().engines_dir().join(format!("{run}.lock"));
+    let path = database.location().engine_lock(run);
     database.write(|tx| match seize(&path, tenure) {
         Ok(Seized::Free(lock)) => Ok(Ok(Ok(Lead { epoch: next_epoch(tx, run)?, run: run.clone(), lock }))),
         Ok(Seized::Held(leader)) => Ok(Ok(Err(leader))),
@@ -104,7 +104,7 @@ fn lead_now(database: &Database, run: &RunId, tenure: Tenure) -> Result<Result<L
 
 /// Who leads the run now, if anybody does. In a turn at the ticket as well: while we try the lock, nobody else may.
 pub(super) fn leader(database: &Database, run: &RunId) -> Result<Option<Leader>, Unavailable> {
-    let path = database.location().engines_dir().join(format!("{run}.lock"));
+    let path = database.location().engine_lock(run);
     let looked = match database.write(|_| Ok(Ok::<_, Unavailable>(look(&path)))).map_err(Unavailable::from) {
         Ok(looked) => looked?,
         // Where we cannot write we cannot have a turn, nor can we be in the way of anybody who leads from here.
@@ -146,7 +146,7 @@ impl Leader {
 /// wait for a writer that hangs; and it does not try the lock, so it is in nobody's way. That nobody is seen proves
 /// nothing: a leader in another container is not.
 pub(super) fn seen(database: &Database, run: &RunId) -> Option<Leader> {
-    let path = database.location().engines_dir().join(format!("{run}.lock"));
+    let path = database.location().engine_lock(run);
     let leader = signature(&mut File::open(&path).ok()?).ok()?;
     os::holds_lock(leader.pid, &path).then_some(leader)
 }
