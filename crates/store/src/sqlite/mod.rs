@@ -1,15 +1,13 @@
 //! The embedded backend: one SQLite file in WAL mode, and beside it the ticket that writers queue on.
 //!
+//! * `backend`: the contract, by means of the others
 //! * `open`, `migrations`: a file becomes a store · `connection`: one change or one look at it
 //! * `examine`: a look that leaves no trace
 //! * `write`, `read`: the SQL · `lead`: who is the engine · `watch`: news from other processes
 //! * `closed`: nobody else is there · `kept`: a damaged store set aside · `salvage`: what can be read of it ·
 //!   `draft`: a new database beside the old one · `damage`: is it sound? · `rescue`: a copy from the open handle
-//!
-//! A write may have to wait for the ticket and waits for the disk, so it runs on tokio's pool for blocking calls. One
-//! connection writes and another one reads: a look waits for nobody, so it is made where it is asked for. To hand it to
-//! another thread would take longer than most looks do.
 
+mod backend;
 mod closed;
 mod connection;
 mod damage;
@@ -27,17 +25,8 @@ mod ticket;
 mod watch;
 mod write;
 
-use std::sync::Arc;
-
-use protocol::{Revision, RunId};
-
-use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
-use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
-use crate::store::{Loaded, RunRow, Store, StoredEntry};
-use crate::{Digest, Location};
-
+pub use backend::SqliteStore;
 pub use closed::{CloseError, Closed};
-use connection::{Database, Trouble};
 pub use damage::{Damage, find_damage};
 pub use draft::{Draft, DraftError, RunWriter};
 pub use examine::Examined;
@@ -47,167 +36,3 @@ pub use open::OpenError;
 pub use rescue::RescueError;
 pub use salvage::{FoundEntry, FoundRun, Salvage, SalvageError};
 pub use watch::Watch;
-
-/// An open embedded store.
-#[derive(Debug, Clone)]
-pub struct SqliteStore(Arc<Database>);
-
-impl SqliteStore {
-    /// Opens the store, and creates it first where there is none. Blocks for as long as the disk takes.
-    pub fn open(location: &Location) -> Result<Self, OpenError> {
-        open::open(location).map(|database| Self(Arc::new(database)))
-    }
-
-    /// Opens the store if there is one. Whoever only wants to look creates nothing.
-    pub fn open_existing(location: &Location) -> Result<Option<Self>, OpenError> {
-        Ok(open::open_existing(location)?.map(|database| Self(Arc::new(database))))
-    }
-
-    /// Looks at the store, if there is one, and at how sound it is. Leaves no trace and waits for nobody.
-    pub fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
-        examine::examine(location)
-    }
-
-    #[must_use]
-    pub fn location(&self) -> &Location {
-        self.0.location()
-    }
-
-    fn look<T>(
-        &self,
-        look: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, Unavailable> {
-        self.0.read(look)
-    }
-
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
-        let database = Arc::clone(&self.0);
-        match tokio::task::spawn_blocking(move || work(&database)).await {
-            Ok(answer) => answer,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // Blocking work is cancelled only by a runtime that is shutting down, and then nobody polls us.
-                Err(error) => panic!("BUG: polled on a runtime that has ended: {error}"),
-            },
-        }
-    }
-}
-
-impl Store for SqliteStore {
-    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
-        let size = commit.size();
-        if size > COMMIT_LIMIT {
-            return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
-        }
-        let write_id = commit.write_id;
-        match self.blocking(move |database| database.write(|tx| write::commit(tx, &commit))).await {
-            Ok(outcome) => outcome,
-            Err(Trouble::Unavailable(unavailable)) => Err(unavailable.into()),
-            Err(Trouble::Unsettled { source, .. }) => {
-                Err(CommitError::Unknown { write_id, source: source.into() })
-            }
-        }
-    }
-
-    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        Ok(self.look(|tx| read::settle(tx, run, write_id))?)
-    }
-
-    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        Ok(self.look(|tx| read::load(tx, run))?)
-    }
-
-    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::entry(tx, run, revision))?)
-    }
-
-    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::entries(tx, run, after))?)
-    }
-
-    async fn entries_between(
-        &self,
-        run: &RunId,
-        after: Revision,
-        last: Revision,
-    ) -> Result<Vec<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::entries_between(tx, run, after, last))?)
-    }
-
-    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
-        Ok(self.look(|tx| read::snapshot_at(tx, run, revision))?)
-    }
-
-    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
-        Ok(self.look(|tx| read::parts_at(tx, run, revision))?)
-    }
-
-    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
-        Ok(self.look(read::runs)?)
-    }
-
-    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        Ok(self.look(|tx| read::runs_beginning(tx, beginning, at_most))?)
-    }
-
-    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
-        self.blocking(move |database| {
-            // Hashing needs no ticket.
-            let digests: Vec<Digest> = blobs.iter().map(Digest::of).collect();
-            let missing = database.read(|tx| read::missing_blobs(tx, &digests))?;
-            if !missing.is_empty() {
-                database
-                    .write(|tx| write::blobs(tx, missing.iter().map(|&i| (&digests[i], &blobs[i]))))??;
-            }
-            Ok(digests)
-        })
-        .await
-    }
-
-    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        match self.look(|tx| read::blob(tx, digest))? {
-            Some(body) if Digest::of(&body) != *digest => {
-                Err(ReadError::DamagedBlob { digest: digest.clone() })
-            }
-            body => Ok(body),
-        }
-    }
-
-    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
-        let run = run.clone();
-        self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
-    }
-
-    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
-        let run = run.clone();
-        self.blocking(move |database| lead::lead(database, run, tenure)).await
-    }
-
-    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        let run = run.clone();
-        Ok(self.blocking(move |database| lead::leader(database, &run)).await?)
-    }
-
-    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        match lead::seen(&self.0, run) {
-            Some(leader) => Ok(Some(leader)),
-            None => self.leader(run).await,
-        }
-    }
-
-    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
-        Ok(Watch::subscribe(self.clone(), run.clone(), after)?)
-    }
-}
-
-impl From<Trouble> for WriteError {
-    fn from(trouble: Trouble) -> Self {
-        Self::Unavailable(trouble.into())
-    }
-}
-
-impl From<Trouble> for LeadError {
-    fn from(trouble: Trouble) -> Self {
-        Self::Unavailable(trouble.into())
-    }
-}
