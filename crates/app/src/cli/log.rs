@@ -14,7 +14,7 @@ use store::{Store as _, StoredEntry};
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
-use crate::look::answer::{Answer, Exchange, Text};
+use crate::look::exchange::{Answer, Exchange, Text};
 use crate::look::{Sight, mentions, words};
 use crate::progress::lines;
 use crate::render::{self, BOLD, DIM, styled};

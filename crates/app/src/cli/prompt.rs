@@ -8,7 +8,7 @@ use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::Sight;
-use crate::look::answer::{self, Text};
+use crate::look::exchange::{self, Text};
 use crate::render;
 
 /// Print the prompt that a seat was given, or would be given now
@@ -103,7 +103,7 @@ fn named(
 fn given(sight: &Sight, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
     let dir = sight.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
-    let why = match answer::whole(&path) {
+    let why = match exchange::whole(&path) {
         Text::Read { text, .. } => return Ok(text),
         Text::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
         Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),

@@ -1,7 +1,7 @@
 //! `callboard recover`.
 
+mod account;
 mod damaged;
-mod report;
 mod sound;
 mod view;
 
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     let unfinished = if damage == [Damage::Missing] { Kept::unfinished(&closed) } else { None };
     let sound = damage.is_empty();
-    let mut told = report::Report::new(&here, &arguments);
+    let mut told = account::Account::new(&here, &arguments);
     told.damage.extend(damage.iter().map(Damage::to_string));
     block_on(async {
         if !sound {

@@ -11,13 +11,13 @@ use tokio::net::unix::pipe;
 /// A line of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    pub(super) moment: Moment,
+    pub(super) when: When,
     pub(super) attempt: AttemptId,
     pub(super) pid: i32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum When {
     Begin,
     End,
 }
@@ -51,12 +51,12 @@ pub(super) fn read(ledger: &Path) -> io::Result<Vec<Note>> {
 fn parse(line: &str) -> io::Result<Note> {
     let read = || {
         let mut words = line.split(' ');
-        let moment = match words.next()? {
-            "begin" => Moment::Begin,
-            "end" => Moment::End,
+        let when = match words.next()? {
+            "begin" => When::Begin,
+            "end" => When::End,
             _ => return None,
         };
-        Some(Note { moment, attempt: words.next()?.parse().ok()?, pid: words.next()?.parse().ok()? })
+        Some(Note { when, attempt: words.next()?.parse().ok()?, pid: words.next()?.parse().ok()? })
     };
     read().ok_or_else(|| io::Error::other(format!("the ledger has the line `{line}`")))
 }

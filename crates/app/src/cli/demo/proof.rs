@@ -8,7 +8,7 @@ use protocol::AttemptId;
 use rustix::process::Signal;
 
 use super::journal::Happening;
-use super::ledger::{Moment, Note};
+use super::ledger::{Note, When};
 
 /// Everything that was seen. The journal is the store's word, the ledger the agents'; the rest was seen by us.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl Evidence {
             .filter(|(id, reported, _)| *id == attempt && *reported)
             .map(|(.., engine)| engine)
             .collect();
-        let ended: Vec<_> = self.notes(Moment::End).filter(|note| note.attempt == *attempt).collect();
+        let ended: Vec<_> = self.notes(When::End).filter(|note| note.attempt == *attempt).collect();
         let holds = self.outlived
             && begun_by == [self.engines[0]]
             && reported_to == [self.engines[1]]
@@ -83,7 +83,7 @@ impl Evidence {
     /// The store and the agents agree on what ran, and nothing ran twice.
     fn ran_once(&self) -> Finding {
         let told = counted(begun(&self.journal).map(|(id, _)| id));
-        let noted = counted(self.notes(Moment::Begin).map(|note| &note.attempt));
+        let noted = counted(self.notes(When::Begin).map(|note| &note.attempt));
         let holds = !told.is_empty() && told == noted && told.values().all(|times| *times == 1);
         let claim = format!("{} attempts, and each ran exactly once", told.len());
         Finding { holds, claim }
@@ -117,8 +117,8 @@ impl Evidence {
         Finding { holds: self.left_behind == 0, claim: "no process of any attempt is left".to_owned() }
     }
 
-    fn notes(&self, moment: Moment) -> impl Iterator<Item = &Note> {
-        self.ledger.iter().filter(move |note| note.moment == moment)
+    fn notes(&self, when: When) -> impl Iterator<Item = &Note> {
+        self.ledger.iter().filter(move |note| note.when == when)
     }
 }
 
@@ -154,8 +154,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn note(moment: Moment, attempt: &str, pid: i32) -> Note {
-        Note { moment, attempt: id(attempt), pid }
+    fn note(when: When, attempt: &str, pid: i32) -> Note {
+        Note { when, attempt: id(attempt), pid }
     }
 
     fn began(attempt: &str, engine: u32) -> Happening {
@@ -180,12 +180,12 @@ mod tests {
             reported("test#2.1", 20),
         ];
         let attempts = [("fix#1.1", 1), ("test#1.1", 2), ("fix#2.1", 3), ("test#2.1", 4)];
-        let notes = |(attempt, pid)| [note(Moment::Begin, attempt, pid), note(Moment::End, attempt, pid)];
+        let notes = |(attempt, pid)| [note(When::Begin, attempt, pid), note(When::End, attempt, pid)];
         Evidence {
             engines: ENGINES,
             first_ended: ExitStatus::from_raw(9),
             second_ended: ExitStatus::from_raw(0),
-            at_work: note(Moment::Begin, "fix#2.1", 3),
+            at_work: note(When::Begin, "fix#2.1", 3),
             outlived: true,
             journal_at_kill: journal[..6].to_vec(),
             journal,
@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn an_attempt_that_ran_twice_or_that_only_one_side_knows_is_told() {
-        expect_broken("exactly once", |seen| seen.ledger.push(note(Moment::Begin, "fix#1.1", 5)));
-        expect_broken("exactly once", |seen| seen.ledger.push(note(Moment::Begin, "fix#9.9", 5)));
+        expect_broken("exactly once", |seen| seen.ledger.push(note(When::Begin, "fix#1.1", 5)));
+        expect_broken("exactly once", |seen| seen.ledger.push(note(When::Begin, "fix#9.9", 5)));
         expect_broken("exactly once", |seen| seen.journal.push(began("docs#1.1", 20)));
         expect_broken("exactly once", |seen| {
             seen.journal.clear();

@@ -8,7 +8,7 @@ use supervisor::Mark;
 use super::engine::Engine;
 use super::hold::Hold;
 use super::journal::{self, Happening};
-use super::ledger::{self, Bell, Moment, Note};
+use super::ledger::{self, Bell, Note, When};
 use super::proof::{Evidence, Finding};
 use super::stage::{RUN, Stage};
 use crate::failure::{Exit, Failure};
@@ -149,7 +149,7 @@ async fn until_the_coder_is_back(
                 noted = notes.find(|note| note.attempt.to_string() == IN_THE_MIDDLE);
             }
         }
-        if told && let Some(note) = noted.take_if(|note| note.moment == Moment::Begin) {
+        if told && let Some(note) = noted.take_if(|note| note.when == When::Begin) {
             return Ok(note);
         }
     }
@@ -218,7 +218,7 @@ fn sweep(stage: &Stage) -> Result<u32, Failure> {
     let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
     let mut left = 0;
     for note in ledger::read(&stage.ledger()).map_err(cannot_look)? {
-        if note.moment == Moment::Begin {
+        if note.when == When::Begin {
             let mark = Mark { store: store.clone(), run: run.clone(), attempt: note.attempt };
             left += supervisor::sweep(&mark).map_err(cannot_look)?;
         }

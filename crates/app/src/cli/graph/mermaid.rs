@@ -25,9 +25,8 @@ pub(super) fn draw(picture: &Picture) -> String {
         }
     }
     for (class, style) in CLASSES {
-        let of_class = |step: &Step| {
-            step.standing.as_ref().is_some_and(|standing| words::word(standing.status) == class)
-        };
+        let of_class =
+            |step: &Step| step.reached.as_ref().is_some_and(|reached| words::word(reached.status) == class);
         let places = picture.steps.iter().enumerate().filter(|(_, step)| of_class(step));
         let names: Vec<_> = places.map(|(place, _)| format!("s{place}")).collect();
         if !names.is_empty() {

@@ -38,12 +38,12 @@ pub(super) struct Step {
     pub(super) back_to: Option<usize>,
     loop_back_to: Option<String>,
     #[serde(flatten)]
-    pub(super) standing: Option<Standing>,
+    pub(super) reached: Option<Reached>,
 }
 
 /// How far a step of a run is.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Standing {
+pub(super) struct Reached {
     pub(super) status: Status,
     /// How long it took, or has been at work.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
@@ -77,11 +77,11 @@ impl Picture {
     pub(super) fn of_run(run: Run, definition: &Definition, document: &Document, now: Stamp) -> Self {
         let workflow = definition.workflow();
         let most = definition.max_iterations().get();
-        let standing = |step: &protocol::steps::Step| {
+        let reached = |step: &protocol::steps::Step| {
             let shown = document.steps.get(step.id.as_str())?;
             let gate = step.loop_back_to.as_ref();
             let iteration = gate.map(|_| Iteration { now: shown.iteration_count + 1, most });
-            Some(Standing {
+            Some(Reached {
                 status: shown.status,
                 length: length(shown, now),
                 attempts: shown.attempts,
@@ -89,11 +89,11 @@ impl Picture {
                 error: shown.last_error.clone(),
             })
         };
-        Self { title: workflow.name.clone(), run: Some(run), steps: steps(workflow, standing) }
+        Self { title: workflow.name.clone(), run: Some(run), steps: steps(workflow, reached) }
     }
 }
 
-fn steps(workflow: &Workflow, standing: impl Fn(&protocol::steps::Step) -> Option<Standing>) -> Vec<Step> {
+fn steps(workflow: &Workflow, reached: impl Fn(&protocol::steps::Step) -> Option<Reached>) -> Vec<Step> {
     let place = |id: &SeatName| workflow.steps.iter().position(|step| step.id == *id);
     let drawn = workflow.steps.iter().map(|step| Step {
         id: step.id.to_string(),
@@ -102,7 +102,7 @@ fn steps(workflow: &Workflow, standing: impl Fn(&protocol::steps::Step) -> Optio
         needed: step.needs.iter().map(ToString::to_string).collect(),
         back_to: step.loop_back_to.as_ref().and_then(place),
         loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
-        standing: standing(step),
+        reached: reached(step),
     });
     drawn.collect()
 }

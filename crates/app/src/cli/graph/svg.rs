@@ -89,7 +89,7 @@ fn used_height(arranged: &Arranged) -> usize {
 
 /// What a pointer over the box shows.
 fn hover(step: &Step) -> String {
-    let error = step.standing.as_ref().and_then(|standing| standing.error.as_deref());
+    let error = step.reached.as_ref().and_then(|reached| reached.error.as_deref());
     match error {
         Some(error) => format!("{} ({}): {error}", step.id, step.agent),
         None => format!("{} ({})", step.id, step.agent),
@@ -146,7 +146,7 @@ fn border(cell: Cell, towards: Cell) -> (usize, usize) {
 
 /// Edge, ground and ink of a box; told apart by the colour-blind, and said in words as well.
 fn colours(step: &Step) -> (&'static str, &'static str, &'static str) {
-    match step.standing.as_ref().map(|standing| standing.status) {
+    match step.reached.as_ref().map(|reached| reached.status) {
         None => ("#57606a", "#f6f8fa", "#57606a"),
         Some(Status::Pending | Status::Skipped) => ("#afb8c1", "#f6f8fa", "#57606a"),
         Some(Status::Running) => ("#0969da", "#ddf4ff", "#0550ae"),

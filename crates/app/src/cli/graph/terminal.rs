@@ -64,20 +64,19 @@ fn sheet(step: &Step, form: Form, charset: Charset) -> Vec<(String, Style)> {
     let mut particulars = words::particulars(step, charset);
     match form {
         Form::Boxes => {
-            let below = particulars
-                .into_iter()
-                .map(|text| (text, if step.standing.is_some() { colour } else { DIM }));
+            let below =
+                particulars.into_iter().map(|text| (text, if step.reached.is_some() { colour } else { DIM }));
             std::iter::once((step.id.clone(), BOLD)).chain(below).collect()
         }
         Form::Rows => {
-            let standing = step.standing.is_some().then(|| format!(" {}", particulars.remove(0)));
-            vec![(format!("[{}{}]", step.id, standing.unwrap_or_default()), colour)]
+            let reached = step.reached.is_some().then(|| format!(" {}", particulars.remove(0)));
+            vec![(format!("[{}{}]", step.id, reached.unwrap_or_default()), colour)]
         }
     }
 }
 
 fn colour(step: &Step) -> Style {
-    match step.standing.as_ref().map(|standing| standing.status) {
+    match step.reached.as_ref().map(|reached| reached.status) {
         None => Style::new(),
         Some(Status::Pending | Status::Skipped) => DIM,
         Some(Status::Running) => CYAN,

@@ -1,8 +1,8 @@
-//! How a step's standing is said: a sign, a word and a colour, so that none of them is needed to tell it.
+//! How far a step is, said: a sign, a word and a colour, so that none of them is needed to tell it.
 
 use protocol::steps::Status;
 
-use super::picture::{Iteration, Standing, Step};
+use super::picture::{Iteration, Reached, Step};
 use crate::render;
 
 /// Which characters may be used.
@@ -40,8 +40,8 @@ pub(super) const fn word(status: Status) -> &'static str {
 
 /// What stands below a step's name: who plays it, or how far it is.
 pub(super) fn particulars(step: &Step, charset: Charset) -> Vec<String> {
-    let Some(standing) = &step.standing else { return vec![step.agent.clone()] };
-    let Standing { status, length, attempts, iteration, .. } = standing;
+    let Some(reached) = &step.reached else { return vec![step.agent.clone()] };
+    let Reached { status, length, attempts, iteration, .. } = reached;
     let length = length.map(|length| format!(" {}", render::duration(length))).unwrap_or_default();
     let tries = if *attempts > 1 { format!(", try {attempts}") } else { String::new() };
     let first = format!("{} {}{length}{tries}", sign(*status, charset), word(*status));

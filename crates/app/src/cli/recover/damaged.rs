@@ -7,7 +7,7 @@ use protocol::steps::Steps;
 use runner::{Fate, Salvaged};
 use store::{Closed, Draft, Kept, Salvage, Store as _, find_damage};
 
-use super::report::{Report, Told};
+use super::account::{Account, RunAccount};
 use super::{Arguments, sound};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
@@ -18,7 +18,7 @@ pub(super) async fn recover(
     arguments: &Arguments,
     mut closed: Closed,
     unfinished: Option<Kept>,
-    mut told: Report,
+    mut told: Account,
 ) -> Result<Exit, Failure> {
     let now = here.clock.now();
     let scratch = scratch(here)?;
@@ -46,7 +46,7 @@ pub(super) async fn recover(
     let salvaged = runner::salvage::<Steps>(&salvage, &mut draft, &here::person(), now);
     let salvaged = salvaged.map_err(|error| failed(&error))?;
     told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
-    told.runs = salvaged.iter().map(Told::salvaged).collect();
+    told.runs = salvaged.iter().map(RunAccount::salvaged).collect();
     if salvaged.iter().all(|run| matches!(run.fate, Fate::Unreadable { .. })) {
         return Err(nothing_left(here, &told));
     }
@@ -57,7 +57,7 @@ pub(super) async fn recover(
     draft.install(&mut closed, kept.as_ref()).map_err(|error| failed(&error))?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
     drop(closed);
-    let mut after = Report::new(here, arguments);
+    let mut after = Account::new(here, arguments);
     let flaws = sound::check(here, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
         let what = format!("the store that was just written is not sound: {damage}");
@@ -75,7 +75,7 @@ pub(super) async fn graft(
     here: &Here,
     file: &Path,
     arguments: &Arguments,
-    mut told: Report,
+    mut told: Account,
 ) -> Result<Exit, Failure> {
     let now = here.clock.now();
     let scratch = scratch(here)?;
@@ -89,8 +89,8 @@ pub(super) async fn graft(
     for Salvaged { run, fate } in &salvaged {
         let exists = run.as_ref().is_ok_and(|run| there.contains(run));
         told.runs.push(match exists {
-            true => Told::there_already(run),
-            false => Told::salvaged(&Salvaged { run: run.clone(), fate: fate.clone() }),
+            true => RunAccount::there_already(run),
+            false => RunAccount::salvaged(&Salvaged { run: run.clone(), fate: fate.clone() }),
         });
     }
     if arguments.dry_run {
@@ -98,7 +98,7 @@ pub(super) async fn graft(
     }
     let taken = runner::graft::<Steps>(&salvage, &store, &there, &here::person(), now);
     taken.map_err(|error| failed(&error))?;
-    let mut after = Report::new(here, arguments);
+    let mut after = Account::new(here, arguments);
     sound::check(here, false, &mut after).await?;
     told.damage.append(&mut after.damage);
     told.views = after.views;
@@ -114,7 +114,7 @@ fn scratch(here: &Here) -> Result<tempfile::TempDir, Failure> {
     })
 }
 
-fn nothing_left(here: &Here, told: &Report) -> Failure {
+fn nothing_left(here: &Here, told: &Account) -> Failure {
     let what = format!("nothing can be read of the store `{}`", here.location.root().display());
     let mut failure = Failure::new(Exit::Store, what);
     failure.causes.extend(told.damage.iter().cloned());
@@ -127,7 +127,7 @@ fn nothing_left(here: &Here, told: &Report) -> Failure {
         .hint(format!("move `{}` aside to begin with an empty store", here.location.root().display()))
 }
 
-fn where_it_is(told: &Report) -> String {
+fn where_it_is(told: &Account) -> String {
     match &told.kept {
         Some(kept) => format!("what was there is in `{}`; please report this", kept.display()),
         None => "please report this".to_owned(),

@@ -8,23 +8,23 @@ use protocol::{Protocol as _, RunId};
 use runner::{Again, Engine, EngineError, Journal, Notice, Observer};
 use store::{LeadError, SqliteStore, Store as _, Tenure};
 
-use super::report::{Report, Told};
+use super::account::{Account, RunAccount};
 use crate::failure::Failure;
 use crate::here::Here;
 use crate::play;
 
 /// Verifies every run and mends its views. Answers how many runs do not add up.
-pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Report) -> Result<usize, Failure> {
+pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Result<usize, Failure> {
     let Some(store) = here.existing_store()? else { return Ok(0) };
     let mut flaws = 0;
     for row in store.runs().await? {
         if row.protocol != Steps::NAME {
-            told.runs.push(Told::of_another_protocol(&row));
+            told.runs.push(RunAccount::of_another_protocol(&row));
             continue;
         }
         match runner::verify::<Steps, _>(&store, &here.clock, &row.run).await {
             Ok(Some(journal)) => {
-                told.runs.push(Told::sound(&journal));
+                told.runs.push(RunAccount::sound(&journal));
                 show(here, &store, &journal, dry_run, told).await?;
             }
             Ok(None) => {}
@@ -46,7 +46,7 @@ pub(super) async fn show(
     store: &SqliteStore,
     journal: &Journal<Steps, SqliteStore>,
     dry_run: bool,
-    told: &mut Report,
+    told: &mut Account,
 ) -> Result<(), Failure> {
     let wrong = wrong_views(journal);
     if wrong.is_empty() {
@@ -70,7 +70,7 @@ pub(super) async fn show(
 }
 
 /// Whether it could be done: a run's engine writes its views itself.
-async fn write(here: &Here, store: &SqliteStore, run: &RunId, told: &mut Report) -> Result<bool, Failure> {
+async fn write(here: &Here, store: &SqliteStore, run: &RunId, told: &mut Account) -> Result<bool, Failure> {
     let mut watcher = Watcher::default();
     let house = play::house(here, Again::default())?;
     let engine = match Engine::<Steps, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {

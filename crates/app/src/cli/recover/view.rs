@@ -10,7 +10,7 @@ use runner::{AdoptError, Again, FoundView, Frozen, Staging};
 use serde_json::Value;
 use store::{Closed, Damage, Draft, Kept, find_damage};
 
-use super::{Arguments, report::Report, sound};
+use super::{Arguments, account::Account, sound};
 use crate::cli::block_on;
 use crate::cli::run::Policy;
 use crate::failure::{Exit, Failure};
@@ -81,7 +81,7 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
         render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Delivered);
     }
-    let mut told = Report::new(here, arguments);
+    let mut told = Account::new(here, arguments);
     block_on(async { sound::check(here, false, &mut told).await })?;
     told.notes.push(format!(
         "run `{run}` was rebuilt from its view, and its journal says so; what happened before is not in it"

@@ -16,7 +16,7 @@ use crate::phase;
 use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct Account {
     store: PathBuf,
     dry_run: bool,
     #[serde(skip)]
@@ -25,7 +25,7 @@ pub(super) struct Report {
     pub(super) damage: Vec<String>,
     /// Where the damaged store was kept.
     pub(super) kept: Option<PathBuf>,
-    pub(super) runs: Vec<Told>,
+    pub(super) runs: Vec<RunAccount>,
     /// Files that were written again.
     pub(super) views: Vec<PathBuf>,
     /// Strangers' bytes: where they were, where they are.
@@ -35,7 +35,7 @@ pub(super) struct Report {
 
 /// One run.
 #[derive(Debug, Serialize)]
-pub(super) struct Told {
+pub(super) struct RunAccount {
     run: Option<RunId>,
     /// The number by which its entries name it, if nothing else is left of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub(super) struct Told {
     why: Option<String>,
 }
 
-const NOTHING: Told = Told {
+const NOTHING: RunAccount = RunAccount {
     run: None,
     number: None,
     fate: "whole",
@@ -67,7 +67,7 @@ const NOTHING: Told = Told {
     why: None,
 };
 
-impl Told {
+impl RunAccount {
     pub(super) fn sound(journal: &Journal<Steps, SqliteStore>) -> Self {
         Self {
             run: Some(journal.run.clone()),
@@ -151,7 +151,7 @@ impl Told {
     }
 }
 
-impl Report {
+impl Account {
     pub(super) fn new(here: &Here, arguments: &Arguments) -> Self {
         Self {
             store: here.location.root().to_owned(),
