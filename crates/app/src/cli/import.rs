@@ -90,7 +90,7 @@ fn tell(imported: &Imported, json: bool) {
 
 fn refused(file: &Path, error: &ImportError) -> Failure {
     let exit = match error {
-        ImportError::Exists(_) => Exit::Refused,
+        ImportError::Exists(_) | ImportError::Strays { .. } => Exit::Refused,
         ImportError::NotAnArchive(_)
         | ImportError::Newer { .. }
         | ImportError::OtherProtocol { .. }
@@ -103,6 +103,12 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
         Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));
     match error {
         ImportError::Exists(_) => failure.hint("`--as NAME` takes it under another name"),
+        ImportError::Strays { path } => failure
+            .hint("they may be all that is left of a run: `callboard recover` looks for it")
+            .hint(format_args!(
+                "move `{}` aside, or take this one under another name: `--as NAME`",
+                path.display()
+            )),
         _ => failure.hint("nothing of it was taken"),
     }
 }

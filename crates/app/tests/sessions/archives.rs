@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use insta::assert_snapshot;
 use testkit::Scene;
@@ -77,6 +79,62 @@ fn an_open_attempt_counts_as_interrupted_where_it_was_imported() {
     assert_eq!(there.callboard(&["stop", "trial"]).run().code, 0);
     there.expect_no_orphans();
     here.expect_no_orphans();
+}
+
+/// Waits until so many processes stand in the queue for the ticket. The kernel's list of locks has no bell.
+fn wait_for_queue(scene: &Scene, length: usize) {
+    let inode = format!(":{} ", fs::metadata(scene.store().join("ticket")).unwrap().ino());
+    let deadline = Instant::now() + testkit::DEADLINE;
+    let queued = |line: &&str| line.contains("->") && line.contains(&inode);
+    while fs::read_to_string("/proc/locks").unwrap().lines().filter(queued).count() < length {
+        assert!(Instant::now() < deadline, "nobody queues for the ticket");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_other() {
+    let there = delivered();
+    let file = exported(&there, "trial.tar");
+    let import = ["import", file.to_str().unwrap()];
+    let here = scene();
+    assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
+    let ticket = fs::File::options().write(true).open(here.store().join("ticket")).unwrap();
+    ticket.lock().unwrap();
+    let both = [here.callboard(&import).start(), here.callboard(&import).start()];
+    wait_for_queue(&here, 2);
+    drop(ticket);
+    let mut codes = both.map(|one| one.wait().code);
+    codes.sort();
+    assert_eq!(codes, [0, 3]);
+    assert!(here.attempt("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
+    assert!(here.callboard(&["recover"]).run().stdout.contains("is sound"));
+}
+
+#[test]
+fn an_import_that_was_killed_half_way_does_not_stand_in_the_way_of_the_next() {
+    let there = delivered();
+    let file = exported(&there, "trial.tar");
+    let here = scene();
+    let import = |name| here.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
+    assert_eq!(import("first").code, 0);
+    // As if it had been killed after the papers were in their place, before the commit.
+    let left = here.store().join("attempts/second/a/1.1");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("prompt.md"), "of the killed one").unwrap();
+    fs::write(here.store().join("attempts/second/.importing"), "").unwrap();
+    let again = import("second");
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert_ne!(fs::read_to_string(left.join("prompt.md")).unwrap(), "of the killed one");
+    assert!(!here.store().join("attempts/second/.importing").exists());
+
+    // What nobody knows the origin of is left alone, and is not called a run.
+    let strange = here.store().join("attempts/third/a/1.1");
+    fs::create_dir_all(&strange).unwrap();
+    let refused = import("third");
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("the store knows no such run"), "{}", refused.stderr);
+    assert!(strange.exists());
 }
 
 /// Imports changed bytes, and expects that nothing of them is taken.

@@ -1,5 +1,6 @@
 //! Archive → run: checked to the last byte before anything of it is in the store.
 
+use std::cell::Cell;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -52,6 +53,8 @@ pub enum ImportError {
     Entry { revision: Revision, source: Unfit },
     #[error("a run named `{0}` exists already")]
     Exists(RunId),
+    #[error("`{}` holds attempts, though the store knows no such run", path.display())]
+    Strays { path: PathBuf },
     #[error("could not read the archive")]
     Read(#[source] io::Error),
     #[error("could not write `{}`", path.display())]
@@ -81,16 +84,23 @@ pub fn import<P: Protocol>(
     let moved = restage(&mut frozen, restaging);
     let run = frozen.staging.stage.run.clone();
     let home = store.location().attempts_dir().join(run.as_str());
-    if home.exists() {
-        return Err(ImportError::Exists(run));
-    }
-    let taking = Taking { staging: staging.path(), manifest: &manifest, blob, moved, restaging, home: &home };
+    let placed = Cell::new(false);
+    let staging = staging.path();
+    let taking =
+        Taking { staging, manifest: &manifest, blob, moved, restaging, home: &home, placed: &placed };
     let taken = store.put_run(|writer| taking.take::<P>(Rebuild::begin(frozen), writer));
     let (revision, phase, open) = match taken {
-        Ok(taken) => taken,
+        Ok(taken) => {
+            // Should it stay behind it means nothing: the run is there.
+            let _ = fs::remove_file(home.join(IMPORTING));
+            taken
+        }
         Err(error) => {
-            // It was not there before, so whatever is there now is ours.
-            let _ = fs::remove_dir_all(&home);
+            // Whether a commit that failed is there after all is for the next import to see: it finds the mark.
+            let settled = !matches!(error, ImportError::Store(DraftError::Unavailable(_)));
+            if placed.get() && settled {
+                let _ = fs::remove_dir_all(&home);
+            }
             return Err(match error {
                 ImportError::Store(DraftError::Refused(CommitError::Conflict { .. })) => {
                     ImportError::Exists(run)
@@ -126,7 +136,13 @@ struct Taking<'a> {
     moved: bool,
     restaging: &'a Restaging,
     home: &'a Path,
+    /// Whether what is in its home came from us.
+    placed: &'a Cell<bool>,
 }
+
+/// In the home of a run's papers until the run is in the store: whoever finds it, and no run, finds what a killed import
+/// left.
+const IMPORTING: &str = ".importing";
 
 impl Taking<'_> {
     /// Writes the journal, and puts the attempts' papers in their place as the last thing before the commit.
@@ -201,9 +217,18 @@ impl Taking<'_> {
             let path = path.to_owned();
             move |source| ImportError::Write { path, source }
         };
+        // The store took the run's first entry a moment ago, and nobody else writes: it has no such run.
+        if self.home.join(IMPORTING).exists() {
+            fs::remove_dir_all(self.home).map_err(failed(self.home))?;
+        } else if self.home.exists() {
+            return Err(ImportError::Strays { path: self.home.to_owned() });
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(&papers).map_err(failed(&papers))?;
+        File::create_new(papers.join(IMPORTING)).map_err(failed(&papers))?;
         fs::rename(&papers, self.home).map_err(failed(self.home))?;
+        self.placed.set(true);
         let attempts = self.home.parent().unwrap_or(self.home);
+        File::open(attempts).and_then(|directory| directory.sync_all()).map_err(failed(attempts))?;
         let mut open = Vec::new();
         for attempt in rebuild.seated() {
             let id = Run::<P>::id(&attempt);
