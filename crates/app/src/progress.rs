@@ -60,7 +60,7 @@ impl Progress {
     /// Tells people something; programs read events instead.
     fn say(&self, line: &str) {
         match &self.face {
-            Face::Drawn(drawn) => drawn.say(line),
+            Face::Drawn(drawn) => drawn.say(&render::tame(line)),
             Face::Plain => render::talk(line),
             Face::Json => {}
         }
@@ -128,7 +128,8 @@ impl Progress {
             render::duration(took),
         ));
         for (id, step) in document.steps.iter().filter(|(_, step)| step.status != Status::Completed) {
-            let error = step.last_error.as_deref().map(|error| format!("  {error}")).unwrap_or_default();
+            let error = step.last_error.as_deref().map(render::harmless);
+            let error = error.map(|error| format!("  {error}")).unwrap_or_default();
             render::data(format_args!("  {} {id}{error}", status(step.status)));
         }
         let mut errors = document.steps.values().filter_map(|step| step.last_error.as_deref());

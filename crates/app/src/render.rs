@@ -2,6 +2,7 @@
 
 mod excerpt;
 mod words;
+mod tame;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -17,6 +18,8 @@ use crate::failure::Failure;
 pub(crate) use excerpt::draw;
 pub(crate) use excerpt::{Remark, Severity, excerpt};
 pub(crate) use words::{count, duration, shell_word, size};
+use tame::steers;
+pub(crate) use tame::tame;
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -32,16 +35,17 @@ pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
 
 /// What an agent wrote, on one line and without what would steer a terminal.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
+    text.chars().map(|c| if steers(c) && c != '\t' { ' ' } else { c }).collect()
 }
 
 /// Prints a line of data.
 pub(crate) fn data(line: impl std::fmt::Display) {
-    ignore_closed(writeln!(anstream::stdout(), "{line}"));
+    ignore_closed(writeln!(anstream::stdout(), "{}", tame(&line.to_string())));
 }
 
-/// Prints text that has its own line ends.
+/// Prints text that has its own line ends. Programs get it as it is.
 pub(crate) fn raw(text: &str) {
+    let text = if io::stdout().is_terminal() { tame(text) } else { text.into() };
     ignore_closed(anstream::stdout().write_all(text.as_bytes()));
 }
 
@@ -60,7 +64,7 @@ pub(crate) fn json_pretty(value: &impl Serialize) {
 
 /// Tells people something.
 pub(crate) fn talk(line: impl std::fmt::Display) {
-    ignore_closed(writeln!(anstream::stderr(), "{line}"));
+    ignore_closed(writeln!(anstream::stderr(), "{}", tame(&line.to_string())));
 }
 
 pub(crate) fn note(text: impl std::fmt::Display) {

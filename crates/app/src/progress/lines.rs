@@ -14,6 +14,7 @@ use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
     let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
+    let error = render::harmless(error);
     let took = evidence
         .and_then(|evidence| evidence.duration_ms)
         .map(|ms| styled(DIM, render::duration(std::time::Duration::from_millis(ms))))

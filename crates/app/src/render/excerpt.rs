@@ -11,6 +11,8 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use super::tame::steers;
+
 /// How wide excerpts are where nobody can tell.
 const WIDTH: usize = 120;
 /// What is behind the place in a very long line is cut before it costs time; it would not be shown anyway.
@@ -82,11 +84,6 @@ fn plainly(text: &str) -> String {
         }
     }
     plainly
-}
-
-/// Control characters, and those that turn the direction of writing.
-fn steers(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The line of that number. A file that has only carriage returns has lines all the same.

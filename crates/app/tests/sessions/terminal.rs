@@ -1,5 +1,8 @@
 //! What a person at a terminal sees and types.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::{scene, status};
 
 #[test]
@@ -36,9 +39,44 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     let session = running.wait();
     assert_eq!(session.code, 130, "{:?}", session.stdout);
     assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
-    let exit = std::fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
+    let exit = fs::read_to_string(scene.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
     // The engine has asked it to end; the key itself would have been signal 2.
     assert_eq!(exit["how"]["signalled"]["signal"], 15, "{exit}");
     scene.expect_no_orphans();
+}
+
+#[test]
+fn what_an_agent_reports_does_not_steer_the_terminal_of_whoever_looks() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    let agent = scene.write(
+        "agent.sh",
+        r#"#!/bin/sh
+cat >"$REPORT_PATH" <<END
+{"schema":"run_report@v0","run_id":"$RUN_ID","step_id":"$STEP_ID","agent":"$AGENT_ID","status":"FAILED",
+"started_at":"2026-01-01T00:00:00Z","ended_at":"2026-01-01T00:00:00Z","artifacts":["x\u001b]0;title\u0007"],
+"metrics":{"\u001b]0;title\u0007":1},"logs":["first\u001b]0;title\u0007\u001b[2J\u202e"]}
+END
+"#,
+    );
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = agent.to_str().unwrap();
+    let run = ["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1", "--wrapper", agent];
+    let look: [&[&str]; 7] = [
+        &["show", "trial"],
+        &["log", "trial"],
+        &["log", "trial", "--full"],
+        &["watch", "trial"],
+        &["diff", "trial", "1", "3"],
+        &["prompt", "trial", "a"],
+        &["graph", "trial"],
+    ];
+    for arguments in std::iter::once(run.as_slice()).chain(look) {
+        let Some(call) = scene.callboard(arguments).on_terminal() else { return };
+        let shown = call.run();
+        for steering in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{202e}"] {
+            assert!(!shown.stdout.contains(steering), "{arguments:?} {steering:?}: {:?}", shown.stdout);
+        }
+    }
 }
