@@ -217,6 +217,25 @@ fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
 }
 
 #[test]
+fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
+    let scene = played();
+    let database = scene.store().join("callboard.db");
+    let kept = scene.store().join("saved/20260101T000000Z");
+    fs::create_dir_all(&kept).unwrap();
+    fs::rename(&database, kept.join("callboard.db")).unwrap();
+    fs::write(kept.join("unfinished"), "").unwrap();
+    let (view, agent) = (scene.view("one"), scene.agent());
+    let (view, agent) = (view.to_str().unwrap(), agent.to_str().unwrap());
+    let rebuild = ["recover", "--from-view", view, "--workflow", "wf.yaml", "--wrapper", agent];
+    let refused = scene.callboard(&rebuild).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    assert!(refused.stderr.contains("`callboard recover` first"), "{}", refused.stderr);
+    assert!(!database.exists(), "an empty store was begun");
+    assert_eq!(scene.callboard(&["recover"]).run().code, 0);
+    assert_eq!(entries(&scene.store(), "one").len(), 5);
+}
+
+#[test]
 fn a_store_with_a_living_engine_is_not_touched() {
     let scene = scene();
     scene.workflow(&["a"]);

@@ -109,6 +109,14 @@ fn a_place_for_it(here: &Here) -> Result<store::SqliteStore, Failure> {
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     match damage.as_slice() {
         [] => {}
+        // What a recovery kept that was cut off has the other runs as well, and an empty database would hide it.
+        [Damage::Missing] if Kept::unfinished(&closed).is_some_and(|kept| kept.database().exists()) => {
+            return Err(Failure::new(
+                Exit::Store,
+                "an earlier recovery was cut off; it has not lost anything",
+            )
+            .hint("`callboard recover` first: it goes on from what was kept, and may have the run itself"));
+        }
         [Damage::Missing] => {
             let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
             // Its log may still be there.
