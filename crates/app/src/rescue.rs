@@ -25,24 +25,27 @@ pub(crate) fn rescue(here: &Here, store: &SqliteStore, failure: Failure) -> Fail
         gone.causes.push(failure.what);
     }
     gone.causes.extend(failure.causes);
-    let path = place(here);
-    let gone = match store.save_copy(&path) {
-        Ok(()) => {
-            let word = render::shell_word(&path);
-            gone.hint(format!("all that was committed is saved in `{}`", path.display())).hint(format!(
-                "put the store back if you have it; else `callboard recover --from {word}` makes a new one of it"
-            ))
-        }
-        Err(error) => gone.hint(format!("no copy could be saved: {error}")),
-    };
+    for path in places(here) {
+        gone = match store.save_copy(&path) {
+            Ok(()) => {
+                let word = render::shell_word(&path);
+                gone = gone.hint(format!("all that was committed is saved in `{}`", path.display())).hint(format!(
+                    "put the store back if you have it; else `callboard recover --from {word}` makes a new one of it"
+                ));
+                break;
+            }
+            Err(error) => gone.hint(format!("no copy could be saved there: {}", runner::with_causes(&error))),
+        };
+    }
     gone.hint("agents that are at work go on; `callboard resume` finds them once the store is back")
 }
 
-/// Out of reach of whatever removes repositories: the user's state directory, or the temporary one.
-fn place(here: &Here) -> PathBuf {
+/// Out of reach of whatever removes repositories: the user's state directory, or else the temporary one.
+fn places(here: &Here) -> impl Iterator<Item = PathBuf> {
     let state = etcetera::choose_base_strategy().ok().and_then(|directories| directories.state_dir());
-    let directory = state.unwrap_or_else(std::env::temp_dir).join("callboard").join("saved");
     let repo = here.repo.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    directory.join(format!("{repo}-{now}-{}.db", std::process::id()))
+    let name = format!("{repo}-{now}-{}.db", std::process::id());
+    let directories = state.into_iter().chain([std::env::temp_dir()]);
+    directories.map(move |directory| directory.join("callboard").join("saved").join(&name))
 }

@@ -49,6 +49,28 @@ fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
 }
 
 #[test]
+fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one() {
+    let scene = scene();
+    let (state, temporary) = (scene.kit().join("state"), scene.kit().join("temporary"));
+    fs::write(&state, "not a directory").unwrap();
+    fs::create_dir(&temporary).unwrap();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).env("XDG_STATE_HOME", &state).env("TMPDIR", &temporary).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    fs::remove_dir_all(scene.store()).unwrap();
+    let ended = running.wait();
+    assert_eq!(ended.code, 5, "{}", ended.transcript());
+    assert!(ended.stderr.contains("Not a directory"), "{}", ended.stderr);
+    let copy = saved(&ended.stderr);
+    assert!(copy.starts_with(&temporary), "{}", copy.display());
+    let back = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert_eq!(back.code, 0, "{}", back.transcript());
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    scene.expect_no_orphans();
+}
+
+#[test]
 fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
     let scene = scene();
     let running = at_work(&scene);

@@ -1,6 +1,6 @@
 //! A copy from the open handle, for a store whose file was taken away under us.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -37,8 +37,14 @@ impl SqliteStore {
         }
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
         let reader = lock(&self.0.reader);
-        let copied = reader.backup(MAIN_DB, path, None::<fn(Progress)>);
-        copied.map_err(|error| RescueError::Copy { path: path.to_owned(), source: error.into() })?;
-        File::open(path).and_then(|file| file.sync_all()).map_err(failed)
+        let copied = reader
+            .backup(MAIN_DB, path, None::<fn(Progress)>)
+            .map_err(|error| RescueError::Copy { path: path.to_owned(), source: error.into() })
+            .and_then(|()| File::open(path).and_then(|file| file.sync_all()).map_err(failed));
+        if copied.is_err() {
+            // Half a copy would be taken for a whole one, and may be what fills the disk.
+            let _ = fs::remove_file(path);
+        }
+        copied
     }
 }
