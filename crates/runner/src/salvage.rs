@@ -184,6 +184,9 @@ impl Source<'_> {
             }
         }
         let run = rebuild.run.clone();
+        if let (Some(why), Revision(0)) = (&ends, rebuild.revision()) {
+            return Ok(Fate::Unreadable { newest: self.found.newest, why: why.clone() });
+        }
         let row = self.salvage.row_of(&run)?;
         let promised = row.map_or(Revision(0), |(_, revision)| revision);
         let promised = promised.max(self.salvage.trace(self.found)?).max(self.found.newest);

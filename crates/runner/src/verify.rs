@@ -1,11 +1,12 @@
 //! Does a run add up? Everything that was folded from its entries is folded again and compared.
 
+use protocol::entry::BadEntry;
 use protocol::{Protocol, Revision, RunId};
-use store::{Store, WriteId};
+use store::{Store, StoredEntry, WriteId};
 
 use crate::clock::Clock;
 use crate::journal::{Journal, LoadError};
-use crate::rebuild::Rebuild;
+use crate::rebuild::{Rebuild, Unfit, definition_of};
 
 /// Why a run does not add up.
 #[derive(Debug, thiserror::Error)]
@@ -13,13 +14,27 @@ pub enum Flaw {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error("entry {revision} does not follow from those before it")]
-    Entry { revision: Revision, source: crate::rebuild::Unfit },
+    Entry { revision: Revision, source: Unfit },
     #[error("its state is not what its entries give")]
     State,
     #[error("its document is not what its entries give")]
     Document,
+    #[error("entry {revision} is missing")]
+    Gap { revision: Revision },
     #[error("it has {found} entries and should have {expected}")]
     Length { found: Revision, expected: Revision },
+}
+
+impl Flaw {
+    /// Whether nothing is wrong with the run except that a newer program wrote it.
+    #[must_use]
+    pub fn is_news_to_us(&self) -> bool {
+        matches!(
+            self,
+            Self::Entry { source: Unfit::Unreadable(BadEntry::TooNew(_)), .. }
+                | Self::Load(LoadError::Entry { source: BadEntry::TooNew(_), .. })
+        )
+    }
 }
 
 /// Loads a run and checks it against its own entries. Changes nothing.
@@ -28,26 +43,24 @@ pub async fn verify<P: Protocol, S: Store>(
     clock: &Clock,
     run: &RunId,
 ) -> Result<Option<Journal<P, S>>, Flaw> {
-    let Some(journal) = Journal::<P, S>::load(store, clock, run).await? else { return Ok(None) };
+    // Asked entry by entry whether it can follow, before anybody folds what may be nonsense.
     let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
-    let blob = serde_json::to_vec(&journal.frozen).expect("BUG: a definition is plain data");
+    let Some(first) = entries.first() else {
+        return Ok(Journal::load(store, clock, run).await?);
+    };
     let failed = |revision| move |source| Flaw::Entry { revision, source };
-    let mut rebuild = Rebuild::<P>::read(&blob).map_err(failed(Revision(0)))?;
-    for entry in &entries {
-        // A commit that came in between is not our affair.
-        if entry.revision > journal.position.revision {
-            break;
-        }
-        if entry.revision != rebuild.revision().next() {
-            let (found, expected) = (rebuild.revision(), journal.position.revision);
-            return Err(Flaw::Length { found, expected });
-        }
-        rebuild.add(&entry.body, WriteId::new()).map_err(failed(entry.revision))?;
-        rebuild.position.revision = entry.revision;
-        rebuild.position.token = journal.position.token;
-    }
-    if rebuild.revision() != journal.position.revision {
-        return Err(Flaw::Length { found: rebuild.revision(), expected: journal.position.revision });
+    let digest = definition_of::<P>(&first.body).map_err(failed(first.revision))?;
+    let blob = store.blob(&digest).await.map_err(LoadError::from)?;
+    let blob = blob.ok_or(Unfit::NoDefinition).map_err(failed(first.revision))?;
+    let mut rebuild = Rebuild::<P>::read(&blob).map_err(failed(first.revision))?;
+    add_all(&mut rebuild, &entries)?;
+    let Some(journal) = Journal::<P, S>::load(store, clock, run).await? else { return Ok(None) };
+    let expected = journal.position.revision;
+    // What was committed in between.
+    let later = store.entries_between(run, rebuild.revision(), expected).await.map_err(LoadError::from)?;
+    add_all(&mut rebuild, &later)?;
+    if rebuild.revision() != expected {
+        return Err(Flaw::Length { found: rebuild.revision(), expected });
     }
     if rebuild.folded != journal.folded {
         return Err(Flaw::State);
@@ -56,4 +69,17 @@ pub async fn verify<P: Protocol, S: Store>(
         return Err(Flaw::Document);
     }
     Ok(Some(journal))
+}
+
+fn add_all<P: Protocol>(rebuild: &mut Rebuild<P>, entries: &[StoredEntry]) -> Result<(), Flaw> {
+    for entry in entries {
+        let revision = rebuild.revision().next();
+        if entry.revision != revision {
+            return Err(Flaw::Gap { revision });
+        }
+        let added = rebuild.add(&entry.body, WriteId::new());
+        added.map_err(|source| Flaw::Entry { revision, source })?;
+        rebuild.position.revision = revision;
+    }
+    Ok(())
 }

@@ -178,6 +178,41 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
 }
 
 #[test]
+fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back() {
+    let scene = played();
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    // As in a store from before entries were sealed.
+    let spoilt = "UPDATE entries SET seal = NULL, body = replace(body, '\"seat\":\"a\"', '\"seat\":\"z\"')
+                  WHERE revision = 1 AND run = (SELECT id FROM runs WHERE name = 'one')";
+    assert_eq!(database.execute(spoilt, []).unwrap(), 1);
+    assert!(database.execute("UPDATE entries SET seal = NULL", []).unwrap() > 5);
+    drop(database);
+    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(recovered.code, 1, "{}", recovered.transcript());
+    assert!(recovered.stdout.contains("it contradicts the entries before it"), "{}", recovered.transcript());
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let names: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert!(!names.contains(&"one") && names.contains(&"trial"), "{names:?}");
+}
+
+#[test]
+fn a_run_with_entries_of_a_newer_program_is_not_cut() {
+    let scene = played();
+    let path = scene.store().join("callboard.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let newer = "UPDATE entries SET seal = NULL, body = replace(body, '\"v\":2', '\"v\":99')
+                 WHERE revision = 3 AND run = (SELECT id FROM runs WHERE name = 'one')";
+    assert_eq!(database.execute(newer, []).unwrap(), 1);
+    drop(database);
+    let refused = scene.callboard(&["recover"]).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    assert!(refused.stderr.contains("a newer callboard"), "{}", refused.stderr);
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let count = "SELECT count(*) FROM entries WHERE run = (SELECT id FROM runs WHERE name = 'one')";
+    assert_eq!(database.query_one(count, [], |row| row.get::<_, i64>(0)).unwrap(), 5);
+}
+
+#[test]
 fn a_second_recovery_keeps_its_own_copy() {
     let scene = played();
     for run in ["one", "two"] {

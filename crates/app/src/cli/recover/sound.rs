@@ -9,7 +9,7 @@ use runner::{Again, Engine, EngineError, Journal, Notice, Observer};
 use store::{LeadError, SqliteStore, Store as _, Tenure};
 
 use super::account::{Account, RunAccount};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::here::Here;
 use crate::play;
 
@@ -28,6 +28,12 @@ pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Res
                 show(here, &store, &journal, dry_run, told).await?;
             }
             Ok(None) => {}
+            // To cut it there would be damage of our own making.
+            Err(flaw) if flaw.is_news_to_us() => {
+                return Err(Failure::from_error(Exit::Store, &flaw)
+                    .while_doing(format_args!("cannot check run `{}`", row.run))
+                    .hint("a newer callboard has written to this store: use that one; nothing was changed"));
+            }
             Err(flaw) => {
                 flaws += 1;
                 told.damage.push(format!("run `{}`: {}", row.run, runner::with_causes(&flaw)));

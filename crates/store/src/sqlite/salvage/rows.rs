@@ -56,6 +56,7 @@ pub(super) fn row(pages: &Pages, kind: Kind, cell: &Cell<'_>) -> io::Result<Opti
         (
             Kind::Table,
             [Shape::Null, run, revision, Shape::Blob(WRITE_ID), Shape::Text(_)]
+            | [Shape::Null, run, revision, Shape::Blob(WRITE_ID), Shape::Text(_), Shape::Null]
             | [Shape::Null, run, revision, Shape::Blob(WRITE_ID), Shape::Text(_), Shape::Blob(SEAL_LENGTH)],
         ) if run.is_integer() && revision.is_integer() => entry,
         (
@@ -86,8 +87,9 @@ fn entry(values: &[Value<'_>]) -> Option<Row> {
     let Ok(body) = std::str::from_utf8(body) else { return spoilt };
     let sealed = match values.get(5) {
         Some(Value::Blob(found)) if *found == seal(run, revision, write_id, body) => true,
+        // From before there were seals: the column is missing, or empty if the row was written again since.
+        Some(Value::Null) | None => false,
         Some(_) => return spoilt,
-        None => false,
     };
     Some(Row::Entry { run, revision, write_id: write_id.to_vec(), body: body.to_owned(), sealed })
 }
