@@ -540,3 +540,21 @@ fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#1.2"]);
     scene.expect_no_orphans();
 }
+
+#[test]
+fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let mut document = scene.document("trial");
+    document["run_id"] = "absurd".into();
+    document["steps"]["a"]["iteration_count"] = u32::MAX.into();
+    let view = scene.write("absurd.json", &document.to_string());
+    let agent = scene.agent();
+    let (view, agent) = (view.to_str().unwrap(), agent.to_str().unwrap());
+    let rebuild = ["recover", "--from-view", view, "--workflow", "wf.yaml", "--wrapper", agent];
+    // If it were believed, this would stop it before it stops the machine.
+    let refused = scene.callboard(&rebuild).in_shell("ulimit -v 4000000; exec \"$@\"").run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("cannot have been sent back 4294967295 times"), "{}", refused.stderr);
+}

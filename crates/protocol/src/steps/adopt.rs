@@ -15,6 +15,9 @@ use crate::rules::{Move, Unadoptable};
 /// What the document calls a gate that failed; see `record`.
 const GATE_FAILURE: &str = "Gate failure";
 
+/// Each round becomes a change: a count that nobody can have reached would fill the memory with them.
+const MOST_ROUNDS: u32 = 10_000;
+
 pub(super) fn adopt(
     definition: &Definition,
     document: &Value,
@@ -32,6 +35,11 @@ pub(super) fn adopt(
     let unknown = document.steps.keys().find(|id| definition.step_ids().all(|known| known.as_str() != *id));
     if let Some(unknown) = unknown {
         return Err(Unadoptable::OtherSeats(format!("the workflow has no step `{unknown}`")));
+    }
+    let endless = document.steps.iter().find(|(_, step)| step.iteration_count > MOST_ROUNDS);
+    if let Some((id, step)) = endless {
+        let count = step.iteration_count;
+        return Err(Unadoptable::OtherSeats(format!("step `{id}` cannot have been sent back {count} times")));
     }
     let changes = changes(definition, &document);
     let mut state = State::default();
