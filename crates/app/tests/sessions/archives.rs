@@ -82,7 +82,7 @@ fn an_open_attempt_counts_as_interrupted_where_it_was_imported() {
 }
 
 /// Waits until so many processes stand in the queue for the ticket. The kernel's list of locks has no bell.
-fn wait_for_queue(scene: &Scene, length: usize) {
+pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
     let inode = format!(":{} ", fs::metadata(scene.store().join("ticket")).unwrap().ino());
     let deadline = Instant::now() + testkit::DEADLINE;
     let queued = |line: &&str| line.contains("->") && line.contains(&inode);

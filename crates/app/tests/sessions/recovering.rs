@@ -290,6 +290,21 @@ fn a_store_with_a_living_engine_is_not_touched() {
 }
 
 #[test]
+fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
+    let scene = played();
+    let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
+    let ticket = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
+    ticket.lock().unwrap();
+    fs::rename(&database, &aside).unwrap();
+    let running = scene.callboard(&["ls"]).start();
+    crate::archives::wait_for_queue(&scene, 1);
+    fs::rename(&aside, &database).unwrap();
+    drop(ticket);
+    let listed = running.wait();
+    assert_eq!(listed.code, 0, "{}", listed.transcript());
+}
+
+#[test]
 fn a_deleted_database_is_named_with_what_to_do() {
     let scene = played();
     fs::remove_file(scene.store().join("callboard.db")).unwrap();

@@ -35,14 +35,25 @@ pub enum OpenError {
 }
 
 pub(super) fn open(location: &Location) -> Result<Database, OpenError> {
-    if !is_present(location)? {
+    if !is_present_in_turn(location)? {
         create(location)?;
     }
     attach(location)
 }
 
 pub(super) fn open_existing(location: &Location) -> Result<Option<Database>, OpenError> {
-    if is_present(location)? { attach(location).map(Some) } else { Ok(None) }
+    if is_present_in_turn(location)? { attach(location).map(Some) } else { Ok(None) }
+}
+
+/// The same as [`is_present`]; but a database that is being replaced is not gone. Whoever replaces it has the ticket, so
+/// we look once more when it is ours.
+fn is_present_in_turn(location: &Location) -> Result<bool, OpenError> {
+    let missing = match is_present(location) {
+        Err(missing @ OpenError::Missing { .. }) => missing,
+        known => return known,
+    };
+    let turn = Ticket::existing(location.ticket()).ok().and_then(|ticket| ticket.take().ok());
+    if turn.is_some() { is_present(location) } else { Err(missing) }
 }
 
 /// Tells whether there is a database, and refuses to call a lost one absent.
