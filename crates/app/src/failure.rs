@@ -323,11 +323,5 @@ impl From<runner::EngineError> for Failure {
     }
 }
 
-/// An error and its causes in one sentence.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 #[cfg(test)]
 mod tests;

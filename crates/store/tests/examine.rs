@@ -71,6 +71,19 @@ async fn a_store_at_rest_is_read_and_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_store_that_others_looked_at_is_at_rest_as_well() {
+    let place = Place::used().await;
+    drop(place.open().runs().await.unwrap());
+    let index = place.location.root().join("callboard.db-shm");
+    let touched = || fs::metadata(&index).unwrap().modified().unwrap();
+    let (bytes, at) = (place.bytes(), touched());
+    let store = SqliteStore::examine(&place.location).unwrap().unwrap().store.unwrap();
+    assert_eq!(store.runs().await.unwrap().len(), 1);
+    drop(store);
+    assert_eq!((place.bytes(), touched()), (bytes, at), "the index of its empty log was written anew");
+}
+
+#[tokio::test]
 async fn what_was_committed_last_is_seen_beside_an_open_store() {
     let place = Place::fresh();
     let writer = place.open();

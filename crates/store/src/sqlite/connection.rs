@@ -194,9 +194,10 @@ pub(super) enum Trust {
 }
 
 impl Trust {
-    /// A database without its log is at rest: read as a file that nobody changes, it needs no other files.
+    /// A database with nothing in its log is at rest: read as a file that nobody changes, it needs no other files.
     pub(super) fn in_log_of(path: &Path) -> Self {
-        if log_of(path).exists() { Self::Live } else { Self::AtRest }
+        let has_log = std::fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0);
+        if has_log { Self::Live } else { Self::AtRest }
     }
 }
 
