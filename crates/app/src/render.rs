@@ -1,8 +1,8 @@
 //! The one printer. stdout is data, stderr is talk; a reader who has left is no error.
 
 mod excerpt;
-mod words;
 mod tame;
+mod words;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::failure::Failure;
 #[cfg(test)]
 pub(crate) use excerpt::draw;
 pub(crate) use excerpt::{Remark, Severity, excerpt};
-pub(crate) use words::{count, duration, shell_word, size};
 use tame::steers;
 pub(crate) use tame::tame;
+pub(crate) use words::{count, duration, shell_word, size};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
