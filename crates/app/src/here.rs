@@ -11,6 +11,7 @@ use store::{Location, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags};
 use crate::failure::{Code, Exit, Failure};
+use crate::traces::Traces;
 
 /// The place a command works in.
 #[derive(Debug)]
@@ -65,6 +66,12 @@ impl Here {
         Ok(Self { repo, location, config, clock: Clock::system() })
     }
 
+    /// The same place with another store.
+    pub(crate) fn with_store_at(self, directory: &Path) -> Result<Self, Failure> {
+        let location = Location::find(&self.repo, Some(directory.to_owned()))?;
+        Ok(Self { location, ..self })
+    }
+
     /// The repository's path as text: it goes into the document.
     pub(crate) fn repo_dir(&self) -> Result<String, Failure> {
         let text = self.repo.to_str().map(str::to_owned);
@@ -83,7 +90,17 @@ impl Here {
 
     /// Opens the store for a command that names a run.
     pub(crate) fn store_with(&self, run: &str) -> Result<SqliteStore, Failure> {
-        self.existing_store()?.ok_or_else(|| self.no_such_run(run))
+        self.existing_store()?.ok_or_else(|| self.without_store(self.no_such_run(run)))
+    }
+
+    /// A failure because there is no store, with what is left of one.
+    pub(crate) fn without_store(&self, failure: Failure) -> Failure {
+        self.traces().into_iter().fold(failure, Failure::hint)
+    }
+
+    /// What to say of a store that has been here; nothing if there is one, or never was.
+    pub(crate) fn traces(&self) -> Vec<String> {
+        if self.location.root().exists() { Vec::new() } else { Traces::of(&self.repo).sentences() }
     }
 
     pub(crate) fn no_such_run(&self, run: &str) -> Failure {

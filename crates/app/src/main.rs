@@ -14,6 +14,7 @@ mod rehearsal;
 mod render;
 mod rescue;
 mod stage;
+mod traces;
 mod wish;
 
 use std::process::ExitCode;

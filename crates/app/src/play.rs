@@ -116,8 +116,11 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
 fn refused(run: &RunId, error: EngineError) -> Failure {
     let hint = match &error {
         EngineError::Refused(Refusal::Undelivered) => format!(
-            "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP` goes on without it"
+            "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
         ),
+        EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
+            format!("`callboard show {run}` tells how it stands; `callboard resume {run}` goes on with it")
+        }
         EngineError::Refused(_) => {
             format!("`callboard log {run}` shows what it did; `callboard run` starts a new one")
         }

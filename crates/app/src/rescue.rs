@@ -1,6 +1,6 @@
 //! A store that was taken away under a living engine: what it still has in its hands is saved before it stops.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
 use store::SqliteStore;
@@ -40,12 +40,20 @@ pub(crate) fn rescue(here: &Here, store: &SqliteStore, failure: Failure) -> Fail
     gone.hint("agents that are at work go on; `callboard resume` finds them once the store is back")
 }
 
-/// Out of reach of whatever removes repositories: the user's state directory, or else the temporary one.
 fn places(here: &Here) -> impl Iterator<Item = PathBuf> {
-    let state = etcetera::choose_base_strategy().ok().and_then(|directories| directories.state_dir());
-    let repo = here.repo.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let name = format!("{repo}-{now}-{}.db", std::process::id());
+    let name = format!("{}-{now}-{}.db", repository_name(&here.repo), std::process::id());
+    directories().map(move |directory| directory.join(&name))
+}
+
+/// Out of reach of whatever removes repositories: the user's state directory, or else the temporary one.
+pub(crate) fn directories() -> impl Iterator<Item = PathBuf> {
+    let state = etcetera::choose_base_strategy().ok().and_then(|directories| directories.state_dir());
     let directories = state.into_iter().chain([std::env::temp_dir()]);
-    directories.map(move |directory| directory.join("callboard").join("saved").join(&name))
+    directories.map(|directory| directory.join("callboard").join("saved"))
+}
+
+/// What copies from a repository begin with.
+pub(crate) fn repository_name(repo: &Path) -> String {
+    repo.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

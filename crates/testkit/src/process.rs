@@ -115,7 +115,7 @@ enum Kind {
 }
 
 impl Orphan {
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.held.kill();
     }
 }

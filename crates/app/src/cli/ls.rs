@@ -138,7 +138,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Delivered);
     }
     if rows.is_empty() {
-        render::note("no runs yet; `callboard run WORKFLOW` starts one");
+        let traces = here.traces();
+        match traces.is_empty() {
+            true => render::note("no runs yet; `callboard run WORKFLOW` starts one"),
+            false => traces.iter().for_each(render::note),
+        }
     } else if listed.is_empty() {
         render::note(format_args!("none of {} runs is like that", rows.len()));
     }

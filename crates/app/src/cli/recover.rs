@@ -26,8 +26,8 @@ use crate::players::PlayerFlags;
 #[command(after_help = "Examples:
   callboard recover --dry-run           # what is wrong, and what would become of each run
   callboard recover
-  callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml --wrapper ./agent.sh
-  callboard recover --from ~/.local/state/callboard/saved/site-20261116T093000Z-4711.db")]
+  callboard recover --from ~/.local/state/callboard/saved/site-20261116T093000Z-4711.db
+  callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml")]
 pub(super) struct Arguments {
     /// Say what would happen, and change nothing
     #[arg(long)]
@@ -67,12 +67,24 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("there is no store `{}`", here.location.root().display()))
             .hint("`--store DIR` names another one; `--from FILE` puts a saved copy back"));
     }
+    let mut told = account::Account::new(&here, &arguments);
+    told.was_none = !here.location.root().exists();
+    // A dry run leaves no store where there was none: it looks at an empty one elsewhere.
+    let stand_in = (told.was_none && arguments.dry_run).then(tempfile::tempdir).transpose();
+    let stand_in = stand_in.map_err(|error| {
+        Failure::new(Exit::Store, "cannot make a temporary directory").because(Some(&error))
+    })?;
+    let here = match &stand_in {
+        Some(directory) => here.with_store_at(directory.path())?,
+        None => here,
+    };
     let closed = Closed::take(&here.location)?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     let unfinished = if damage == [Damage::Missing] { Kept::unfinished(&closed) } else { None };
     let sound = damage.is_empty();
-    let mut told = account::Account::new(&here, &arguments);
-    told.damage.extend(damage.iter().map(Damage::to_string));
+    if !told.was_none {
+        told.damage.extend(damage.iter().map(Damage::to_string));
+    }
     block_on(async {
         if !sound {
             return damaged::recover(&here, &arguments, closed, unfinished, told).await;

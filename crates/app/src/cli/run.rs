@@ -171,6 +171,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let run = staging.stage.run.clone();
     let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
     block_on(async {
+        here.traces().iter().for_each(render::note);
         let store = here.store()?;
         stage::exclude_views(&here.repo)?;
         let opened =

@@ -42,7 +42,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let named = arguments.run.as_deref();
         let Some(store) = here.existing_store()? else {
-            return Err(named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run)));
+            let failure = named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run));
+            return Err(here.without_store(failure));
         };
         let run = match named {
             Some(run) => here.resolve(&store, run).await?,

@@ -9,6 +9,7 @@ use store::{Examined, Location, SqliteStore};
 use super::{Finding, Ground};
 use crate::failure::{Code, Failure};
 use crate::render::{shell_word, size};
+use crate::traces::Traces;
 
 const CHECK: &str = "store";
 
@@ -25,7 +26,7 @@ pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
     let place = format!("{} ({})", location.root().display(), ground.chosen_by);
     let store = match SqliteStore::examine(location) {
         Ok(None) => {
-            findings.insert(0, Finding::fine(CHECK, format!("none yet; it would be {place}")));
+            findings.insert(0, none(ground, &place));
             None
         }
         Ok(Some(examined)) => {
@@ -40,6 +41,17 @@ pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
         }
     };
     (findings, store)
+}
+
+/// A new place, or one that has lost its store.
+fn none(ground: &Ground, place: &str) -> Finding {
+    let traces = Traces::of(&ground.repo);
+    match (traces.what(), traces.remedy()) {
+        (Some(what), Some(remedy)) => Finding::note(CHECK, what)
+            .detail(format!("it would be {place}; if it was moved, move it back or say where with `--store`"))
+            .remedy(remedy + &ground.flags),
+        _ => Finding::fine(CHECK, format!("none yet; it would be {place}")),
+    }
 }
 
 fn soundness(location: &Location, place: &str, examined: &Examined, flags: &str) -> Finding {

@@ -7,7 +7,9 @@ use super::{Code, Failure};
 impl Failure {
     pub(super) fn advised(self, unavailable: &Unavailable) -> Self {
         match unavailable {
-            Unavailable::Gone { .. } => self.code(Code::Gone),
+            Unavailable::Gone { .. } => {
+                self.code(Code::Gone).hint("`callboard doctor` tells what is left of it and what to type")
+            }
             Unavailable::Upgraded { .. } => self.code(Code::Newer),
             Unavailable::Damaged { .. } => self.code(Code::Damaged),
             Unavailable::Full { .. } => self.for_want_of_room(),

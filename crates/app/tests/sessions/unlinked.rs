@@ -71,6 +71,61 @@ fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one()
 }
 
 #[test]
+fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
+    let scene = scene();
+    let running = at_work(&scene);
+    fs::remove_dir_all(scene.store()).unwrap();
+    let copy = saved(&running.wait().stderr);
+    let command = format!("callboard recover --from {}", copy.display());
+    for (looking, code) in [(&["ls"][..], 0), (&["show", "trial"], 2), (&["resume"], 2), (&["doctor"], 1)] {
+        let told = scene.callboard(looking).run();
+        assert_eq!(told.code, code, "{}", told.transcript());
+        let text = format!("{}{}", told.stdout, told.stderr);
+        assert!(
+            text.contains("there is no store here, though `.agents/runs` shows 1 run and a copy"),
+            "{text}"
+        );
+        assert!(text.contains(&command), "{text}");
+        assert!(!scene.store().exists(), "{text}");
+    }
+
+    // Without the copy the views are left.
+    fs::remove_file(&copy).unwrap();
+    let told = scene.callboard(&["ls"]).run().stderr;
+    assert!(told.contains("there is no store here, though `.agents/runs` shows 1 run\n"), "{told}");
+    assert!(told.contains("callboard recover --from-view"), "{told}");
+
+    // Whoever begins afresh all the same is told what is not in it.
+    scene.plan(&[]);
+    let fresh = scene.run(&[]).run();
+    assert_eq!(fresh.code, 0, "{}", fresh.transcript());
+    assert!(fresh.stderr.contains("there is no store here, though"), "{}", fresh.stderr);
+    let told = scene.callboard(&["ls"]).run().stderr;
+    assert!(!told.contains("there is no store"), "{told}");
+    testkit::orphans(&scene.store()).iter().for_each(testkit::Orphan::kill);
+}
+
+#[test]
+fn a_dry_run_leaves_no_store_where_there_was_none() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let copy = scene.kit().join("copy.db");
+    fs::copy(scene.store().join("callboard.db"), &copy).unwrap();
+    fs::remove_dir_all(scene.store()).unwrap();
+    let from = copy.to_str().unwrap();
+    let told = scene.callboard(&["recover", "--from", from, "--dry-run"]).run();
+    assert_eq!(told.code, 0, "{}", told.transcript());
+    assert!(told.stdout.contains("it would be made from the copy"), "{}", told.stdout);
+    assert!(told.stdout.contains("trial whole"), "{}", told.stdout);
+    assert!(!scene.store().exists());
+    let done = scene.callboard(&["recover", "--from", from]).run();
+    assert_eq!(done.code, 0, "{}", done.transcript());
+    assert!(done.stdout.contains("it is made from the copy"), "{}", done.stdout);
+    assert_eq!(scene.callboard(&["show", "trial"]).run().code, 0);
+}
+
+#[test]
 fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
     let scene = scene();
     let running = at_work(&scene);

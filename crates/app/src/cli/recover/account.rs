@@ -21,6 +21,8 @@ pub(super) struct Account {
     dry_run: bool,
     #[serde(skip)]
     json: bool,
+    /// Whether there was no store at all, only the copy that it is made from.
+    pub(super) was_none: bool,
     /// What is wrong; nothing, if the store is sound.
     pub(super) damage: Vec<String>,
     /// Where the damaged store was kept.
@@ -157,6 +159,7 @@ impl Account {
             store: here.location.root().to_owned(),
             dry_run: arguments.dry_run,
             json: arguments.json,
+            was_none: false,
             damage: Vec::new(),
             kept: None,
             runs: Vec::new(),
@@ -195,6 +198,11 @@ impl Account {
 
     fn tell_damage(&self) {
         let store = self.store.display();
+        if self.was_none {
+            let made = if self.dry_run { "would be" } else { "is" };
+            render::data(format_args!("there was no store `{store}`; it {made} made from the copy"));
+            return;
+        }
         if self.damage.is_empty() && self.kept.is_none() {
             render::data(format_args!("the store `{store}` is sound"));
             return;
@@ -229,7 +237,9 @@ impl Account {
                 _ => {}
             }
         }
-        if self.dry_run && !self.damage.is_empty() {
+        if self.dry_run && self.was_none {
+            render::note("nothing was changed; the same without `--dry-run` does it");
+        } else if self.dry_run && !self.damage.is_empty() {
             render::note(
                 "nothing was changed; `callboard recover` does it, and keeps the store as it is first",
             );
