@@ -15,6 +15,7 @@ mod render;
 mod rescue;
 mod stage;
 mod traces;
+mod views;
 mod wish;
 
 use std::process::ExitCode;

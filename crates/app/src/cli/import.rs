@@ -9,10 +9,11 @@ use protocol::run::Phase;
 use protocol::steps::Steps;
 use runner::{ImportError, Imported, Restaging};
 
+use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::{phase, render, stage, wish};
+use crate::{phase, render, stage, views, wish};
 
 /// Take a run out of an archive that `export` has written
 ///
@@ -57,7 +58,15 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     stage::exclude_views(&here.repo)?;
     let imported = runner::import::<Steps>(&store, archive, &restaging);
     let imported = imported.map_err(|error| refused(&arguments.file, &error))?;
+    let set_aside = block_on(views::write(&here, &store, &imported.run))?;
     tell(&imported, arguments.json);
+    for (view, kept) in set_aside.into_iter().flatten() {
+        render::note(format_args!(
+            "`{}` was somebody else's; its bytes are in `{}`",
+            view.display(),
+            kept.display()
+        ));
+    }
     Ok(Exit::Delivered)
 }
 

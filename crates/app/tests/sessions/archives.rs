@@ -48,6 +48,12 @@ fn a_delivered_run_is_readable_where_it_was_imported() {
     );
     assert!(!here.attempt("trial", "a", "1.1").join("launch.json").exists(), "it may hold secrets");
 
+    // `show` names it, so it is there.
+    assert_eq!(status(&here.document("trial"), "a"), "COMPLETED");
+    assert_eq!(
+        here.callboard(&["recover", "--dry-run", "--json"]).run().json()["views"],
+        serde_json::json!([])
+    );
     let twice = here.callboard(&["import", file]).run();
     assert_eq!(twice.code, 3, "{}", twice.transcript());
     assert!(twice.stderr.contains("--as NAME"), "{}", twice.stderr);

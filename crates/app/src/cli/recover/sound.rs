@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use protocol::Protocol as _;
 use protocol::steps::Steps;
-use protocol::{Protocol as _, RunId};
-use runner::{Again, Engine, EngineError, Journal, Notice, Observer};
-use store::{LeadError, SqliteStore, Store as _, Tenure};
+use runner::Journal;
+use store::{SqliteStore, Store as _};
 
 use super::account::{Account, RunAccount};
 use crate::failure::{Exit, Failure};
 use crate::here::Here;
-use crate::play;
+use crate::views;
 
 /// Verifies every run and mends its views. Answers how many runs do not add up.
 pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Result<usize, Failure> {
@@ -67,25 +67,15 @@ pub(super) async fn show(
         ));
         return Ok(());
     }
-    if !dry_run && !write(here, store, &journal.run, told).await? {
-        told.notes.push(format!("run `{}` has an engine, which writes its files itself", journal.run));
-        return Ok(());
+    if !dry_run {
+        let Some(mut set_aside) = views::write(here, store, &journal.run).await? else {
+            told.notes.push(format!("run `{}` has an engine, which writes its files itself", journal.run));
+            return Ok(());
+        };
+        told.quarantined.append(&mut set_aside);
     }
     told.views.extend(wrong);
     Ok(())
-}
-
-/// Whether it could be done: a run's engine writes its views itself.
-async fn write(here: &Here, store: &SqliteStore, run: &RunId, told: &mut Account) -> Result<bool, Failure> {
-    let mut watcher = Watcher::default();
-    let house = play::house(here, Again::default())?;
-    let engine = match Engine::<Steps, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
-        Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(false),
-        engine => engine?,
-    };
-    engine.show_all().await?;
-    told.quarantined.append(&mut watcher.set_aside);
-    Ok(true)
 }
 
 /// Files that are missing or show something else.
@@ -99,18 +89,4 @@ fn wrong_views(journal: &Journal<Steps, SqliteStore>) -> Vec<PathBuf> {
     let reports = reports.filter_map(|seat| Steps::report_path(&journal.document, &seat)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
     wrong
-}
-
-/// Remembers whose bytes were moved away.
-#[derive(Default)]
-struct Watcher {
-    set_aside: Vec<(PathBuf, PathBuf)>,
-}
-
-impl Observer<Steps> for Watcher {
-    fn notice(&mut self, notice: Notice<'_, Steps>) {
-        if let Notice::SetAside { view, kept } = notice {
-            self.set_aside.push((view, kept));
-        }
-    }
 }

@@ -1,0 +1,46 @@
+//! Writing a run's files outside of a play: for a run that came from elsewhere, or whose files were lost.
+
+use std::path::PathBuf;
+
+use protocol::RunId;
+use protocol::steps::Steps;
+use runner::{Again, Engine, EngineError, Notice, Observer};
+use store::{LeadError, SqliteStore, Tenure};
+
+use crate::failure::Failure;
+use crate::here::Here;
+use crate::play;
+
+/// Strangers' bytes: where they were, where they are.
+pub(crate) type SetAside = Vec<(PathBuf, PathBuf)>;
+
+/// Writes all files of a run, and tells what had to be set aside. Nothing is done if the run has an engine, which writes
+/// them itself.
+pub(crate) async fn write(
+    here: &Here,
+    store: &SqliteStore,
+    run: &RunId,
+) -> Result<Option<SetAside>, Failure> {
+    let mut watcher = Watcher::default();
+    let house = play::house(here, Again::default())?;
+    let engine = match Engine::<Steps, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
+        Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(None),
+        engine => engine?,
+    };
+    engine.show_all().await?;
+    Ok(Some(watcher.set_aside))
+}
+
+/// Remembers whose bytes were moved away.
+#[derive(Default)]
+struct Watcher {
+    set_aside: SetAside,
+}
+
+impl Observer<Steps> for Watcher {
+    fn notice(&mut self, notice: Notice<'_, Steps>) {
+        if let Notice::SetAside { view, kept } = notice {
+            self.set_aside.push((view, kept));
+        }
+    }
+}
