@@ -9,6 +9,7 @@ use serde_json::json;
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
+use crate::look::heard::Heard;
 use crate::look::questions::{Acts, Answers, Recovered};
 use crate::look::seats::Doing;
 use crate::look::{Sight, words};
@@ -101,12 +102,11 @@ fn head(moment: &Moment<Steps>, travels: bool) {
 /// Whose move it is.
 fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
     let run = &moment.run;
-    let is_halted = matches!(moment.folded.run.phase, Phase::Halted(_));
+    let rests = matches!(moment.folded.run.phase, Phase::Halted(_) | Phase::Paused);
     if let Some(held) = &answers.held {
         let (_, word) = phase::word(moment.folded.run.phase);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let next =
-            if is_halted { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
+        let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
         render::data(format_args!(
             "{word} {} ago by {}{reason}{next}",
             render::duration(answers.at.since(held.at)),
@@ -160,6 +160,11 @@ fn particulars(step: &StepDocument, doing: Option<&Doing>, now: Stamp) -> String
         (None, Status::Completed | Status::Failed, Some(begun), Some(ended)) => {
             Some(styled(DIM, render::duration(ended.since(begun))))
         }
+        // The document's own words: by whom, and why.
+        (None, Status::Skipped, ..) => step.logs.first().map(|why| {
+            let why = why.strip_prefix("Skipped ").unwrap_or(why);
+            styled(DIM, render::harmless(why))
+        }),
         (None, ..) => None,
     };
     [tries, time].into_iter().flatten().collect::<Vec<_>>().join("  ")
@@ -169,21 +174,21 @@ fn particulars(step: &StepDocument, doing: Option<&Doing>, now: Stamp) -> String
 fn activity(doing: &Doing, now: Stamp) -> String {
     let length = |since: &Stamp| render::duration(now.since(*since));
     match doing {
-        Doing::AtWork { since, slow, .. } => {
+        Doing::AtWork { since, slow, heard, .. } => {
             let working = styled(DIM, format_args!("for {}", length(since)));
-            match slow {
-                None => working,
-                Some(slow) => {
-                    let millis = |ms| render::duration(std::time::Duration::from_millis(ms));
-                    let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
-                    format!("{working}  {}: usual {usual}, now {now}", styled(YELLOW, "longer than usual"))
-                }
-            }
+            let slow = slow.as_ref().map(|slow| {
+                let millis = |ms| render::duration(std::time::Duration::from_millis(ms));
+                let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
+                format!("{}: usual {usual}, now {now}", styled(YELLOW, "longer than usual"))
+            });
+            let heard = heard.as_ref().map(|heard| last_output(heard, now));
+            [Some(working), slow, heard].into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
         Doing::Ending { since, .. } => format!("being ended for {}", length(since)),
         Doing::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
         Doing::Resting { until, .. } if *until > now => {
-            format!("rests for another {}, until {until}", render::duration(until.since(now)))
+            let (length, until) = (render::duration(until.since(now)), to_the_second(*until));
+            format!("rests for another {length}, until {until}")
         }
         Doing::Resting { .. } => "has rested".to_owned(),
         Doing::WaitsForPlace { since } => format!("waits for a place (--jobs) for {}", length(since)),
@@ -198,14 +203,35 @@ fn activity(doing: &Doing, now: Stamp) -> String {
     }
 }
 
+/// What an agent at work has last written, and when.
+fn last_output(heard: &Heard, now: Stamp) -> String {
+    match heard {
+        Heard::Nothing => "no output yet".to_owned(),
+        Heard::Output { at, line, .. } => {
+            let line = line.as_deref().map(|line| format!(": {}", render::harmless(line)));
+            format!("last output {} ago{}", render::duration(now.since(*at)), line.unwrap_or_default())
+        }
+    }
+}
+
+/// Finer than that nobody waits.
+fn to_the_second(stamp: Stamp) -> String {
+    let second = jiff::Timestamp::from_second(stamp.as_micros().div_euclid(1_000_000));
+    second.map_or_else(|_| stamp.to_string(), |second| second.to_string())
+}
+
 /// A delivered run's troubles are over.
 fn last_error(moment: &Moment<Steps>, answers: &Answers) {
     let delivered = moment.folded.run.phase == Phase::Finished(Outcome::Delivered);
     let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
     let ago = render::duration(answers.at.since(last.at));
+    let seat = &last.attempt.seat;
+    let mended = moment.folded.run.play.done.contains(seat);
+    let (style, since) =
+        if mended { (DIM, format!(" ({seat} is done since)")) } else { (RED, String::new()) };
     render::data(format_args!(
-        "{}: {}, {ago} ago: {}",
-        styled(RED, "last error"),
+        "{}: {}, {ago} ago{since}: {}",
+        styled(style, "last error"),
         last.attempt,
         render::harmless(&last.error)
     ));

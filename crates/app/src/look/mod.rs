@@ -3,6 +3,7 @@
 pub(crate) mod difference;
 pub(crate) mod exchange;
 pub(crate) mod gates;
+pub(crate) mod heard;
 pub(crate) mod mentions;
 pub(crate) mod questions;
 pub(crate) mod seats;

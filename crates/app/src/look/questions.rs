@@ -14,6 +14,7 @@ use supervisor::{AttemptDir, ShimLife};
 
 use super::Sight;
 use super::gates::{self, Gate};
+use super::heard;
 use super::seats::{self, Doing, Engine};
 use super::trouble::{self, Trouble};
 use super::usual;
@@ -100,6 +101,9 @@ impl Answers {
             Some(_) => moment.folded.at,
         };
         usual::mark(sight, &moment, &history, now, &mut seats).await?;
+        if at.is_none() {
+            heard::mark(sight, now, &mut seats);
+        }
         let answers = Self {
             at: now,
             acts,

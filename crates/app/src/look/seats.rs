@@ -9,6 +9,7 @@ use protocol::{AttemptId, Protocol as _, SeatName, Stamp};
 use runner::{History, Moment};
 use serde::Serialize;
 
+use super::heard::Heard;
 use super::usual::Slow;
 
 /// Whether somebody acts for the run.
@@ -28,6 +29,9 @@ pub(crate) enum Doing {
         since: Stamp,
         #[serde(skip_serializing_if = "Option::is_none")]
         slow: Option<Slow>,
+        /// Of the present, and of one that has been at work for a while.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        heard: Option<Heard>,
     },
     /// Its agent has been asked to end.
     Ending { attempt: AttemptId, since: Stamp },
@@ -89,7 +93,7 @@ fn seated(
         Posture::Playing | Posture::Ending if engine == Engine::Nobody && is_gone(&attempt) => {
             Doing::Ended { attempt, since: began }
         }
-        Posture::Playing => Doing::AtWork { attempt, since: began, slow: None },
+        Posture::Playing => Doing::AtWork { attempt, since: began, slow: None, heard: None },
         Posture::Ending => {
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);
             Doing::Ending { attempt, since: asked.unwrap_or(began) }

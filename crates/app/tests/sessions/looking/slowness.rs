@@ -1,7 +1,9 @@
 //! What takes longer than usual. The runs are written with times of our choosing, so that nobody has to wait.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::num::NonZeroU32;
+use std::time::{Duration, SystemTime};
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{Attempt, Change, Ending, Exit, Fact};
@@ -136,4 +138,32 @@ fn with_too_little_to_compare_or_a_usual_length_nothing_is_said() {
             shown.stdout
         );
     }
+}
+
+#[test]
+fn an_agent_at_work_is_shown_with_its_last_output_and_how_long_it_has_been_silent() {
+    let scene = scene();
+    let _engine = written_runs(&scene, &[], 11).unwrap();
+    let shown = scene.callboard(&["show", "now"]).run().stdout;
+    assert!(
+        shown.contains("RUNNING   build  for 11 min 0") && shown.contains("  no output yet\n"),
+        "{shown}"
+    );
+
+    let dir = scene.attempt("now", "build", "1.1");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("stderr.log"), "warming up\n").unwrap();
+    fs::write(dir.join("stdout.log"), "first\nasking \u{1b}[31mthe model\n\n").unwrap();
+    for (file, minutes) in [("stderr.log", 9), ("stdout.log", 7)] {
+        let then = SystemTime::now() - Duration::from_secs(60 * minutes);
+        File::options().append(true).open(dir.join(file)).unwrap().set_modified(then).unwrap();
+    }
+    let shown = scene.callboard(&["show", "now"]).run().stdout;
+    assert!(shown.contains("  last output 7 min 0"), "{shown}");
+    assert!(shown.contains(" ago: asking [31mthe model\n"), "{shown}");
+    let heard = scene.callboard(&["show", "now", "--json"]).run().json()["seats"]["build"]["heard"].clone();
+    assert_eq!(heard["log"], dir.join("stdout.log").to_str().unwrap());
+    // Of the past nobody knows what was in the files.
+    let then = scene.callboard(&["show", "now", "--at", "2"]).run().stdout;
+    assert!(!then.contains("output"), "{then}");
 }

@@ -101,7 +101,7 @@ fn a_paused_run_says_who_paused_it_when_and_why() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  paused  1/2 steps  revision 4
-    paused [TIME] ago by tester on [HOST]: lunch
+    paused [TIME] ago by tester on [HOST]: lunch; `callboard resume trial` goes on with it
     engine [PID] on [HOST] for [TIME]
       COMPLETED a  [TIME]
       PENDING   b  held, ready for [TIME]
@@ -251,4 +251,33 @@ fn an_agent_that_is_gone_without_a_word_is_not_shown_at_work() {
     assert_eq!(doing(), "ended");
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+}
+
+#[test]
+fn a_skipped_step_says_who_skipped_it_and_why_and_an_error_that_was_mended_says_so() {
+    let scene = scene();
+    scene.workflow(&["a", "b: a", "c: b"]);
+    scene.plan(&["a 1 exit 3", "b * wait gate"]);
+    let _never_opened = scene.gate("gate");
+    let running = scene.run(&[]).env("CALLBOARD_BACKOFF", "1ms").env("USER", "ada").start();
+    scene.ledger().wait_for_begin("b#1.1");
+    let skip = ["skip", "trial", "c", "--reason", "written by hand"];
+    assert_eq!(scene.callboard(&skip).env("USER", "ada").run().code, 0);
+    assert_eq!(scene.callboard(&["stop", "trial"]).env("USER", "ada").run().code, 0);
+    assert_eq!(running.wait().code, 130);
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    trial trial  stopped  2/3 steps  revision 8
+    stopped [TIME] ago by ada on [HOST]; `callboard resume trial` goes on with it
+      COMPLETED a  try 2  [TIME]
+      PENDING   b  held, ready for [TIME]  Agent process was stopped
+      SKIPPED   c  by ada: written by hand
+    last error: a#1.1, [TIME] ago (a is done since): Agent process exited with code 3 without a report: a gives up
+      [STORE]/attempts/trial/a/1.1/stderr.log
+    [REPO]/.agents/runs/trial/run_state.json
+    [exit 0]
+    ");
+    let retried = scene.callboard(&["retry", "trial"]).run();
+    assert_eq!(retried.code, 3);
+    assert!(retried.stderr.contains("`callboard resume trial` goes on with it"), "{}", retried.stderr);
 }
