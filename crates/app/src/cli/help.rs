@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
-use crate::render::{BOLD, styled};
+use crate::render::{self, BOLD, styled};
 
 /// Every command is in one group. Names of commands that this build does not have are passed over.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -26,9 +26,13 @@ pub(super) fn command() -> Command {
     command.help_template(template)
 }
 
-const HEADING: crate::render::Style = BOLD.underline();
+const HEADING: render::Style = BOLD.underline();
+
+/// As wide as clap makes the rest.
+const WIDEST: usize = 100;
 
 fn groups(command: &Command) -> String {
+    let columns = render::width().unwrap_or(WIDEST).min(WIDEST);
     let known = |name: &&&str| command.find_subcommand(name).is_some();
     let width = GROUPS.iter().flat_map(|(_, names)| names.iter().filter(known)).map(|name| name.len()).max();
     let width = width.unwrap_or(0);
@@ -38,11 +42,29 @@ fn groups(command: &Command) -> String {
         for name in names.iter().filter(known) {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
+            let about = hanging(&about, columns, width + 4);
             text.push_str(&format!("  {}  {about}\n", styled(BOLD, format_args!("{name:<width$}"))));
         }
         text.push('\n');
     }
     text
+}
+
+/// A text whose further lines stand below its first, which begins at `indent`.
+fn hanging(text: &str, columns: usize, indent: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("BUG: there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if indent + line.len() + 1 + word.len() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
 #[cfg(test)]

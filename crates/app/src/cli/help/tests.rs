@@ -92,3 +92,12 @@ fn what_the_operators_page_tells_people_to_type_is_understood() {
         assert!(parsed.is_ok(), "`{call}` in docs/operating.md is not understood");
     }
 }
+
+#[test]
+fn a_summary_that_is_too_long_for_the_terminal_goes_on_below_itself() {
+    assert_eq!(hanging("go on with a run", 80, 6), "go on with a run");
+    assert_eq!(hanging("go on with a run", 16, 6), "go on with\n      a run");
+    assert_eq!(hanging("go on", 3, 6), "go\n      on", "a word is never cut");
+    let shown = command().render_help().to_string();
+    assert!(shown.lines().all(|line| line.len() <= WIDEST), "{shown}");
+}
