@@ -238,7 +238,7 @@ impl From<LeadError> for Failure {
                 .hint(format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")),
             LeadError::Held { run, .. } => failure
                 .code(Code::Held)
-                .hint(format!("`callboard show {run}` shows how far it is; `callboard stop {run}` stops it")),
+                .hint(format!("`callboard watch {run}` follows it; `callboard stop {run}` stops it")),
             LeadError::Unavailable(unavailable) => failure.advised(unavailable),
         }
     }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use protocol::entry::{Author, Entry};
 use protocol::run::{Halt, Refusal};
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
-use crate::progress::Progress;
+use crate::progress::{Progress, lines};
 use crate::rescue::rescue;
 use crate::{players, render};
 
@@ -85,7 +85,6 @@ pub(crate) async fn play(
 ) -> Result<Exit, Failure> {
     // Whoever reads our output may go; the run does not.
     render::go_on_when_nobody_reads();
-    let begun = Instant::now();
     let mut progress = Progress::new(here, run, show.json);
     let other_player = house.again.player.is_some();
     let engine = Engine::<Steps, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
@@ -100,7 +99,9 @@ pub(crate) async fn play(
     progress.clear();
     let rest = rest.map_err(|error| rescue(here, store, refused(run, error)))?;
     let journal = here.load(store, run.as_str()).await?;
-    progress.conclude(&journal.summary(), &journal.document, rest, begun.elapsed());
+    // The run's time, not ours: an engine before us may have played most of it.
+    let took = journal.folded.at.since(journal.document.head.created_at);
+    progress.conclude(&journal.summary(), &journal.document, rest, took);
     Ok(exit_of(rest))
 }
 
@@ -115,9 +116,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
 
 fn refused(run: &RunId, error: EngineError) -> Failure {
     let hint = match &error {
-        EngineError::Refused(Refusal::Undelivered) => format!(
-            "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
-        ),
+        EngineError::Refused(Refusal::Undelivered) => lines::after_failure(run),
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
             format!("`callboard show {run}` tells how it stands; `callboard resume {run}` goes on with it")
         }
@@ -187,9 +186,7 @@ pub(crate) async fn detach(
         render::json(&serde_json::json!({ "event": "detached", "run": run, "pid": pid }));
     } else {
         render::data(run);
-        render::note(format_args!(
-            "`callboard show {run}` tells how far it is, `callboard stop {run}` stops it"
-        ));
+        render::note(format_args!("`callboard watch {run}` follows it, `callboard stop {run}` stops it"));
     }
     Ok(Exit::Delivered)
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::steps::{Document, Status, Steps};
-use protocol::{AttemptId, Revision, RunId};
+use protocol::{AttemptId, Outcome, Revision, RunId};
 use runner::{Notice, Observer, Rest, Summary};
 
 use crate::failure::Code;
@@ -111,7 +111,7 @@ impl Progress {
         }
     }
 
-    /// The summary at the end: what the run came to, and how long it took us.
+    /// The summary at the end: what the run came to, how long it took, and what to type next.
     pub(crate) fn conclude(&mut self, summary: &Summary, document: &Document, rest: Rest, took: Duration) {
         if matches!(self.face, Face::Json) {
             render::json(&events::rest(&self.run, summary, rest));
@@ -127,10 +127,17 @@ impl Progress {
             summary.progress.total,
             render::duration(took),
         ));
-        for (id, step) in document.steps.iter().filter(|(_, step)| step.status != Status::Completed) {
-            let error = step.last_error.as_deref().map(render::harmless);
-            let error = error.map(|error| format!("  {error}")).unwrap_or_default();
-            render::data(format_args!("  {} {id}{error}", status(step.status)));
+        let undone = || document.steps.iter().filter(|(_, step)| step.status != Status::Completed);
+        let width = undone().map(|(id, _)| id.len()).max().unwrap_or(0);
+        for (id, step) in undone() {
+            let status = status(step.status);
+            match &step.last_error {
+                Some(error) => {
+                    let error = render::harmless(error);
+                    render::data(format_args!("  {status} {id:<width$}  {error}"));
+                }
+                None => render::data(format_args!("  {status} {id}")),
+            }
         }
         let mut errors = document.steps.values().filter_map(|step| step.last_error.as_deref());
         if errors.any(lacks_program) {
@@ -139,6 +146,8 @@ impl Progress {
                 Code::NoProgram,
                 self.run
             ));
+        } else if rest == Rest::Finished(Outcome::Undelivered) {
+            render::note(lines::after_failure(&self.run));
         }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));

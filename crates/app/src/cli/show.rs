@@ -131,7 +131,12 @@ fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
             render::data(format_args!("whether it has an engine cannot be told: {why}"));
         }
         Acts::WroteLast { by } => render::data(words::who(by)),
-        Acts::NotNeeded => {}
+        Acts::NotNeeded => {
+            let failed = moment.folded.run.phase == Phase::Finished(Outcome::Undelivered);
+            if failed && moment.revision == moment.newest {
+                render::data(progress::lines::after_failure(run));
+            }
+        }
     }
 }
 
@@ -144,11 +149,8 @@ fn steps(moment: &Moment<Steps>, answers: &Answers) {
         let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
         let error = step.last_error.as_deref().filter(|error| !is_last(error)).map(render::harmless);
         let told = [Some(told), error].into_iter().flatten().filter(|text| !text.is_empty());
-        render::data(format_args!(
-            "  {} {id:<width$}  {}",
-            progress::status(step.status),
-            told.collect::<Vec<_>>().join("  ")
-        ));
+        let (status, told) = (progress::status(step.status), told.collect::<Vec<_>>().join("  "));
+        render::data(format_args!("  {status} {id:<width$}  {told}").to_string().trim_end());
     }
 }
 

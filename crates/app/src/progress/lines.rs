@@ -102,3 +102,10 @@ pub(super) fn engine(run: &RunId, engine: EngineNews) -> String {
         }
     }
 }
+
+/// What to type when a run has ended undelivered.
+pub(crate) fn after_failure(run: &RunId) -> String {
+    format!(
+        "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
+    )
+}

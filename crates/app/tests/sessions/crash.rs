@@ -157,7 +157,7 @@ fn a_detached_run_goes_on_without_us() {
     let session = scene.run(&["--detach"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --detach
-    note: `callboard show trial` tells how far it is, `callboard stop trial` stops it
+    note: `callboard watch trial` follows it, `callboard stop trial` stops it
     trial
     [exit 0]
     ");

@@ -46,9 +46,10 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     ✗ bad#1.2 failed: Agent process exited with code 1 without a report: bad gives up
     ■ slow#1.1 was stopped
 
+    note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     undelivered run `trial`: 0 of 3 steps done, [TIME]
-      FAILED    bad  Agent process exited with code 1 without a report: bad gives up
-      PENDING   slow  Stopped because `bad` failed
+      FAILED    bad    Agent process exited with code 1 without a report: bad gives up
+      PENDING   slow   Stopped because `bad` failed
       PENDING   after
     [exit 1]
     ");

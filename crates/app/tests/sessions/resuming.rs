@@ -83,7 +83,7 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     $ callboard resume
     error[E001]: run `trial` already has an engine: process [PID] on `[HOST]`
 
-    hint: `callboard show trial` shows how far it is; `callboard stop trial` stops it
+    hint: `callboard watch trial` follows it; `callboard stop trial` stops it
     [exit 5]
     ");
     gate.open();
@@ -135,7 +135,7 @@ fn a_run_that_ended_undelivered_is_retried_not_resumed() {
     error[E013]: cannot go on with run `trial`
       caused by: it ended undelivered
 
-    hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP` goes on without it
+    hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     [exit 3]
     ");
 }

@@ -126,6 +126,7 @@ fn a_gate_says_how_many_of_its_iterations_are_used() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  undelivered  1/2 steps  revision 12
+    `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
       COMPLETED code    [TIME]
       FAILED    review  [TIME]
     last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 2 (execution 3, the last)
@@ -206,6 +207,7 @@ fn the_last_error_of_an_attempt_whose_directory_is_gone_is_still_told() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  undelivered  0/1 steps  revision 5
+    `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
       FAILED    a  try 2  [TIME]
     last error: a#1.2, [TIME] ago: Agent process exited with code 3 without a report: a gives up
       its directory is gone

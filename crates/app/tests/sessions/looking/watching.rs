@@ -99,6 +99,7 @@ fn whoever_watches_leaves_with_the_runs_own_exit_code() {
     $ callboard watch trial
     run trial in [REPO]: undelivered, 0 of 1 steps done
 
+    note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     undelivered run `trial`: 0 of 1 steps done, [TIME]
       FAILED    a  Agent process exited with code 1 without a report: a gives up
     [exit 1]
