@@ -69,6 +69,8 @@ fn failed(entry: &Entry<Steps>, step: &SeatName) -> bool {
 fn played(play: &Play) -> Option<String> {
     match play {
         Play::GateFailed(gate) => Some(format!("{} the gate of {gate} failed", styled(YELLOW, "⟲"))),
+        // Of a run that was rebuilt: it is known how often, not by whom and to where.
+        Play::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
         Play::Reset { gates, targets, .. } => {
             let names =
                 |seats: &[SeatName]| seats.iter().map(SeatName::as_str).collect::<Vec<_>>().join(", ");

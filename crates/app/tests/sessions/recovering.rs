@@ -573,3 +573,20 @@ fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("cannot have been sent back 4294967295 times"), "{}", refused.stderr);
 }
+
+#[test]
+fn the_journal_of_a_run_rebuilt_after_a_loop_names_no_gate_that_is_not_known() {
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    scene.plan(&["review * gate-failure 1"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
+    fs::remove_dir_all(scene.store()).unwrap();
+    let (view, agent) = (scene.view("trial"), scene.agent());
+    let rebuild = ["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml", "--wrapper"];
+    let rebuilt = scene.callboard(&[&rebuild[..], &[agent.to_str().unwrap()]].concat()).run();
+    assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
+    let log = scene.callboard(&["log", "trial"]).run().stdout;
+    assert!(log.contains("rebuilt from its view") && !log.contains("because of"), "{log}");
+    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
+}

@@ -155,6 +155,7 @@ fn a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request()
     assert_eq!(scene.callboard(&another).run().code, 0);
     let back = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
     assert_eq!(back.code, 0, "{}", back.transcript());
+    assert!(back.stdout.contains("were added:\n  trial whole"), "{}", back.stdout);
     let runs = scene.callboard(&["ls", "--json"]).run().json();
     assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
     let twice = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();

@@ -19,6 +19,9 @@ use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 pub(super) struct Account {
     store: PathBuf,
     dry_run: bool,
+    /// The copy that is read instead of the store's own database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<PathBuf>,
     #[serde(skip)]
     json: bool,
     /// Whether there was no store at all, only the copy that it is made from.
@@ -158,6 +161,7 @@ impl Account {
         Self {
             store: here.location.root().to_owned(),
             dry_run: arguments.dry_run,
+            from: arguments.from.clone(),
             json: arguments.json,
             was_none: false,
             damage: Vec::new(),
@@ -204,7 +208,13 @@ impl Account {
             return;
         }
         if self.damage.is_empty() && self.kept.is_none() {
-            render::data(format_args!("the store `{store}` is sound"));
+            let adds = if self.dry_run { "would be added" } else { "were added" };
+            render::data(match &self.from {
+                None => format!("the store `{store}` is sound"),
+                Some(from) => {
+                    format!("the store `{store}` is sound; these runs of `{}` {adds}:", from.display())
+                }
+            });
             return;
         }
         render::data(format_args!("the store `{store}` {} damaged", if self.dry_run { "is" } else { "was" }));
