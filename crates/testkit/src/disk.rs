@@ -1,4 +1,4 @@
-//! Small file systems, in a [world apart](crate::apart).
+//! Small file systems, in a [world apart](crate::apart()).
 
 use std::fs::{self, File};
 use std::io::Write as _;

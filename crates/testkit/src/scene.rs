@@ -212,7 +212,7 @@ impl Scene {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Takes off what differs from run to run: see [`crate::redact`].
+    /// Takes off what differs from run to run: see [`crate::redact()`].
     pub(crate) fn redact(&self, text: &str) -> String {
         let root = self.repo.parent().expect("the repository lies in the scene's directory");
         let places = [

@@ -3,8 +3,8 @@
 //! SQLite's own waiting sleeps and is unfair; the kernel's queue on a locked file is neither. Whoever closes the
 //! ticket, or is killed holding it, wakes the watchers, and by then its commit is visible or gone.
 //!
-//! A holder that is stopped lets nobody else write, and the kernel's queue has no end of its own: so a helper thread
-//! stands in it, and whoever waits for the helper looks now and then who is in front.
+//! A holder that is stopped lets nobody else write, and the kernel's queue has no end of its own: so a second thread
+//! stands in it, and whoever waits for that one looks now and then who is in front.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
