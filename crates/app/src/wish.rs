@@ -196,7 +196,7 @@ pub(crate) fn step_of(run: &RunId, definition: &Definition, name: &str) -> Resul
     }
     let names = definition.step_ids().map(SeatName::as_str);
     let failure = Failure::usage(format!("run `{}` has no step `{name}`", run));
-    Err(match protocol::steps::load::closest(name, names) {
+    Err(match protocol::closest(name, names) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None => failure.hint(format!("`callboard show {}` lists its steps", run)),
     })

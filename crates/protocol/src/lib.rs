@@ -8,6 +8,7 @@
 
 pub mod brief;
 pub mod check;
+mod closest;
 pub mod entry;
 pub mod ids;
 pub mod peer;
@@ -17,6 +18,7 @@ pub mod run;
 pub mod steps;
 pub mod time;
 
+pub use closest::closest;
 pub use ids::{AttemptId, BadAttemptId, BadName, Epoch, Revision, RunId, SeatName, TryNo, Turn};
 pub use rules::{Event, Move, Next, Outcome, Progress, Protocol, Reading, Stage, Unadoptable, View};
 pub use time::Stamp;

@@ -185,12 +185,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     }
 
     pub fn summary(&self) -> Summary {
-        Summary::of(
-            &self.frozen.title,
-            &self.frozen.staging.stage.repo_dir,
-            &self.frozen.definition,
-            &self.folded,
-        )
+        Summary::of(&self.frozen, &self.folded)
     }
 }
 

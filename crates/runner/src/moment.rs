@@ -90,11 +90,6 @@ impl<P: Protocol> Moment<P> {
     }
 
     pub fn summary(&self) -> Summary {
-        Summary::of(
-            &self.frozen.title,
-            &self.frozen.staging.stage.repo_dir,
-            &self.frozen.definition,
-            &self.folded,
-        )
+        Summary::of(&self.frozen, &self.folded)
     }
 }

@@ -131,7 +131,6 @@ impl<P: Protocol> Rebuild<P> {
         let over: Vec<(String, Attempt<P::Seat>)> = over;
         let snapshot = self.position.revision.next().0.is_multiple_of(SNAPSHOT_EVERY);
         let part = |path: &String| Part { path: path.clone(), body: P::part(&self.document, path) };
-        let Frozen { title, definition, staging } = &self.frozen;
         Commit {
             run: self.run.clone(),
             protocol: P::NAME.to_owned(),
@@ -145,7 +144,7 @@ impl<P: Protocol> Rebuild<P> {
             views: Vec::new(),
             snapshot: snapshot
                 .then(|| serde_json::to_string(&self.folded).expect("BUG: the state of a run is plain data")),
-            summary: Summary::of(title, &staging.stage.repo_dir, definition, &self.folded).encode(),
+            summary: Summary::of(&self.frozen, &self.folded).encode(),
         }
     }
 }

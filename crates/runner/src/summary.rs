@@ -5,6 +5,8 @@ use protocol::run::Phase;
 use protocol::{Progress, Protocol, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::opening::Frozen;
+
 /// A few fields kept beside each run, replaced by every commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
@@ -19,17 +21,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of<P: Protocol>(
-        title: &str,
-        repo_dir: &str,
-        definition: &P::Definition,
-        folded: &Folded<P>,
-    ) -> Self {
+    pub(crate) fn of<P: Protocol>(frozen: &Frozen<P>, folded: &Folded<P>) -> Self {
         Self {
-            title: title.to_owned(),
-            repo_dir: repo_dir.to_owned(),
+            title: frozen.title.clone(),
+            repo_dir: frozen.staging.stage.repo_dir.clone(),
             phase: folded.run.phase,
-            progress: P::progress(definition, &folded.run.play),
+            progress: P::progress(&frozen.definition, &folded.run.play),
             seated: folded.run.seated().count(),
             updated_at: folded.at,
         }

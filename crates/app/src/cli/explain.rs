@@ -1,6 +1,6 @@
 //! `callboard explain [CODE]`.
 
-use protocol::steps::load::closest;
+use protocol::closest;
 use serde_json::json;
 
 use crate::failure::{Code, Exit, Failure};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::steps::load::closest;
+use protocol::closest;
 use supervisor::adapter::ReportRule;
 use toml::Spanned;
 use toml::de::{DeString, DeTable};

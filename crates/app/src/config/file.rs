@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::steps::load::{closest, parse_duration};
+use protocol::closest;
+use protocol::steps::load::parse_duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

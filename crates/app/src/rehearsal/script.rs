@@ -9,8 +9,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use protocol::SeatName;
+use protocol::closest;
 use protocol::steps::Workflow;
-use protocol::steps::load::{Problem, Rule, closest};
+use protocol::steps::load::{Problem, Rule};
 use supervisor::adapter::Rehearsal;
 use supervisor::adapter::rehearsal::Part;
 

@@ -195,28 +195,18 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
     running.signal(Signal::STOP);
-    wait_until_stopped(running.pid());
+    testkit::wait_until_stopped(running.pid());
     let found = act(&doctor(&scene, &[]), "locks");
     assert_eq!(found["do"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
     let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
-    wait_until_stopped(shim.pid());
+    testkit::wait_until_stopped(shim.pid());
     let found = act(&doctor(&scene, &[]), "runs");
     assert_eq!(found["do"][0], format!("kill -CONT {}", shim.pid()));
     shim.signal(Signal::CONT);
     gate.open();
     assert_eq!(running.wait().code, 0);
-}
-
-/// Nothing tells us that a process of others has stopped: we can only look.
-fn wait_until_stopped(pid: i32) {
-    let deadline = std::time::Instant::now() + testkit::DEADLINE;
-    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    while !stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
-        assert!(std::time::Instant::now() < deadline, "it does not stop");
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -229,7 +219,7 @@ fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
     let mut held = [0; 5];
     std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut held).unwrap();
     let pid = holder.pid();
-    wait_until_stopped(pid);
+    testkit::wait_until_stopped(pid);
     let session = doctor(&scene, &[]);
     let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "act").collect();
     assert_eq!(found[0]["do"][0], format!("kill -CONT {pid}"), "{}", session.stdout);

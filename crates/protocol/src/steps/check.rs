@@ -6,9 +6,9 @@
 use serde_json::{Map, Value};
 
 use super::document::{Document, Status};
-use super::load::closest;
 use crate::Stamp;
 use crate::check::{At, Findings, Violation, artifact_fault, kind, member};
+use crate::closest;
 
 /// Checks our own document as a reader of its file would.
 pub fn check_document(document: &Document) -> Vec<Violation> {

@@ -14,7 +14,6 @@ mod graph;
 mod problem;
 mod scalar;
 mod schema;
-mod suggest;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -22,7 +21,6 @@ mod tree;
 pub use duration::{BadDuration, parse_duration};
 pub use problem::{Problem, Rule};
 pub use schema::schema;
-pub use suggest::closest;
 
 use crate::ids::SeatName;
 

@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use std::path::{Component, Path};
 use std::time::Duration;
 
+use protocol::closest;
 use protocol::steps::Step;
-use protocol::steps::load::{Rule, closest, parse_duration};
+use protocol::steps::load::{Rule, parse_duration};
 use supervisor::adapter::rehearsal::{Delivery, LONGEST_PART, Part, Play};
 
 use super::{Reader, listed};

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::facts::Facts;
 use crate::check::{At, Findings};
+use crate::closest;
 use crate::peer::document::{BadSecond, CycleStatus, Mode, Phase, PhaseStatus, Second};
 use crate::peer::name::{BadId, CycleId, LARGEST, Scope, SpecName};
-use crate::steps::load::closest;
 
 pub(super) type Object = Map<String, Value>;
 

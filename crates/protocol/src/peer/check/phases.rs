@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::fields::{Field, Kind, Object, check_fields, check_times, needed, optional};
 use crate::check::{At, Findings, Violation};
+use crate::closest;
 use crate::peer::document::{Phase, PhaseStatus};
 use crate::peer::output;
-use crate::steps::load::closest;
 
 const PHASE: [Field; 7] = [
     needed("status", Kind::PhaseStatus, "F6"),

@@ -2,8 +2,8 @@
 
 use super::facts::{EntryFacts, Facts, PhaseFacts};
 use crate::check::{At, Findings};
+use crate::closest;
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
-use crate::steps::load::closest;
 
 pub(super) fn check(at: &At, facts: &Facts, findings: &mut Findings) {
     check_growth(at, facts, findings);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Scope, SpecName};
-use crate::steps::load::closest;
+use crate::closest;
 
 /// What a cycle is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

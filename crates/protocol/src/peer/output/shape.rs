@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::RULE;
 use crate::check::{At, Findings};
-use crate::steps::load::closest;
+use crate::closest;
 
 /// What a value looks like.
 #[derive(Debug, Clone, Copy)]

@@ -8,8 +8,8 @@ use serde_json::{Map, Value as Json};
 use super::field::{self, Placed};
 use super::grammar::{self, Key};
 use super::problem::{Problems, Rule};
-use super::suggest::closest;
 use super::tree::{Entry, Node, Position, Value};
+use crate::closest;
 
 /// Keys of the grammar that this version refuses, and what each of them would do.
 const LATER_KEYS: [(&str, &str); 5] = [

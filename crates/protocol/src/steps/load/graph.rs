@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::closest;
 use crate::ids::{BadName, SeatName};
 
 use super::draft::StepDraft;
 use super::field::Placed;
 use super::problem::{Problems, Rule};
-use super::suggest::closest;
 use super::tree::Position;
 
 /// Looking for a near name costs a pass over all ids; beyond this many unknown ones a list of guesses helps nobody.
