@@ -32,3 +32,8 @@ pub(crate) fn word(phase: Phase) -> (Style, &'static str) {
         Phase::Finished(Outcome::Undelivered) => (RED, "undelivered"),
     }
 }
+
+/// The same for programs: one word whatever the phase, so that `jq 'select(.phase == "stopped")'` needs no cases.
+pub(crate) fn name(phase: Phase) -> &'static str {
+    word(phase).1
+}

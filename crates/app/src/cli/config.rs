@@ -30,7 +30,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|row| serde_json::json!({ "key": row.key, "value": row.value, "origin": row.origin.to_string() }))
+            .map(|row| serde_json::json!({ "key": row.key, "value": row.json(), "origin": row.origin.to_string() }))
             .collect();
         render::json_pretty(&rows);
         return Ok(Exit::Delivered);

@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::difference::{self, Difference};
 use crate::look::{Sight, words};
+use crate::phase;
 use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 
 /// Show what changed in a run from one revision to another
@@ -86,7 +87,7 @@ async fn side(sight: &Sight, revision: Option<u64>) -> Result<Side, Failure> {
 
 /// What is compared: the same fields that `show --json` prints.
 fn compared(moment: &Moment<Steps>) -> Value {
-    json!({ "phase": moment.folded.run.phase, "document": moment.document })
+    json!({ "phase": phase::name(moment.folded.run.phase), "document": moment.document })
 }
 
 fn head(run: &RunId, old: &Side, new: &Side) {

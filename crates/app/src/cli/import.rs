@@ -74,7 +74,8 @@ fn tell(imported: &Imported, json: bool) {
     let Imported { run, manifest, revision, phase, open } = imported;
     if json {
         render::json_pretty(&serde_json::json!({
-            "run": run, "was": manifest.run, "host": manifest.host, "revision": revision, "phase": phase,
+            "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
+            "phase": phase::name(*phase),
             "files": manifest.files.len(), "interrupted": open,
         }));
         return;

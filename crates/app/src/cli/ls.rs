@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use protocol::Stamp;
 use protocol::run::Phase;
 use protocol::steps::load::parse_duration;
+use protocol::{Progress, Stamp};
 use runner::Summary;
 use serde::Serialize;
 use store::{RunRow, Store as _};
@@ -112,7 +112,17 @@ struct Json<'a> {
     revision: u64,
     created_at: String,
     #[serde(flatten)]
-    summary: Option<&'a Summary>,
+    summary: Option<JsonSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonSummary<'a> {
+    title: &'a str,
+    repo_dir: &'a str,
+    phase: &'static str,
+    progress: Progress,
+    seated: usize,
+    updated_at: Stamp,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -207,7 +217,14 @@ impl Listed<'_> {
             protocol: &self.row.protocol,
             revision: self.row.revision.0,
             created_at: Stamp::from_timestamp(self.row.created).to_string(),
-            summary: self.summary.as_ref(),
+            summary: self.summary.as_ref().map(|summary| JsonSummary {
+                title: &summary.title,
+                repo_dir: &summary.repo_dir,
+                phase: phase::name(summary.phase),
+                progress: summary.progress,
+                seated: summary.seated,
+                updated_at: summary.updated_at,
+            }),
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "run": moment.run,
             "protocol": Steps::NAME,
             "title": moment.frozen.title,
-            "phase": moment.folded.run.phase,
+            "phase": phase::name(moment.folded.run.phase),
             "revision": moment.revision,
             "newest": moment.newest,
         });

@@ -14,6 +14,16 @@ pub(crate) struct Row {
     pub(crate) origin: Origin,
 }
 
+impl Row {
+    /// The value as JSON: a number is one, and a text has no quotes of another language around it.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let parsed = toml::from_str::<toml::Table>(&format!("value = {}", self.value));
+        let value = parsed.ok().and_then(|mut table| serde_json::to_value(table.remove("value")?).ok());
+        // A secret's mask is no TOML.
+        value.unwrap_or_else(|| self.value.clone().into())
+    }
+}
+
 impl Config {
     /// Every value in force and its source; `store` is where the store lives if nothing says so.
     pub(crate) fn rows(&self, store: &Path) -> Vec<Row> {

@@ -10,6 +10,7 @@ use runner::{Rest, Summary};
 use serde_json::{Value, json};
 
 use super::EngineNews;
+use crate::phase;
 
 /// The events an entry is worth.
 pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<Value> {
@@ -44,7 +45,7 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
                 }),
             ))
         }
-        Change::Phase { phase } => Some(event("phase", json!({ "phase": phase }))),
+        Change::Phase { phase } => Some(event("phase", json!({ "phase": phase::name(*phase) }))),
         Change::Play { play } => match play {
             Play::GateFailed(gate) => Some(event("gate_failed", json!({ "seat": gate }))),
             Play::Reset { gates, targets, steps } => {
@@ -72,7 +73,7 @@ pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest) -> Value {
 /// A run as somebody found it who watches it.
 pub(super) fn found(run: &RunId, summary: &Summary, revision: Revision) -> Value {
     json!({
-        "event": "found", "run": run, "revision": revision, "at": summary.updated_at, "phase": summary.phase,
+        "event": "found", "run": run, "revision": revision, "at": summary.updated_at, "phase": phase::name(summary.phase),
         "progress": summary.progress,
     })
 }

@@ -6,7 +6,7 @@ use protocol::RunId;
 use protocol::run::Phase;
 use protocol::steps::Steps;
 use runner::{Fate, Journal, Salvaged};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use store::{RunRow, SqliteStore};
 
 use super::Arguments;
@@ -55,7 +55,7 @@ pub(super) struct RunAccount {
     /// Entries behind the gap: they are in what was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     beyond: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
     phase: Option<Phase>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -71,6 +71,10 @@ const NOTHING: RunAccount = RunAccount {
     phase: None,
     why: None,
 };
+
+fn as_name<S: Serializer>(phase: &Option<Phase>, serializer: S) -> Result<S::Ok, S::Error> {
+    phase.map(phase::name).serialize(serializer)
+}
 
 impl RunAccount {
     pub(super) fn sound(journal: &Journal<Steps, SqliteStore>) -> Self {
