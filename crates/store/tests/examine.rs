@@ -84,6 +84,17 @@ async fn a_store_that_others_looked_at_is_at_rest_as_well() {
 }
 
 #[tokio::test]
+async fn a_backup_that_nobody_has_written_to_is_read_without_making_it_a_ticket() {
+    let place = Place::used().await;
+    fs::remove_file(place.location.ticket()).unwrap();
+    let before = place.bytes();
+    let store = SqliteStore::examine(&place.location).unwrap().unwrap().store.unwrap();
+    assert_eq!(store.runs().await.unwrap().len(), 1);
+    drop(store);
+    assert_eq!(place.bytes(), before);
+}
+
+#[tokio::test]
 async fn what_was_committed_last_is_seen_beside_an_open_store() {
     let place = Place::fresh();
     let writer = place.open();

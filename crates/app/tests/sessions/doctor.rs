@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
 
 use std::fs;
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -390,4 +390,28 @@ fn an_edited_view_is_noted_and_left_alone() {
         (Some("E017"), Some("1 file is not what callboard wrote"))
     );
     assert_eq!(fs::read_to_string(scene.view("trial")).unwrap(), "mine");
+}
+
+#[test]
+fn a_backup_that_was_put_in_place_is_looked_into_before_anybody_has_written_to_it() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    let backup = scene.kit().join("backup.db");
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    database.execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();
+    drop(database);
+    gate.open();
+    assert_eq!(running.wait().code, 0);
+    fs::remove_dir_all(scene.store()).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(scene.store()).unwrap();
+    fs::copy(&backup, scene.store().join("callboard.db")).unwrap();
+    let session = doctor(&scene, &[]);
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    assert_eq!(act(&session, "runs")["do"], serde_json::json!(["callboard resume trial"]));
+    assert!(!scene.store().join("ticket").exists(), "doctor leaves no trace");
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
 }

@@ -47,8 +47,7 @@ pub(super) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
     if format > FORMAT {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });
     }
-    let usable = format == FORMAT && location.ticket().exists();
-    let store = usable.then(|| for_reading(location, connection)).transpose()?;
+    let store = (format == FORMAT).then(|| for_reading(location, connection)).transpose()?;
     Ok(Some(Examined { format, known: FORMAT, faults, store }))
 }
 
@@ -66,7 +65,11 @@ fn for_reading(location: &Location, connection: Connection) -> Result<SqliteStor
     let path = location.database();
     let failed = |source| OpenError::Io { action: "look at", path: path.clone(), source };
     let identity = FileIdentity::of(&std::fs::metadata(&path).map_err(failed)?);
-    let ticket = Ticket::prepare(location.ticket()).map_err(failed)?;
+    let ticket = match location.ticket() {
+        ticket if ticket.exists() => Ticket::prepare(ticket),
+        _ => Ticket::of_a_reader(path.clone()),
+    };
+    let ticket = ticket.map_err(failed)?;
     let (reader, writer) = (Mutex::new(connection), Mutex::new(None));
     Ok(SqliteStore(Arc::new(Database {
         location: location.clone(),

@@ -48,6 +48,13 @@ impl Ticket {
         Ok(Self { pinned: File::open(&path)?, path })
     }
 
+    /// For whoever only reads a store that has none yet, such as a backup that was put in place: none is made, and the
+    /// database itself stands in for the file that must stay the same.
+    pub(super) fn of_a_reader(database: PathBuf) -> io::Result<Self> {
+        let pinned = File::open(&database)?;
+        Ok(Self { path: database, pinned })
+    }
+
     /// Waits in the kernel's queue. Never creates the file: whoever waits on another one waits for nobody.
     pub(super) fn take(&self) -> Result<Turn, Unavailable> {
         self.take_with(PATIENCE)
