@@ -190,13 +190,16 @@ impl Observer<Steps> for Progress {
                     }
                 }
             },
-            Notice::Leads { adopted } => {
+            Notice::Leads { adopted, open } => {
                 self.say(&format!("run {} in {}", styled(BOLD, &self.run), self.repo));
                 for attempt in adopted {
                     self.say(&format!("{} {attempt} was found at work and adopted", styled(CYAN, "↻")));
                 }
+                for attempt in open {
+                    self.say(&format!("{} {attempt} was under way and is taken up", styled(CYAN, "↻")));
+                }
                 if let Face::Drawn(drawn) = &mut self.face {
-                    adopted.iter().for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
+                    adopted.iter().chain(open).for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
                 }
             }
             Notice::Output { attempt, stdout } => {

@@ -9,8 +9,9 @@ use protocol::{AttemptId, Protocol, Revision};
 /// Something worth showing.
 #[derive(Debug)]
 pub enum Notice<'a, P: Protocol> {
-    /// This engine leads the run now; `adopted` attempts were found at work.
-    Leads { adopted: &'a [AttemptId] },
+    /// This engine leads the run now: `adopted` attempts were found at work, `open` ones only in the journal. Those have
+    /// ended, were lost, or never began; what became of each is told when it is known.
+    Leads { adopted: &'a [AttemptId], open: &'a [AttemptId] },
     /// An entry was committed.
     Committed { revision: Revision, entry: &'a Entry<P> },
     /// An attempt's process runs; its output grows in this file.

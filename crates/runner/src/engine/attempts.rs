@@ -3,7 +3,7 @@
 use protocol::run::{Action, Attempt, Fact, Posture, Run};
 use protocol::{AttemptId, Protocol};
 use store::Store;
-use supervisor::Shutdown;
+use supervisor::{AttemptDir, ShimLife, Shutdown};
 
 use super::{Engine, EngineError};
 use crate::attempt::{self, Cast, Happening, Provenance};
@@ -16,8 +16,12 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
         let seated: Vec<_> =
             self.journal.folded.run.seated().map(|(attempt, chair)| (attempt, chair.posture)).collect();
-        let ids: Vec<_> = seated.iter().map(|(attempt, _)| Run::<P>::id(attempt)).collect();
-        self.observer.notice(Notice::Leads { adopted: &ids });
+        let attempts = self.house.attempts_dir();
+        let (adopted, open): (Vec<_>, Vec<_>) = seated
+            .iter()
+            .map(|(attempt, _)| Run::<P>::id(attempt))
+            .partition(|id| is_at_work(&AttemptDir::new(&attempts, &self.journal.run, id)));
+        self.observer.notice(Notice::Leads { adopted: &adopted, open: &open });
         for (attempt, posture) in seated {
             self.attend(&attempt, Provenance::Found);
             match posture {
@@ -98,4 +102,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             }
         }
     }
+}
+
+/// Whether an agent of the attempt is still there, as far as one look tells: for people, nothing depends on it.
+fn is_at_work(dir: &AttemptDir) -> bool {
+    !dir.exit().exists()
+        && matches!(supervisor::shim_life(dir), Ok(ShimLife::Alive { .. } | ShimLife::Elsewhere))
 }

@@ -82,7 +82,11 @@ fn a_run_without_an_engine_says_so_and_what_to_type() {
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"], json!({ "is": "missing" }));
     assert_eq!(shown["seats"]["a"]["is"], "ended", "its agent has ended and nobody has looked");
-    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    // Nobody was at work who could have been adopted.
+    assert!(resumed.stderr.contains("a#1.1 was under way and is taken up"), "{}", resumed.stderr);
+    assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!((&shown["engine"], &shown["seats"]), (&json!({ "is": "not_needed" }), &json!({})));
 }
