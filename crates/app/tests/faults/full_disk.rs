@@ -75,6 +75,28 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
 }
 
 #[test]
+fn an_agent_whose_log_finds_no_room_goes_on_and_its_report_counts() {
+    const TALKS: &str = r#"a * do read -r _ <"$kit/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$kit/unheard"
+read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
+    apart(World::Mounts, || {
+        let (scene, disk) = with_small_store();
+        scene.plan(&[&TALKS.replace('\n', "; ")]);
+        let (mut gate, mut again) = (scene.gate("gate"), scene.gate("again"));
+        let running = scene.run(&[]).start();
+        scene.ledger().wait_for_begin("a#1.1");
+        disk.fill();
+        gate.open();
+        scene.wait_for_note("unheard");
+        disk.free();
+        again.open();
+        let session = running.wait();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        scene.expect_no_orphans();
+    });
+}
+
+#[test]
 fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
