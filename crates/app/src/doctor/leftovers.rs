@@ -22,6 +22,7 @@ pub(super) fn check(ground: &Ground, runs: Option<&Runs>) -> Vec<Finding> {
         let what = format!("files that were set aside take {}", weigh(&quarantine));
         findings.push(Finding::note(CHECK, what).detail(quarantine.display().to_string()));
     }
+    findings.extend(drafts(root));
     if let Some(runs) = runs {
         let known: BTreeSet<_> = runs.all.iter().map(|row| row.run.as_str()).collect();
         let names = fs::read_dir(&attempts).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -40,6 +41,24 @@ pub(super) fn check(ground: &Ground, runs: Option<&Runs>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// What `recover` and `import` work in, and remove unless they are killed.
+fn drafts(root: &Path) -> Option<Finding> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let is_draft = |name: &str| name.starts_with("recover-") || name.starts_with("import-");
+    let mut drafts: Vec<_> = entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_draft))
+        .map(|entry| entry.path())
+        .collect();
+    drafts.sort();
+    let listed: Vec<_> = drafts.iter().map(|path| format!("{}: {}", quoted(path), weigh(path))).collect();
+    (!drafts.is_empty()).then(|| {
+        let what = count(drafts.len(), "directory", "directories");
+        Finding::note(CHECK, format!("{what} of a `recover` or `import` that is at work, or was killed"))
+            .detail("if none is at work they can be removed")
+            .details(listed)
+    })
 }
 
 /// The size of all files below a directory.

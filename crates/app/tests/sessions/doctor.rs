@@ -415,3 +415,14 @@ fn a_backup_that_was_put_in_place_is_looked_into_before_anybody_has_written_to_i
     assert!(!scene.store().join("ticket").exists(), "doctor leaves no trace");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
 }
+
+#[test]
+fn what_a_killed_recovery_or_import_left_is_noted() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    std::fs::create_dir(scene.store().join("import-x")).unwrap();
+    let told = scene.callboard(&["doctor"]).run();
+    assert!(told.stdout.contains("1 directory of a `recover` or `import`"), "{}", told.stdout);
+    assert!(told.stdout.contains("import-x"), "{}", told.stdout);
+}
