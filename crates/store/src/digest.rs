@@ -21,16 +21,9 @@ impl Digest {
 
     /// The digest of all that can be read, without holding it.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
-        let mut hash = Sha256::new();
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match reader.read(&mut buffer) {
-                Ok(0) => return Ok(Self::from_bytes(&hash.finalize())),
-                Ok(length) => hash.update(&buffer[..length]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let mut reader = DigestReader::new(&mut reader);
+        io::copy(&mut reader, &mut io::sink())?;
+        Ok(reader.digest())
     }
 
     fn from_bytes(bytes: &[u8]) -> Self {
@@ -44,6 +37,37 @@ impl Digest {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Reads, and knows the digest of what was read.
+pub struct DigestReader<R> {
+    reader: R,
+    hash: Sha256,
+}
+
+impl<R> DigestReader<R> {
+    pub fn new(reader: R) -> Self {
+        Self { reader, hash: Sha256::new() }
+    }
+
+    /// Of all that was read.
+    pub fn digest(self) -> Digest {
+        Digest::from_bytes(&self.hash.finalize())
+    }
+}
+
+impl<R: Read> Read for DigestReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.reader.read(buffer)?;
+        self.hash.update(&buffer[..length]);
+        Ok(length)
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for DigestReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DigestReader").field(&self.reader).finish()
     }
 }
 

@@ -24,7 +24,7 @@ mod store;
 pub use commit::{
     COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
 };
-pub use digest::{BadDigest, Digest};
+pub use digest::{BadDigest, Digest, DigestReader};
 pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};

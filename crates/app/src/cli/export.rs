@@ -46,8 +46,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let host = store::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{}.callboard.tar", journal.run).into());
         let failed = |error: runner::ExportError| {
-            Failure::from_error(Exit::Store, &error)
-                .while_doing(format_args!("cannot export run `{}`", journal.run))
+            let failure = Failure::from_error(Exit::Store, &error)
+                .while_doing(format_args!("cannot export run `{}`", journal.run));
+            match error {
+                runner::ExportError::Changed { .. } => failure.hint("an agent is at work there: try again"),
+                _ => failure,
+            }
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();

@@ -421,7 +421,7 @@ fn what_a_killed_recovery_or_import_left_is_noted() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    std::fs::create_dir(scene.store().join("import-x")).unwrap();
+    fs::create_dir(scene.store().join("import-x")).unwrap();
     let told = scene.callboard(&["doctor"]).run();
     assert!(told.stdout.contains("1 directory of a `recover` or `import`"), "{}", told.stdout);
     assert!(told.stdout.contains("import-x"), "{}", told.stdout);

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use protocol::{Protocol, Revision, Stamp};
-use store::{Digest, ReadError, Store};
+use store::{Digest, DigestReader, ReadError, Store};
 use tar::{Builder, Header};
 
 use super::{ATTEMPTS, DEFINITION, FORMAT, JOURNAL, LOGS, Listed, MANIFEST, Manifest, PAPERS, paper};
@@ -33,6 +33,8 @@ pub enum ExportError {
     Damaged(&'static str),
     #[error("could not read `{}`", path.display())]
     File { path: PathBuf, source: io::Error },
+    #[error("`{}` was changed while it was read", path.display())]
+    Changed { path: PathBuf },
     #[error("could not write the archive")]
     Write(#[source] io::Error),
 }
@@ -83,12 +85,22 @@ pub async fn export<P: Protocol, S: Store>(
         append(&mut archive, path, bytes.len() as u64, bytes)?;
     }
     for (place, listed) in papers {
-        // Its log may have grown since: what was counted goes along, no more.
-        let file = open(&place)?.take(listed.bytes);
-        append(&mut archive, &listed.path, listed.bytes, file)?;
+        append_paper(&mut archive, place, &listed)?;
     }
     archive.into_inner().and_then(|mut out| out.flush()).map_err(ExportError::Write)?;
     Ok(manifest)
+}
+
+/// Its log may have grown since it was listed: what was counted goes along, no more. Whatever else has changed, a report
+/// that was handed in again, would not be what the manifest says.
+fn append_paper(
+    archive: &mut Builder<impl Write>,
+    place: PathBuf,
+    listed: &Listed,
+) -> Result<(), ExportError> {
+    let mut file = DigestReader::new(open(&place)?.take(listed.bytes));
+    append(archive, &listed.path, listed.bytes, &mut file)?;
+    if file.digest() == listed.sha256 { Ok(()) } else { Err(ExportError::Changed { path: place }) }
 }
 
 /// No times, no owners: the same run gives the same bytes.
@@ -154,4 +166,28 @@ fn open(path: &Path) -> Result<File, ExportError> {
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
     let path = path.to_owned();
     move |source| ExportError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_was_handed_in_again_meanwhile_does_not_make_an_archive_that_nobody_can_import() {
+        let home = tempfile::tempdir().unwrap();
+        let attempt = home.path().join("plan/1.1");
+        fs::create_dir_all(&attempt).unwrap();
+        fs::write(attempt.join("report.json"), "first").unwrap();
+        fs::write(attempt.join("stdout.log"), "a line\n").unwrap();
+        let mut listed = papers(home.path(), Logs::With).unwrap();
+        let (log, report) = (listed.pop().unwrap(), listed.pop().unwrap());
+        fs::write(attempt.join("stdout.log"), "a line\nand another\n").unwrap();
+        let mut archive = Builder::new(Vec::new());
+        append_paper(&mut archive, log.0, &log.1).unwrap();
+        for later in ["other", "x"] {
+            fs::write(attempt.join("report.json"), later).unwrap();
+            let refused = append_paper(&mut archive, report.0.clone(), &report.1);
+            assert!(matches!(refused, Err(ExportError::Changed { .. })), "{refused:?}");
+        }
+    }
 }
