@@ -52,7 +52,7 @@ fn drafts(root: &Path) -> Option<Finding> {
         .map(|entry| entry.path())
         .collect();
     drafts.sort();
-    let listed: Vec<_> = drafts.iter().map(|path| format!("{}: {}", quoted(path), weigh(path))).collect();
+    let listed: Vec<_> = drafts.iter().map(|path| format!("{}: {}", shell_word(path), weigh(path))).collect();
     (!drafts.is_empty()).then(|| {
         let what = count(drafts.len(), "directory", "directories");
         Finding::note(CHECK, format!("{what} of a `recover` or `import` that is at work, or was killed"))
