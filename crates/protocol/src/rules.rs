@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::brief::Brief;
 use crate::check::Violation;
+use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::{AttemptId, RunId, SeatName, Stamp};
@@ -86,6 +87,8 @@ pub enum Reading<V> {
     Verdict(V),
     /// The seat itself says that this try failed, and why.
     Failed(String),
+    /// The report lacks what this protocol asks of the seat.
+    Unfit(String),
 }
 
 /// Where a run takes place: all that a document needs to know of the outside world.
@@ -123,6 +126,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     type Verdict: Datum;
     /// The seed's own JSON, typed.
     type Document: Debug + Clone + PartialEq + Serialize + Send;
+    /// One change of the document that nobody decides; [`Never`](crate::edit::Never) where only the engine writes it.
+    type Edit: Datum;
 
     // Deciding.
     fn begin(definition: &Self::Definition) -> Self::State;
@@ -133,6 +138,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     ) -> Move<Self::Change, Self::Seat>;
     /// What is to be done without any news, as soon as the seats it names are quiet.
     fn due(definition: &Self::Definition, state: &Self::State) -> Option<Due<Self::Change, Self::Seat>>;
+    /// What stopping a run does to it; `None` if it only halts and can be resumed.
+    fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Seat>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
     fn standing(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> Standing;
     /// Seats whose tries are used up, in the protocol's order.
@@ -167,6 +174,19 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         document: &serde_json::Value,
     ) -> Result<Move<Self::Change, Self::Seat>, Unadoptable>;
 
+    // Editing.
+    /// The document's own count of its changes, where it has one.
+    fn sequence(document: &Self::Document) -> Option<u64>;
+    /// Turns a patch into an edit of the document as it is now: `based_on` is the document that its author had read.
+    /// `None` if all is already as the patch wants it.
+    fn edit(
+        definition: &Self::Definition,
+        based_on: &Self::Document,
+        current: &Self::Document,
+        hand: &Hand<Self::Seat>,
+        patch: &Patch,
+    ) -> Result<Option<Self::Edit>, Uneditable>;
+
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
     /// Writes an entry into the document; answers the paths of the parts that changed.
@@ -179,8 +199,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
-    /// The file that shows the whole document.
-    fn view(document: &Self::Document) -> View;
+    /// The file that shows the whole document, in layouts that have one.
+    fn view(document: &Self::Document) -> Option<View>;
     /// The file that shows the report of a seat's latest attempt, in layouts that have one.
     fn report_path(document: &Self::Document, seat: &Self::Seat) -> Option<String>;
     /// Seats of which there is a report to show.

@@ -80,7 +80,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             gate.seat, gate.used, gate.limit, gate.back_to
         ));
     }
-    render::data(styled(DIM, Steps::view(&moment.document).path));
+    if let Some(view) = Steps::view(&moment.document) {
+        render::data(styled(DIM, view.path));
+    }
     Ok(Exit::Delivered)
 }
 

@@ -23,7 +23,7 @@ fn came_in(input: &Input<Steps>, seat: &SeatName) -> bool {
             | Request::Stop
             | Request::Interrupt => false,
         },
-        Input::Opened { .. } | Input::Due | Input::Recovered { .. } => false,
+        Input::Opened { .. } | Input::Edited { .. } | Input::Due | Input::Recovered { .. } => false,
     }
 }
 

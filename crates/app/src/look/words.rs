@@ -26,6 +26,7 @@ pub(crate) fn what(input: &Input<Steps>) -> String {
         Input::Refused { request, attempt } => {
             format!("{} was refused: it came from inside {attempt}", wish(request))
         }
+        Input::Edited { edit, .. } => match *edit {},
         Input::Due => "what was due is done".to_owned(),
         Input::Recovered { remains } => remains.to_string(),
         Input::Fact { fact, .. } => match fact {

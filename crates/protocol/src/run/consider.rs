@@ -84,7 +84,7 @@ pub fn consider<P: Protocol>(
     match request {
         Request::Pause => pause(run, &mut decision)?,
         Request::Resume => resume(run, &mut decision)?,
-        Request::Stop => halt(run, Halt::Stopped, &mut decision)?,
+        Request::Stop => stop(definition, run, &mut decision)?,
         Request::Interrupt => halt(run, Halt::Interrupted, &mut decision)?,
         Request::Retry { seat } => retry(definition, run, seat.as_ref(), &mut decision)?,
         Request::Skip { seat } => skip(definition, run, seat, &mut decision)?,
@@ -120,6 +120,28 @@ fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(
         Phase::Finished(outcome) => return Err(finished(outcome)),
     }
     Ok(())
+}
+
+/// A protocol may take a stop for an end; then the run closes instead of resting.
+fn stop<P: Protocol>(
+    definition: &P::Definition,
+    run: &mut Run<P>,
+    decision: &mut Decision<P>,
+) -> Result<(), Refusal> {
+    match run.phase {
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {}
+        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => {
+            return halt(run, Halt::Stopped, decision);
+        }
+    }
+    match P::stopped(definition, &run.play) {
+        None => halt(run, Halt::Stopped, decision),
+        Some(end) => {
+            carry_out(run, end, decision);
+            settle(run, decision);
+            Ok(())
+        }
+    }
 }
 
 fn halt<P: Protocol>(run: &mut Run<P>, halt: Halt, decision: &mut Decision<P>) -> Result<(), Refusal> {

@@ -26,6 +26,7 @@ pub use seat::Verdict;
 pub use workflow::{Step, Workflow};
 
 use crate::brief::Brief;
+use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View};
@@ -44,6 +45,7 @@ impl Protocol for Steps {
     type Seat = SeatName;
     type Verdict = Verdict;
     type Document = Document;
+    type Edit = Never;
 
     fn begin(_: &Definition) -> State {
         State::default()
@@ -59,6 +61,10 @@ impl Protocol for Steps {
 
     fn due(definition: &Definition, state: &State) -> Option<Due<Change, SeatName>> {
         decide::due(definition, state)
+    }
+
+    fn stopped(_: &Definition, _: &State) -> Option<Move<Change, SeatName>> {
+        None
     }
 
     fn apply(state: &mut State, change: &Change) {
@@ -108,6 +114,20 @@ impl Protocol for Steps {
         adopt::adopt(definition, document)
     }
 
+    fn sequence(_: &Document) -> Option<u64> {
+        None
+    }
+
+    fn edit(
+        _: &Definition,
+        _: &Document,
+        _: &Document,
+        _: &Hand<SeatName>,
+        _: &Patch,
+    ) -> Result<Option<Never>, Uneditable> {
+        Err(Uneditable::EngineOnly)
+    }
+
     fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
         record::open(definition, stage, at)
     }
@@ -124,8 +144,8 @@ impl Protocol for Steps {
         Document::assemble(definition.step_ids(), parts)
     }
 
-    fn view(document: &Document) -> View {
-        layout::state_file(document)
+    fn view(document: &Document) -> Option<View> {
+        Some(layout::state_file(document))
     }
 
     fn report_path(document: &Document, seat: &SeatName) -> Option<String> {

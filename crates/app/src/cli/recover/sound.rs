@@ -80,11 +80,9 @@ pub(super) async fn show(
 
 /// Files that are missing or show something else.
 fn wrong_views(journal: &Journal<Steps, SqliteStore>) -> Vec<PathBuf> {
-    let view = Steps::view(&journal.document);
-    let mut wrong = Vec::new();
-    if fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes()) {
-        wrong.push(PathBuf::from(view.path));
-    }
+    let view = Steps::view(&journal.document).into_iter();
+    let view = view.filter(|view| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes()));
+    let mut wrong: Vec<_> = view.map(|view| PathBuf::from(view.path)).collect();
     let reports = Steps::reported(&journal.document).into_iter();
     let reports = reports.filter_map(|seat| Steps::report_path(&journal.document, &seat)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
