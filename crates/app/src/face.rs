@@ -8,7 +8,7 @@ mod shown;
 mod steps;
 
 use protocol::steps::Steps;
-use protocol::{Protocol, RunId, SeatName, Stamp, View};
+use protocol::{Protocol, RunId, SeatName, Stamp};
 use serde_json::{Map, Value};
 
 use crate::failure::{Code, Exit, Failure};
@@ -51,6 +51,8 @@ pub(crate) trait Face: Protocol {
     fn line(change: &Self::Change) -> Option<String>;
     /// The same as an event for programs: its name and its fields.
     fn event(change: &Self::Change) -> Option<(&'static str, Value)>;
+    /// Where an edit changes the document.
+    fn edited(edit: &Self::Edit) -> String;
     /// Whether a change is about a seat.
     fn concerns(change: &Self::Change, seat: &Self::Seat) -> bool;
     /// Why a seat has failed for good though its report was fit, if the change says so.
@@ -87,11 +89,6 @@ fn unknown_protocol(name: &str, run: &RunId) -> Failure {
     Failure::new(Exit::Store, format_args!("run `{run}` is a `{name}` run, which this program does not know"))
         .code(Code::Newer)
         .hint(format_args!("it knows {known}; a newer callboard has opened that run: use that one"))
-}
-
-/// The file that shows the whole document, in layouts that have one.
-pub(crate) fn view<P: Face>(document: &P::Document) -> Option<View> {
-    Some(P::view(document))
 }
 
 /// The seat of that name, if the run has one.

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use protocol::RunId;
-use protocol::Stage;
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
+use protocol::{RunId, SeatName, Stage};
 use runner::{Again, Asked, Frozen, OpenError, Staging};
 
 use super::block_on;
@@ -195,8 +194,11 @@ fn cannot_open(run: &RunId, error: OpenError) -> Failure {
 
 fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
     match given {
-        Some(text) => RunId::new(text)
-            .map_err(|error| Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
+        // The same grammar as for steps: together with one it names a report's file.
+        Some(text) => match SeatName::new(text).and_then(RunId::new) {
+            Ok(run) => Ok(run),
+            Err(error) => Err(Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
+        },
         None => {
             let random = uuid::Uuid::new_v4().simple().to_string();
             Ok(RunId::new(&random[..8]).expect("BUG: hex digits make a name"))

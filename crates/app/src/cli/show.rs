@@ -104,7 +104,7 @@ fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
         ));
     }
     P::result(&moment.document).iter().for_each(render::data);
-    if let Some(view) = face::view::<P>(&moment.document) {
+    if let Some(view) = P::view(&moment.document) {
         render::data(styled(DIM, view.path));
     }
 }

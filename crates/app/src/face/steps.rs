@@ -1,5 +1,6 @@
 //! The face of `steps`.
 
+use protocol::edit::Never;
 use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdict};
 use protocol::{RunId, SeatName, Stamp};
 use serde_json::{Map, Value, json};
@@ -99,6 +100,10 @@ impl Face for Steps {
             // Told by how the attempt is over.
             Change::Done(_) | Change::Failed(_) => None,
         }
+    }
+
+    fn edited(edit: &Never) -> String {
+        match *edit {}
     }
 
     fn concerns(change: &Change, seat: &SeatName) -> bool {

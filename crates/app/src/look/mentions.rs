@@ -23,6 +23,7 @@ fn came_in<P: Face>(input: &Input<P>, seat: &P::Seat) -> bool {
             | Request::Stop
             | Request::Interrupt => false,
         },
+        Input::Edited { from, .. } => from.as_ref().is_some_and(|from| from.seat == P::seat_name(seat)),
         Input::Opened { .. } | Input::Due | Input::Recovered { .. } => false,
     }
 }

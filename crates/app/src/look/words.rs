@@ -16,7 +16,7 @@ pub(crate) fn who(author: &Author) -> String {
 }
 
 /// What came in.
-pub(crate) fn what<P: Protocol>(input: &Input<P>) -> String {
+pub(crate) fn what<P: Face>(input: &Input<P>) -> String {
     match input {
         Input::Opened { .. } => "opened".to_owned(),
         Input::Request { request, reason } => {
@@ -26,6 +26,8 @@ pub(crate) fn what<P: Protocol>(input: &Input<P>) -> String {
         Input::Refused { request, attempt } => {
             format!("{} was refused: it came from inside {attempt}", wish(request))
         }
+        Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edited(edit)),
+        Input::Edited { edit, from: None } => format!("somebody outside wrote {}", P::edited(edit)),
         Input::Due => "what was due is done".to_owned(),
         Input::Recovered { remains } => remains.to_string(),
         Input::Fact { fact, .. } => match fact {

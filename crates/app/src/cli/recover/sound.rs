@@ -103,7 +103,7 @@ async fn show<P: Face>(
 
 /// Files that are missing or show something else.
 fn wrong_views<P: Face>(journal: &Journal<P, SqliteStore>) -> Vec<PathBuf> {
-    let view = face::view::<P>(&journal.document);
+    let view = P::view(&journal.document);
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();
     let reports = P::reported(&journal.document).into_iter();
