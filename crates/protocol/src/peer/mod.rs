@@ -6,11 +6,12 @@
 //!
 //! Here are the pure parts: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), and what each seat is told ([`prompts`]).
+//! write is such a change ([`transition`]), what others may [`edit`], and what each seat is told ([`prompts`]).
 
 pub mod change;
 pub mod check;
 pub mod document;
+pub mod edit;
 pub mod name;
 pub mod output;
 mod position;
