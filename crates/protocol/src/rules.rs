@@ -16,7 +16,7 @@ use crate::check::Violation;
 use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::{AttemptId, RunId, SeatName, Stamp};
+use crate::{RunId, SeatName, Stamp};
 
 /// Tries per seat unless something says otherwise.
 pub const DEFAULT_TRIES: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
@@ -115,6 +115,8 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + '
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
+    /// Whether a run can go on as if a seat had been there.
+    const SKIPS: bool;
 
     /// What a run is opened with, frozen.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
@@ -146,8 +148,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Seat>;
     /// Whether the definition has this seat.
     fn knows(definition: &Self::Definition, seat: &Self::Seat) -> bool;
-    /// Whether a change names only what the definition has: asked of what comes from damaged or foreign files.
-    fn fits(definition: &Self::Definition, change: &Self::Change) -> bool;
+    /// Whether a change can come next, as far as that cannot be put right afterwards: asked of what comes from damaged or
+    /// foreign files.
+    fn fits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
     /// How many failed tries end a turn.
     fn tries(definition: &Self::Definition, seat: &Self::Seat) -> NonZeroU32;
     /// Seats that wait for a place are seated in this order.
@@ -157,15 +160,16 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn seat_name(seat: &Self::Seat) -> SeatName;
     fn read_report(
         definition: &Self::Definition,
+        document: &Self::Document,
         seat: &Self::Seat,
         report: &Report,
     ) -> Reading<Self::Verdict>;
-    /// All that an attempt is told.
+    /// All that an attempt is told. `counted` is its number among the tries that count.
     fn brief(
         definition: &Self::Definition,
         document: &Self::Document,
         seat: &Self::Seat,
-        attempt: &AttemptId,
+        counted: u32,
     ) -> Brief;
 
     /// Reads a foreign document as a state of this protocol: the changes that lead to it, and what is next.

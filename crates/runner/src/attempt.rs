@@ -122,7 +122,8 @@ impl Cast {
         self.dir.create()?;
         let report_path = text(&self.dir.report());
         // Whole at every moment: an earlier shim may be starting the same attempt.
-        let told = Told::new(&self.expected, &self.attempt, &self.brief, &report_path);
+        let store = text(&self.mark.store);
+        let told = Told::new(&self.expected, &self.attempt, &self.brief, &report_path, &store);
         supervisor::replace(&self.dir.prompt(), told.prompt.as_bytes())?;
         supervisor::replace(&self.dir.context(), told.context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
@@ -164,6 +165,7 @@ impl Cast {
             store: text(&self.mark.store),
             dependencies: self.brief.upstream.iter().map(dependency).collect(),
             iteration: self.brief.iteration,
+            state: self.brief.state.clone(),
             loop_back: self
                 .brief
                 .findings

@@ -25,7 +25,7 @@ const MATRIX: &str = "matrix";
 ///
 /// If others have written since: what they have already done is done; what they have not touched can still be changed; what
 /// they have touched as well is a conflict, and so is a patch that no longer fits.
-pub fn edit(
+pub(super) fn edit(
     based_on: &Document,
     current: &Document,
     hand: &Hand<Phase>,
@@ -55,17 +55,19 @@ pub fn edit(
     }
 }
 
-/// Writes an edit into the document, under the name of whoever made it.
-///
-/// Never fails: an entry that was read from a damaged or foreign file may not fit, and then only that it was there is left of
-/// it.
-pub fn apply(document: &Document, edit: &json_patch::Patch, by: String, at: Second) -> Document {
-    let edited = read_with(document, edit).unwrap_or_else(|| document.clone());
+/// Writes an edit into the document, under the name of whoever made it. `None` for an edit of a damaged journal: it does
+/// not fit the document, or changes what no edit may.
+pub(super) fn apply(
+    document: &Document,
+    edit: &json_patch::Patch,
+    by: String,
+    at: Second,
+) -> Option<Document> {
+    let mut edited = read_with(document, edit)?;
     let mut new = match document.position() {
         Position::Working(phase) if has_moved(&document.phases[phase], &edited.phases[phase]) => {
             let (output, errors) = (edited.phases[phase].output.clone(), edited.phases[phase].errors.clone());
-            let mut new = change::touch(document, phase, output, errors, at)
-                .expect("BUG: the phase is in progress, so it can progress");
+            let mut new = change::touch(document, phase, output, errors, at).ok()?;
             Foreign::of(&edited).put(&mut new);
             new
         }
@@ -75,9 +77,11 @@ pub fn apply(document: &Document, edit: &json_patch::Patch, by: String, at: Seco
         | Position::Completed
         | Position::Failed(_) => change::set_foreign(document, Foreign::of(&edited), at),
     };
-    let entry = new.history.last_mut().expect("BUG: every write has its entry");
-    entry.unknown.insert("by".to_owned(), by.into());
-    new
+    new.history.last_mut()?.unknown.insert("by".to_owned(), by.into());
+    edited.sequence = new.sequence;
+    edited.metadata.updated_at = new.metadata.updated_at;
+    edited.history.clone_from(&new.history);
+    (edited == new).then_some(new)
 }
 
 fn read_with(document: &Document, edit: &json_patch::Patch) -> Option<Document> {

@@ -47,6 +47,8 @@ pub enum Refusal {
     Done(String),
     #[error("`{0}` is at work")]
     AtWork(String),
+    #[error("`{0}` cannot be left out: in a `{1}` run every seat builds on the one before")]
+    NeverSkipped(String, &'static str),
 }
 
 /// Opens a run: the first decision of all.
@@ -200,6 +202,9 @@ fn skip<P: Protocol>(
     seat: &P::Seat,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
+    if !P::SKIPS {
+        return Err(Refusal::NeverSkipped(seat.to_string(), P::NAME));
+    }
     match P::standing(definition, &run.play, seat) {
         Standing::Skipped => return Ok(()),
         Standing::Done => return Err(Refusal::Done(seat.to_string())),

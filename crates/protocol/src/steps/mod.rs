@@ -30,7 +30,7 @@ use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View};
-use crate::{AttemptId, SeatName, Stamp};
+use crate::{SeatName, Stamp};
 
 /// The protocol of seed 004.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,7 @@ pub enum Steps {}
 
 impl Protocol for Steps {
     const NAME: &'static str = "steps";
+    const SKIPS: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -83,7 +84,7 @@ impl Protocol for Steps {
         definition.step_ids().any(|id| id == seat)
     }
 
-    fn fits(definition: &Definition, change: &Change) -> bool {
+    fn fits(definition: &Definition, _: &State, change: &Change) -> bool {
         change.steps().all(|step| Self::knows(definition, step))
     }
 
@@ -99,12 +100,17 @@ impl Protocol for Steps {
         seat.clone()
     }
 
-    fn read_report(definition: &Definition, seat: &SeatName, report: &Report) -> Reading<Verdict> {
+    fn read_report(
+        definition: &Definition,
+        _: &Document,
+        seat: &SeatName,
+        report: &Report,
+    ) -> Reading<Verdict> {
         seat::read_report(definition, seat, report)
     }
 
-    fn brief(definition: &Definition, document: &Document, seat: &SeatName, attempt: &AttemptId) -> Brief {
-        seat::brief(definition, document, seat, attempt)
+    fn brief(definition: &Definition, document: &Document, seat: &SeatName, counted: u32) -> Brief {
+        seat::brief(definition, document, seat, counted)
     }
 
     fn adopt(

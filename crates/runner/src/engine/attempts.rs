@@ -58,8 +58,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         if !alive || self.attended.contains_key(&id) {
             return;
         }
-        let Journal { frozen, document, .. } = &self.journal;
-        let brief = P::brief(&frozen.definition, document, &attempt.seat, &id);
+        let Journal { frozen, document, folded, .. } = &self.journal;
+        let counted = folded.run.chairs.get(&attempt.seat).map_or(0, |chair| chair.failures) + 1;
+        let brief = P::brief(&frozen.definition, document, &attempt.seat, counted);
         let staging = self.house.staging(&frozen.staging);
         let artifacts_dir = P::artifacts_dir(&staging.stage);
         let cast =
@@ -93,6 +94,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 self.attended.remove(&cast.attempt);
                 let judge = Judge::<P> {
                     definition: &self.journal.frozen.definition,
+                    document: &self.journal.document,
                     seat: &attempt.seat,
                     cast: &cast,
                     boot_id: &self.house.boot_id,
