@@ -356,3 +356,28 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
         recovered.transcript()
     );
 }
+
+#[test]
+fn a_damaged_store_gives_back_runs_of_every_protocol() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    open(&scene);
+    assert_eq!(with_players(&scene, &["resume", RUN]).run().code, 0);
+    let database = scene.store().join("callboard.db");
+    let shown = || scene.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
+    let before = shown();
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[..4096].fill(0x5A);
+    fs::write(&database, bytes).unwrap();
+    let recovered = scene.callboard(&["recover", "--json"]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    let told = recovered.json();
+    let runs =
+        told["runs"].as_array().unwrap().iter().map(|run| json!([run["run"], run["fate"], run["phase"]]));
+    assert_eq!(
+        runs.collect::<Value>(),
+        json!([["trial", "whole", "delivered"], [RUN, "whole", "delivered"]])
+    );
+    assert_eq!(shown(), before);
+}
