@@ -381,3 +381,24 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
     );
     assert_eq!(shown(), before);
 }
+
+#[test]
+fn agents_of_a_run_that_cannot_be_read_are_not_called_orphans() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.kill();
+    let becomes = |protocol: &str| {
+        let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+        database.execute("UPDATE runs SET protocol = ?1", [protocol]).unwrap();
+    };
+    becomes("opera");
+    let doctor = scene.callboard(&["doctor", "--json"]).run().json();
+    let orphans = doctor["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "orphans");
+    assert_eq!(orphans.unwrap()["level"], "fine", "{doctor:#}");
+    becomes("steps");
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    scene.expect_no_orphans();
+}
