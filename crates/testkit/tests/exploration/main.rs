@@ -1,8 +1,10 @@
-//! `steps`, explored: every state of small workflows, long walks through larger ones, and what was seen, for people.
+//! The protocols, explored: every state of small definitions, long walks through larger ones, and what was seen, for
+//! people. `steps` is in this directory.
 //!
 //! `CALLBOARD_REWRITE=1 cargo test -p callboard-testkit --test exploration` writes the files under `docs/protocols/`
 //! anew; without it they must be what the exploration gives.
 
+mod all;
 mod every_state;
 mod files;
 mod shapes;
