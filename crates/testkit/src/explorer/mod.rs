@@ -16,6 +16,7 @@ mod entry;
 mod input;
 mod invariants;
 mod notation;
+pub mod peer;
 mod print;
 mod scene;
 mod search;

@@ -7,6 +7,16 @@ pub(crate) fn must_hold(name: &str, text: &str) {
     must_be(name, |_| text.to_owned());
 }
 
+/// The same for what stands in a file between two marks.
+pub(crate) fn must_show(name: &str, mark: &str, text: &str) {
+    must_be(name, |committed| {
+        let (start, end) = (format!("<!-- {mark} -->\n"), format!("<!-- end of {mark} -->"));
+        let (head, rest) = committed.split_once(&start).expect("the page has the mark");
+        let (_, tail) = rest.split_once(&end).expect("the page has the mark's end");
+        format!("{head}{start}{text}{end}{tail}")
+    });
+}
+
 fn must_be(name: &str, should_be: impl FnOnce(&str) -> String) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
