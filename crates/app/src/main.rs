@@ -3,9 +3,11 @@
 mod cli;
 mod config;
 mod doctor;
+mod face;
 mod failure;
 mod here;
 mod look;
+mod mend;
 mod phase;
 mod play;
 mod players;

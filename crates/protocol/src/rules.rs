@@ -108,8 +108,11 @@ pub struct View {
 }
 
 /// Bounds on everything that goes into an entry.
-pub trait Datum: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static {}
-impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static> Datum for T {}
+pub trait Datum:
+    Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static> Datum for T {}
 
 /// One protocol.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
@@ -191,6 +194,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         patch: &Patch,
     ) -> Result<Option<Self::Edit>, Uneditable>;
 
+    /// The patch that enters what a seat has so far, where the document has room for it.
+    fn partial(seat: &Self::Seat, content: serde_json::Value) -> Option<Patch>;
+
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
     /// Writes an entry into the document; answers the paths of the parts that changed.
@@ -203,6 +209,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
+    /// The rules of its seed that a document breaks which was read from a store, as far as they can be held against it
+    /// at every reading.
+    fn broken(document: &Self::Document) -> Vec<Violation>;
     /// The file that shows the whole document, in layouts that have one.
     fn view(document: &Self::Document) -> Option<View>;
     /// The file that shows the report of a seat's latest attempt, in layouts that have one.

@@ -23,6 +23,7 @@ mod opening;
 mod prompt;
 mod rebuild;
 mod request;
+mod restore;
 mod salvage;
 mod summary;
 mod verdict;
@@ -30,7 +31,9 @@ mod verify;
 mod views;
 
 pub use adopt::{AdoptError, FoundView, adopt};
-pub use archive::{ExportError, ImportError, Imported, Logs, Manifest, Restaging, export, import};
+pub use archive::{
+    ExportError, ImportError, Imported, Logs, Manifest, Restaging, Unpacked, export, import, unpack,
+};
 pub use attempt::Lost;
 pub use causes::with_causes;
 pub use clock::Clock;
@@ -44,6 +47,7 @@ pub use opening::{Frozen, OpenError, Staging, open};
 pub use prompt::{Told, would_be_told};
 pub use rebuild::{Rebuild, Unfit};
 pub use request::{RequestError, note_refusal, request};
+pub use restore::{Corruption, RestoreError, Restored};
 pub use salvage::{Fate, SalvageRunError, Salvaged, graft, salvage};
 pub use summary::Summary;
 pub use verdict::{last_line, last_lines};

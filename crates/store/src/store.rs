@@ -57,6 +57,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Reads a run in one consistent look; `None` when there is no such run.
     fn load(&self, run: &RunId) -> impl Future<Output = Result<Option<Loaded>, ReadError>> + Send;
 
+    /// The protocol of a run; `None` when there is no such run.
+    fn protocol(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, ReadError>> + Send;
+
     /// One entry of the journal.
     fn entry(
         &self,
@@ -78,6 +81,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         after: Revision,
         last: Revision,
     ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
+
+    /// Up to which revision the journal is known to be as it was written, without a gap from the first one on.
+    fn intact(&self, run: &RunId) -> impl Future<Output = Result<Revision, ReadError>> + Send;
 
     /// The newest snapshot that is not newer than a revision.
     fn snapshot_at(

@@ -6,7 +6,7 @@
 //!
 //! The table is in `decide`, what an entry writes into the document in `record`. Beneath them lie: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), and what each seat is told ([`prompts`]).
+//! write is such a change ([`transition`]), what others may edit (`edit`), and what each seat is told ([`prompts`]).
 
 mod adopt;
 pub mod change;
@@ -39,6 +39,7 @@ pub use seat::BUCKET;
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
+use crate::check::Violation;
 use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
@@ -143,6 +144,10 @@ impl Protocol for Peer {
         edit::edit(based_on, current, hand, patch)
     }
 
+    fn partial(seat: &Phase, content: serde_json::Value) -> Option<Patch> {
+        Some(Patch::Set(vec![(format!("/phases/{seat}/output"), content)]))
+    }
+
     fn open_document(definition: &Definition, _: &Stage, at: Stamp) -> Document {
         change::initialise(definition.opening(), at.into())
     }
@@ -157,6 +162,10 @@ impl Protocol for Peer {
 
     fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
         parts::assemble(parts)
+    }
+
+    fn broken(document: &Document) -> Vec<Violation> {
+        check_document(document).violations
     }
 
     fn view(_: &Document) -> Option<View> {

@@ -26,6 +26,7 @@ pub use seat::Verdict;
 pub use workflow::{Step, Workflow};
 
 use crate::brief::Brief;
+use crate::check::Violation;
 use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
@@ -134,6 +135,10 @@ impl Protocol for Steps {
         Err(Uneditable::EngineOnly)
     }
 
+    fn partial(_: &SeatName, _: serde_json::Value) -> Option<Patch> {
+        None
+    }
+
     fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
         record::open(definition, stage, at)
     }
@@ -148,6 +153,11 @@ impl Protocol for Steps {
 
     fn assemble(definition: &Definition, parts: &[(String, String)]) -> Option<Document> {
         Document::assemble(definition.step_ids(), parts)
+    }
+
+    /// A large one takes its time: `callboard check` and `callboard recover` have it.
+    fn broken(_: &Document) -> Vec<Violation> {
+        Vec::new()
     }
 
     fn view(document: &Document) -> Option<View> {

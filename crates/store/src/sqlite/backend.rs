@@ -84,6 +84,10 @@ impl Store for SqliteStore {
         Ok(self.look(|tx| read::load(tx, run))?)
     }
 
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        Ok(self.look(|tx| read::protocol(tx, run))?)
+    }
+
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
         Ok(self.look(|tx| read::entry(tx, run, revision))?)
     }
@@ -111,6 +115,10 @@ impl Store for SqliteStore {
 
     async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
         Ok(self.look(read::runs)?)
+    }
+
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        Ok(self.look(|tx| read::intact(tx, run))?)
     }
 
     async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
