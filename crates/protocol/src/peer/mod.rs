@@ -6,12 +6,14 @@
 //!
 //! Here are the pure parts: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), and what each seat is told ([`prompts`]).
+//! write is such a change ([`transition`]), what each seat is told ([`prompts`]), and how [older formats](old) become this
+//! one.
 
 pub mod change;
 pub mod check;
 pub mod document;
 pub mod name;
+pub mod old;
 pub mod output;
 mod position;
 pub mod prompts;
