@@ -25,12 +25,24 @@ pub struct Brief {
     pub of: NonZeroU32,
     /// Why the try before this one failed.
     pub last_error: Option<String>,
+    /// Where the run's document is kept, if agents may read and write it themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Whereabouts>,
     /// What earlier seats handed over, in the order they are needed.
     pub upstream: Vec<Upstream>,
     /// How often the seat was sent back.
     pub iteration: u32,
     /// Why it was sent back, if this is the turn for it.
     pub findings: Vec<Finding>,
+}
+
+/// Where a run's document is kept. The store itself is known to whoever starts the attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Whereabouts {
+    pub bucket: String,
+    pub key: String,
+    /// The document's own name for what it is about.
+    pub document: String,
 }
 
 /// What a gate found.

@@ -16,7 +16,8 @@ use crate::{AttemptId, Stamp};
 ///
 /// * 1: the first
 /// * 2: adds [`Input::Recovered`]; what version 1 could say is said as before
-pub const ENTRY_VERSION: u32 = 2;
+/// * 3: adds [`Input::Edited`] and [`Evidence::kind`]; what version 2 could say is said as before
+pub const ENTRY_VERSION: u32 = 3;
 
 /// The record of one commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,6 +69,13 @@ pub enum Input<P: Protocol> {
         /// The attempt it was asked from.
         attempt: String,
     },
+    /// Somebody wrote into the document. The run stays as it is.
+    Edited {
+        edit: P::Edit,
+        /// The attempt from inside which it was written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<AttemptId>,
+    },
     /// Nothing came in: what was due has been done.
     Due,
     /// The run was put together again from what was left of it.
@@ -82,6 +90,7 @@ impl<P: Protocol> Input<P> {
             Self::Opened { .. }
             | Self::Request { .. }
             | Self::Refused { .. }
+            | Self::Edited { .. }
             | Self::Due
             | Self::Recovered { .. } => None,
         }
@@ -115,6 +124,9 @@ impl std::fmt::Display for Remains {
 /// What lies behind the end of an attempt, for people and the document; deciding does not look at it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Evidence {
+    /// What went wrong, in a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<FaultKind>,
     /// What went wrong, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -123,6 +135,43 @@ pub struct Evidence {
     pub report: Option<Report>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+}
+
+/// What can go wrong with an attempt, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// It could not be started.
+    NotStarted,
+    /// It ended by itself and left no report.
+    NoReport,
+    /// It left a report that cannot be accepted.
+    UnfitReport,
+    /// Its report says that it failed.
+    ReportedFailure,
+    /// Its time was over.
+    Timeout,
+    /// It was silent for too long.
+    Silence,
+    /// It was killed, by nobody of ours.
+    Interrupted,
+    /// Somebody stopped it.
+    Cancelled,
+}
+
+impl FaultKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::NoReport => "no_report",
+            Self::UnfitReport => "unfit_report",
+            Self::ReportedFailure => "reported_failure",
+            Self::Timeout => "timeout",
+            Self::Silence => "silence",
+            Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// A durable timer: it fires once, at `due` or as soon as an engine is there.
@@ -156,7 +205,7 @@ impl<P: Protocol> Entry<P> {
             v: u32,
         }
         match serde_json::from_str::<Version>(text)?.v {
-            1 | ENTRY_VERSION => Ok(serde_json::from_str(text)?),
+            1 | 2 | ENTRY_VERSION => Ok(serde_json::from_str(text)?),
             newer => Err(BadEntry::TooNew(newer)),
         }
     }

@@ -9,45 +9,57 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest run id or seat name we accept; with our suffixes it still fits every file system's 255 bytes.
-pub const LONGEST_NAME: usize = 100;
+/// Longest seat name we accept.
+pub const LONGEST_SEAT_NAME: usize = 100;
+/// Longest run id we accept: the key of a `peer` cycle with the longest spec name and the largest number fits, and with
+/// our suffixes it still fits every file system's 255 bytes.
+pub const LONGEST_RUN_ID: usize = 240;
 
 /// Why a text cannot be a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     #[error("it is empty")]
     Empty,
-    #[error("it has {0} characters, the limit is {LONGEST_NAME}")]
-    TooLong(usize),
+    #[error("it has {found} characters, the limit is {limit}")]
+    TooLong { found: usize, limit: usize },
     #[error("it begins with `{0}`; begin with a letter or a digit")]
     BadStart(char),
     #[error("it contains `{0}`; use letters, digits, `.`, `_` and `-`")]
     BadCharacter(char),
 }
 
-fn check_name(text: &str) -> Result<(), BadName> {
+/// What a name may consist of besides letters and digits, and how long it may be.
+struct Grammar {
+    others: &'static [char],
+    longest: usize,
+}
+
+fn check_name(text: &str, grammar: &Grammar) -> Result<(), BadName> {
     let first = text.chars().next().ok_or(BadName::Empty)?;
-    if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
+    if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || grammar.others.contains(c))) {
         return Err(BadName::BadCharacter(bad));
     }
     if !(first.is_ascii_alphanumeric() || first == '_') {
         return Err(BadName::BadStart(first));
     }
-    if text.len() > LONGEST_NAME { Err(BadName::TooLong(text.len())) } else { Ok(()) }
+    match text.len() {
+        found if found > grammar.longest => Err(BadName::TooLong { found, limit: grammar.longest }),
+        _ => Ok(()),
+    }
 }
 
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident: $grammar:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Accepts a text of letters, digits, `.`, `_` and `-`.
+            /// Accepts a text that is safe as a file name and on a command line.
             pub fn new(text: impl AsRef<str>) -> Result<Self, BadName> {
                 let text = text.as_ref();
-                check_name(text).map(|()| Self(text.into()))
+                check_name(text, &$grammar).map(|()| Self(text.into()))
             }
 
             pub fn as_str(&self) -> &str {
@@ -96,13 +108,13 @@ macro_rules! name {
 }
 
 name! {
-    /// One execution of a protocol.
-    RunId
+    /// One execution of a protocol. `=` is in the keys of `peer` cycles, where it escapes a byte.
+    RunId: Grammar { others: &['.', '_', '-', '='], longest: LONGEST_RUN_ID }
 }
 
 name! {
     /// Whoever is asked and reports, by name: a step, a role, a person.
-    SeatName
+    SeatName: Grammar { others: &['.', '_', '-'], longest: LONGEST_SEAT_NAME }
 }
 
 macro_rules! number {
@@ -216,11 +228,23 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_every_cycle_is_a_run_id() {
+        use crate::peer::name::{LARGEST, LONGEST_ESCAPED};
+        use crate::peer::{Scope, SpecName};
+        let longest = SpecName::new(&"x".repeat(LONGEST_ESCAPED)).unwrap();
+        let key = Scope::Spec(longest).cycle(LARGEST).key();
+        assert_eq!(RunId::new(&key).unwrap().as_str(), key);
+        assert!(RunId::new(Scope::Spec(SpecName::new("a:cycle:9 日本").unwrap()).cycle(1).key()).is_ok());
+    }
+
+    #[test]
     fn names_that_could_leave_their_directory_are_refused() {
         for text in ["", ".", "..", "a/b", "a b", "-rf", ".hidden", "ä", "a\0b"] {
             assert!(RunId::new(text).is_err(), "{text:?} should be refused");
         }
-        assert_eq!(RunId::new("x".repeat(LONGEST_NAME + 1)), Err(BadName::TooLong(LONGEST_NAME + 1)));
+        let (found, limit) = (LONGEST_RUN_ID + 1, LONGEST_RUN_ID);
+        assert_eq!(RunId::new("x".repeat(found)), Err(BadName::TooLong { found, limit }));
         assert!(RunId::new("f8c1a491").is_ok() && SeatName::new("code_review.2").is_ok());
+        assert!(SeatName::new("a=b").is_err() && RunId::new("=3A").is_err());
     }
 }

@@ -13,9 +13,10 @@ use serde::de::DeserializeOwned;
 
 use crate::brief::Brief;
 use crate::check::Violation;
+use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::{AttemptId, RunId, SeatName, Stamp};
+use crate::{RunId, SeatName, Stamp};
 
 /// Tries per seat unless something says otherwise.
 pub const DEFAULT_TRIES: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
@@ -86,6 +87,8 @@ pub enum Reading<V> {
     Verdict(V),
     /// The seat itself says that this try failed, and why.
     Failed(String),
+    /// The report lacks what this protocol asks of the seat.
+    Unfit(String),
 }
 
 /// Where a run takes place: all that a document needs to know of the outside world.
@@ -105,13 +108,18 @@ pub struct View {
 }
 
 /// Bounds on everything that goes into an entry.
-pub trait Datum: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static {}
-impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static> Datum for T {}
+pub trait Datum:
+    Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static> Datum for T {}
 
 /// One protocol.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
+    /// Whether a run can go on as if a seat had been there.
+    const SKIPS: bool;
 
     /// What a run is opened with, frozen.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
@@ -123,6 +131,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     type Verdict: Datum;
     /// The seed's own JSON, typed.
     type Document: Debug + Clone + PartialEq + Serialize + Send;
+    /// One change of the document that nobody decides; [`Never`](crate::edit::Never) where only the engine writes it.
+    type Edit: Datum;
 
     // Deciding.
     fn begin(definition: &Self::Definition) -> Self::State;
@@ -133,14 +143,17 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     ) -> Move<Self::Change, Self::Seat>;
     /// What is to be done without any news, as soon as the seats it names are quiet.
     fn due(definition: &Self::Definition, state: &Self::State) -> Option<Due<Self::Change, Self::Seat>>;
+    /// What stopping a run does to it; `None` if it only halts and can be resumed.
+    fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Seat>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
     fn standing(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> Standing;
     /// Seats whose tries are used up, in the protocol's order.
     fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Seat>;
     /// Whether the definition has this seat.
     fn knows(definition: &Self::Definition, seat: &Self::Seat) -> bool;
-    /// Whether a change names only what the definition has: asked of what comes from damaged or foreign files.
-    fn fits(definition: &Self::Definition, change: &Self::Change) -> bool;
+    /// Whether a change can come next, as far as that cannot be put right afterwards: asked of what comes from damaged or
+    /// foreign files.
+    fn fits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
     /// How many failed tries end a turn.
     fn tries(definition: &Self::Definition, seat: &Self::Seat) -> NonZeroU32;
     /// Seats that wait for a place are seated in this order.
@@ -150,15 +163,16 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn seat_name(seat: &Self::Seat) -> SeatName;
     fn read_report(
         definition: &Self::Definition,
+        document: &Self::Document,
         seat: &Self::Seat,
         report: &Report,
     ) -> Reading<Self::Verdict>;
-    /// All that an attempt is told.
+    /// All that an attempt is told. `counted` is its number among the tries that count.
     fn brief(
         definition: &Self::Definition,
         document: &Self::Document,
         seat: &Self::Seat,
-        attempt: &AttemptId,
+        counted: u32,
     ) -> Brief;
 
     /// Reads a foreign document as a state of this protocol: the changes that lead to it, and what is next.
@@ -166,6 +180,22 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         definition: &Self::Definition,
         document: &serde_json::Value,
     ) -> Result<Move<Self::Change, Self::Seat>, Unadoptable>;
+
+    // Editing.
+    /// The document's own count of its changes, where it has one.
+    fn sequence(document: &Self::Document) -> Option<u64>;
+    /// Turns a patch into an edit of the document as it is now: `based_on` is the document that its author had read.
+    /// `None` if all is already as the patch wants it.
+    fn edit(
+        definition: &Self::Definition,
+        based_on: &Self::Document,
+        current: &Self::Document,
+        hand: &Hand<Self::Seat>,
+        patch: &Patch,
+    ) -> Result<Option<Self::Edit>, Uneditable>;
+
+    /// The patch that enters what a seat has so far, where the document has room for it.
+    fn partial(seat: &Self::Seat, content: serde_json::Value) -> Option<Patch>;
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
@@ -179,8 +209,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
-    /// The file that shows the whole document.
-    fn view(document: &Self::Document) -> View;
+    /// The file that shows the whole document, in layouts that have one.
+    fn view(document: &Self::Document) -> Option<View>;
     /// The file that shows the report of a seat's latest attempt, in layouts that have one.
     fn report_path(document: &Self::Document, seat: &Self::Seat) -> Option<String>;
     /// Seats of which there is a report to show.

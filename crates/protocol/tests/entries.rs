@@ -23,6 +23,7 @@ fn kind(entry: &Entry<Steps>) -> &'static str {
         Input::Fact { .. } => "fact",
         Input::Request { .. } => "request",
         Input::Refused { .. } => "refused",
+        Input::Edited { .. } => "edited",
         Input::Due => "due",
         Input::Recovered { .. } => "recovered",
     }

@@ -5,8 +5,8 @@
 use protocol::Stamp;
 use protocol::peer::change::{self, Opening};
 use protocol::peer::output::{judge, verify, verify_insights, verify_summary};
-use protocol::peer::prompts::{Whereabouts, prompt, template};
-use protocol::peer::{Document, Instruction, Mode, Phase, Second};
+use protocol::peer::prompts::{prompt, template};
+use protocol::peer::{Advice, Document, Mode, Phase, Second};
 use serde_json::{Value, json};
 
 /// The JSON examples of a template.
@@ -43,7 +43,7 @@ fn the_reviewers_example_adds_up_and_is_a_success() {
 fn started(requirements: &str) -> Document {
     let opening = Opening {
         cycle: "peer:spec:password-reset:cycle:3".parse().unwrap(),
-        instruction: Instruction::CreateSpec,
+        instruction: "create-spec".to_owned(),
         mode: Mode::New,
         instruction_args: String::new(),
         user_requirements: requirements.to_owned(),
@@ -53,24 +53,16 @@ fn started(requirements: &str) -> Document {
     change::start(&change::initialise(opening, at), Phase::Plan, at).unwrap()
 }
 
-const WHEREABOUTS: Whereabouts<'_> = Whereabouts {
-    store: "/repo/.git/callboard",
-    bucket: "agent-os-peer-state",
-    key: "peer.spec.password-reset.cycle.3",
-};
-
 #[test]
-fn a_prompt_carries_the_request_verbatim_and_the_place_of_the_state() {
-    let wanted = "Reset by mail. {{state}} {{ }} ```json";
+fn a_prompt_carries_the_request_verbatim() {
+    let wanted = "Reset by mail. {{earlier}} {{ }} ```json";
     for phase in Phase::ALL {
-        let prompt = prompt(phase, &started(wanted), WHEREABOUTS);
+        let prompt = prompt(phase, &started(wanted), None);
         assert!(prompt.contains(wanted), "{prompt}");
         for told in ["peer:spec:password-reset:cycle:3", "the spec `password-reset`", "`create-spec`"] {
             assert!(prompt.contains(told), "{told}\n{prompt}");
         }
-        for told in [WHEREABOUTS.store, WHEREABOUTS.bucket, WHEREABOUTS.key, "one more field, `output`"] {
-            assert!(prompt.contains(told), "{told}\n{prompt}");
-        }
+        assert!(prompt.contains("one more field, `output`"), "{prompt}");
         assert!(!prompt.replace(wanted, "").contains("{{"), "{prompt}");
     }
 }
@@ -79,17 +71,23 @@ fn a_prompt_carries_the_request_verbatim_and_the_place_of_the_state() {
 fn a_prompt_hands_over_what_was_done_before_and_nothing_of_later_phases() {
     let at = Second::from(Stamp::from_micros(0));
     let planning = started("x");
-    assert!(
-        prompt(Phase::Plan, &planning, WHEREABOUTS)
-            .contains("Nothing has been done in this cycle before you.")
-    );
+    assert!(prompt(Phase::Plan, &planning, None).contains("Nothing has been done in this cycle before you."));
     let planning = change::progress(&planning, Phase::Plan, json!({"progress": "half of it"}), at).unwrap();
-    let told = prompt(Phase::Plan, &planning, WHEREABOUTS);
+    let told = prompt(Phase::Plan, &planning, None);
     assert!(told.contains("## Your own work so far") && told.contains("half of it"), "{told}");
     let plan = examples(template(Phase::Plan)).remove(0);
     let planned = change::complete(&planning, Phase::Plan, plan, at).unwrap();
     let executing = change::start(&planned, Phase::Execute, at).unwrap();
-    let told = prompt(Phase::Execute, &executing, WHEREABOUTS);
+    let told = prompt(Phase::Execute, &executing, None);
     assert!(told.contains("## Output of `plan`") && told.contains("an expired token is refused"), "{told}");
     assert!(!told.contains("Your own work"), "{told}");
+}
+
+#[test]
+fn a_prompt_hands_over_what_an_earlier_review_recommends() {
+    let cycle = "peer:spec:password-reset:cycle:2".parse().unwrap();
+    let advice = Advice { cycle, recommendations: json!(["name the error"]) };
+    let told = prompt(Phase::Plan, &started("x"), Some(&advice));
+    assert!(told.contains("the review of `peer:spec:password-reset:cycle:2` recommends"), "{told}");
+    assert!(told.contains("name the error"), "{told}");
 }

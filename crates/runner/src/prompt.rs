@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use std::path::Path;
 
-use protocol::brief::{Brief, Finding};
+use protocol::brief::{Brief, Finding, Whereabouts};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::report::{self, Expected};
 use protocol::run::{Attempt, Change, Run};
@@ -25,11 +25,17 @@ pub struct Told {
 }
 
 impl Told {
-    pub(crate) fn new(expected: &Expected, attempt: &AttemptId, brief: &Brief, report_path: &str) -> Self {
+    pub(crate) fn new(
+        expected: &Expected,
+        attempt: &AttemptId,
+        brief: &Brief,
+        report_path: &str,
+        store: &str,
+    ) -> Self {
         Self {
             attempt: attempt.clone(),
-            prompt: prompt(expected, brief, report_path),
-            context: context(expected, &attempt.to_string(), brief, report_path),
+            prompt: prompt(expected, brief, report_path, store),
+            context: context(expected, &attempt.to_string(), brief, report_path, store),
         }
     }
 }
@@ -60,15 +66,16 @@ pub fn would_be_told<P: Protocol>(moment: &Moment<P>, seat: &P::Seat, attempts_d
     };
     let mut document = moment.document.clone();
     P::record(&moment.frozen.definition, &mut document, &entry);
-    let brief = P::brief(&moment.frozen.definition, &document, seat, &id);
+    let brief = P::brief(&moment.frozen.definition, &document, seat, counted);
     let expected =
         Expected { run_id: moment.run.clone(), step_id: id.seat.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &moment.run, &id).report();
-    Told::new(&expected, &id, &brief, &report.to_string_lossy())
+    let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
+    Told::new(&expected, &id, &brief, &report.to_string_lossy(), &store)
 }
 
 /// The text of `prompt.md`.
-fn prompt(expected: &Expected, brief: &Brief, report_path: &str) -> String {
+fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) -> String {
     let mut text = String::new();
     let Expected { run_id, step_id, agent } = expected;
     writeln!(text, "You are `{agent}`, playing step `{step_id}` of run `{run_id}`.")
@@ -107,19 +114,29 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str) -> String {
             text.push_str("Nothing but the word that it is done.\n");
         }
     }
+    if let Some(Whereabouts { bucket, key, document }) = &brief.state {
+        write!(
+            text,
+            "\n## Where the state is\n\nOne document holds the whole of `{document}`: store `{store}`, bucket `{bucket}`, \
+             key `{key}`. `callboard state get {key}` shows it; read it whenever you like. You need not write it: \
+             your report is enough, and the engine enters it.\n"
+        )
+        .expect("BUG: a string grows");
+    }
     text.push('\n');
     text.push_str(&report::instructions(expected, report_path));
     text
 }
 
 /// The text of `context.json`.
-fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str) -> String {
+fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str, store: &str) -> String {
     #[derive(Serialize)]
     struct Context<'a> {
         run_id: &'a str,
         seat: &'a str,
         attempt: &'a str,
         report_path: &'a str,
+        store: &'a str,
         #[serde(flatten)]
         brief: &'a Brief,
     }
@@ -128,6 +145,7 @@ fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str)
         seat: expected.step_id.as_str(),
         attempt,
         report_path,
+        store,
         brief,
     };
     let mut text = serde_json::to_string_pretty(&context).expect("BUG: a brief is plain data");

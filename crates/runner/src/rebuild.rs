@@ -48,6 +48,7 @@ pub(crate) fn definition_of<P: Protocol>(first: &str) -> Result<Digest, Unfit> {
         Input::Fact { .. }
         | Input::Request { .. }
         | Input::Refused { .. }
+        | Input::Edited { .. }
         | Input::Due
         | Input::Recovered { .. } => Err(Unfit::NotOpened),
     }

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use protocol::entry::Evidence;
+use protocol::entry::{Evidence, FaultKind};
 use protocol::report::{Expected, Report};
 use protocol::run::Ending;
 use protocol::{Protocol, Reading};
@@ -24,6 +24,7 @@ pub(crate) struct Judged<V> {
 #[derive(Debug)]
 pub(crate) struct Judge<'a, P: Protocol> {
     pub(crate) definition: &'a P::Definition,
+    pub(crate) document: &'a P::Document,
     pub(crate) seat: &'a P::Seat,
     pub(crate) cast: &'a Cast,
     /// The machine's present boot.
@@ -34,10 +35,13 @@ impl<P: Protocol> Judge<'_, P> {
     /// Done = valid report and exited process. Whatever else is true is a reason for another try.
     pub(crate) fn judge(&self, ended: &Ended) -> Judged<P::Verdict> {
         let over = match ended {
-            Ended::NotStarted(error) => return failure(Ending::Failed, error.clone(), None),
+            Ended::NotStarted(error) => {
+                return failure(Ending::Failed, FaultKind::NotStarted, error.clone(), None);
+            }
             Ended::Over(Over::Unclaimed) => {
                 return failure(
                     Ending::Interrupted,
+                    FaultKind::Interrupted,
                     "Agent process was interrupted before it began".to_owned(),
                     None,
                 );
@@ -45,6 +49,7 @@ impl<P: Protocol> Judge<'_, P> {
             Ended::Over(Over::Voided) => {
                 return failure(
                     Ending::Stopped,
+                    FaultKind::Cancelled,
                     "Agent process was stopped before it began".to_owned(),
                     None,
                 );
@@ -64,6 +69,7 @@ impl<P: Protocol> Judge<'_, P> {
         let Some(record) = over else {
             return failure(
                 Ending::Interrupted,
+                FaultKind::Interrupted,
                 "Agent process was interrupted: its shim was killed".to_owned(),
                 None,
             );
@@ -74,38 +80,54 @@ impl<P: Protocol> Judge<'_, P> {
         {
             return self.reported(report, duration_ms);
         }
-        let (ending, error) = self.failed(record, unfit);
-        failure(ending, error, duration_ms)
+        let (ending, kind, error) = self.failed(record, unfit);
+        failure(ending, kind, error, duration_ms)
     }
 
     fn reported(&self, report: Report, duration_ms: Option<u64>) -> Judged<P::Verdict> {
-        let (ending, error) = match P::read_report(self.definition, self.seat, &report) {
-            Reading::Verdict(verdict) => (Ending::Reported(verdict), None),
-            Reading::Failed(error) => (Ending::Failed, Some(error)),
+        let (ending, kind, error) = match P::read_report(self.definition, self.document, self.seat, &report) {
+            Reading::Verdict(verdict) => (Ending::Reported(verdict), None, None),
+            Reading::Failed(error) => (Ending::Failed, Some(FaultKind::ReportedFailure), Some(error)),
+            Reading::Unfit(error) => (Ending::Failed, Some(FaultKind::UnfitReport), Some(error)),
         };
-        Judged { ending, evidence: Evidence { error, report: Some(report), duration_ms } }
+        Judged { ending, evidence: Evidence { kind, error, report: Some(report), duration_ms } }
     }
 
-    fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending<P::Verdict>, String) {
+    fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending<P::Verdict>, FaultKind, String) {
         let seconds = record.duration_ms / 1000;
         match record.because {
-            Because::Ordered => (Ending::Stopped, "Agent process was stopped".to_owned()),
-            // Files the agent wrote just before a power cut may be gone: that is not the agent's fault.
-            Because::Own if record.boot_id != self.boot_id => {
-                (Ending::Interrupted, "The machine went down before the report was safe".to_owned())
+            Because::Ordered => {
+                (Ending::Stopped, FaultKind::Cancelled, "Agent process was stopped".to_owned())
             }
-            Because::TimedOut => (Ending::Failed, format!("Agent process timed out after {seconds} s")),
+            // Files the agent wrote just before a power cut may be gone: that is not the agent's fault.
+            Because::Own if record.boot_id != self.boot_id => (
+                Ending::Interrupted,
+                FaultKind::Interrupted,
+                "The machine went down before the report was safe".to_owned(),
+            ),
+            Because::TimedOut => {
+                (Ending::Failed, FaultKind::Timeout, format!("Agent process timed out after {seconds} s"))
+            }
             Because::Silent => (
                 Ending::Failed,
+                FaultKind::Silence,
                 format!("Agent process was silent for too long and was ended after {seconds} s"),
             ),
-            Because::Own => (Ending::Failed, own_fault(&self.cast.dir, &record.how, unfit)),
+            Because::Own => {
+                let kind = match (&unfit, &record.how) {
+                    (Some(_), _) => FaultKind::UnfitReport,
+                    (None, How::NotStarted { .. }) => FaultKind::NotStarted,
+                    (None, How::Exited { .. } | How::Signalled { .. }) => FaultKind::NoReport,
+                };
+                (Ending::Failed, kind, own_fault(&self.cast.dir, &record.how, unfit))
+            }
         }
     }
 }
 
-fn failure<V>(ending: Ending<V>, error: String, duration_ms: Option<u64>) -> Judged<V> {
-    Judged { ending, evidence: Evidence { error: Some(error), report: None, duration_ms } }
+fn failure<V>(ending: Ending<V>, kind: FaultKind, error: String, duration_ms: Option<u64>) -> Judged<V> {
+    let evidence = Evidence { kind: Some(kind), error: Some(error), report: None, duration_ms };
+    Judged { ending, evidence }
 }
 
 /// The sentence for an attempt that ended by itself without a usable report.

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use protocol::RunId;
-use protocol::Stage;
-use protocol::steps::{DEFAULT_ITERATIONS, OnFailure};
+use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
+use protocol::{RunId, SeatName, Stage};
 use runner::{Again, Asked, Frozen, OpenError, Staging};
 
 use super::block_on;
@@ -174,13 +173,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         here.traces().iter().for_each(render::note);
         let store = here.store()?;
         stage::exclude_views(&here.repo)?;
-        let opened =
-            runner::open::<protocol::steps::Steps, _>(&store, &here.clock, here::person(), frozen).await;
+        let opened = runner::open::<Steps, _>(&store, &here.clock, here::person(), frozen).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
             return play::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
         }
-        play::play(&here, &store, house, &run, Asked::to_resume(None), &arguments.show).await
+        play::play::<Steps>(&here, &store, house, &run, Asked::to_resume(None), &arguments.show).await
     })
 }
 
@@ -196,8 +194,11 @@ fn cannot_open(run: &RunId, error: OpenError) -> Failure {
 
 fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
     match given {
-        Some(text) => RunId::new(text)
-            .map_err(|error| Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
+        // The same grammar as for steps: together with one it names a report's file.
+        Some(text) => match SeatName::new(text).and_then(RunId::new) {
+            Ok(run) => Ok(run),
+            Err(error) => Err(Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
+        },
         None => {
             let random = uuid::Uuid::new_v4().simple().to_string();
             Ok(RunId::new(&random[..8]).expect("BUG: hex digits make a name"))

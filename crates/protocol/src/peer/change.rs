@@ -13,7 +13,7 @@ use super::document::{
     Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseError, PhaseStatus,
     Phases, Second, Unknown, VERSION,
 };
-use super::name::{CycleId, Instruction};
+use super::name::CycleId;
 use super::output;
 use super::position::{InvalidTransition, Position};
 use crate::check::Violation;
@@ -24,7 +24,7 @@ pub use foreign::{Foreign, set_foreign};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     pub cycle: CycleId,
-    pub instruction: Instruction,
+    pub instruction: String,
     pub mode: Mode,
     pub instruction_args: String,
     /// Verbatim.
@@ -77,7 +77,7 @@ pub fn initialise(opening: Opening, at: Second) -> Document {
         version: VERSION,
         sequence: 1,
         metadata: Metadata {
-            instruction: instruction.to_string(),
+            instruction,
             spec_name: spec_name.clone(),
             key_prefix: cycle.scope.clone(),
             cycle_number: cycle.number,

@@ -4,26 +4,184 @@
 //! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
-//! Here are the pure parts: what cycles are called ([`name`]), the [`document`] and its rules
+//! The table is in `decide`, what an entry writes into the document in `record`. Beneath them lie: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), what each seat is told ([`prompts`]), and how [older formats](old) become this
-//! one.
+//! write is such a change ([`transition`]), what others may edit (`edit`), what each seat is told ([`prompts`]), and how
+//! [older formats](old) become this one.
 
+mod adopt;
 pub mod change;
 pub mod check;
+mod decide;
+mod definition;
 pub mod document;
+mod edit;
 pub mod name;
 pub mod old;
 pub mod output;
+mod parts;
 mod position;
 pub mod prompts;
+mod record;
+mod seat;
 pub mod transition;
 
+use std::num::NonZeroU32;
+
 pub use check::{Checked, check, check_document};
+pub use decide::{Change, State, Verdict};
+pub use definition::{Advice, Continued, Definition};
 pub use document::{
     Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseDocument, PhaseError,
     PhaseStatus, Phases, Second,
 };
 pub use name::{CycleId, Instruction, Scope, SpecName};
 pub use position::{InvalidTransition, Position};
+pub use seat::BUCKET;
 pub use transition::{Refusal, Transition, check_write};
+
+use crate::brief::Brief;
+use crate::edit::{Hand, Patch, Uneditable};
+use crate::entry::Entry;
+use crate::report::Report;
+use crate::rules::{
+    Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View,
+};
+use crate::{SeatName, Stamp};
+
+/// The protocol of seed 000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {}
+
+impl Protocol for Peer {
+    const NAME: &'static str = "peer";
+    const SKIPS: bool = false;
+
+    type Definition = Definition;
+    type State = State;
+    type Change = Change;
+    /// Each phase is played by a seat of its own: the phase is its name, [`Phase::seat`] the agent's.
+    type Seat = Phase;
+    type Verdict = Verdict;
+    type Document = Document;
+    /// From the old document to the new one, but for what every write does.
+    type Edit = json_patch::Patch;
+
+    fn begin(_: &Definition) -> State {
+        State::Before(Phase::Plan)
+    }
+
+    fn decide(_: &Definition, state: &State, event: RunEvent<Phase, Verdict>) -> Move<Change, Phase> {
+        decide::decide(*state, event)
+    }
+
+    fn due(definition: &Definition, state: &State) -> Option<Due<Change, Phase>> {
+        decide::due(definition, *state)
+    }
+
+    fn stopped(_: &Definition, state: &State) -> Option<Move<Change, Phase>> {
+        Some(decide::stopped(*state))
+    }
+
+    fn apply(state: &mut State, change: &Change) {
+        state.apply(*change);
+    }
+
+    fn standing(_: &Definition, state: &State, seat: &Phase) -> Standing {
+        decide::standing(*state, *seat)
+    }
+
+    /// A failed phase is not tried again in its cycle: a new one continues it.
+    fn failed(_: &Definition, _: &State) -> Vec<Phase> {
+        Vec::new()
+    }
+
+    fn knows(_: &Definition, _: &Phase) -> bool {
+        true
+    }
+
+    fn fits(_: &Definition, state: &State, change: &Change) -> bool {
+        state.admits(*change)
+    }
+
+    fn tries(definition: &Definition, _: &Phase) -> NonZeroU32 {
+        definition.tries
+    }
+
+    fn rank(_: &Definition, seat: &Phase) -> usize {
+        *seat as usize
+    }
+
+    fn seat_name(seat: &Phase) -> SeatName {
+        SeatName::new(seat.as_str()).expect("BUG: a phase is a name")
+    }
+
+    fn read_report(_: &Definition, document: &Document, seat: &Phase, report: &Report) -> Reading<Verdict> {
+        seat::read_report(document, *seat, report)
+    }
+
+    fn brief(definition: &Definition, document: &Document, seat: &Phase, counted: u32) -> Brief {
+        seat::brief(definition, document, *seat, counted)
+    }
+
+    fn adopt(
+        definition: &Definition,
+        document: &serde_json::Value,
+    ) -> Result<Move<Change, Phase>, Unadoptable> {
+        adopt::adopt(definition, document)
+    }
+
+    fn sequence(document: &Document) -> Option<u64> {
+        Some(document.sequence)
+    }
+
+    fn edit(
+        _: &Definition,
+        based_on: &Document,
+        current: &Document,
+        hand: &Hand<Phase>,
+        patch: &Patch,
+    ) -> Result<Option<json_patch::Patch>, Uneditable> {
+        edit::edit(based_on, current, hand, patch)
+    }
+
+    fn partial(seat: &Phase, content: serde_json::Value) -> Option<Patch> {
+        Some(Patch::Set(vec![(format!("/phases/{seat}/output"), content)]))
+    }
+
+    fn open_document(definition: &Definition, _: &Stage, at: Stamp) -> Document {
+        change::initialise(definition.opening(), at.into())
+    }
+
+    fn record(definition: &Definition, document: &mut Document, entry: &Entry<Self>) -> Vec<String> {
+        record::record(definition, document, entry)
+    }
+
+    fn part(document: &Document, path: &str) -> String {
+        parts::part(document, path)
+    }
+
+    fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
+        parts::assemble(parts)
+    }
+
+    fn view(_: &Document) -> Option<View> {
+        None
+    }
+
+    fn report_path(_: &Document, _: &Phase) -> Option<String> {
+        None
+    }
+
+    fn reported(_: &Document) -> Vec<Phase> {
+        Vec::new()
+    }
+
+    fn artifacts_dir(stage: &Stage) -> String {
+        crate::steps::layout::artifacts_dir(&stage.repo_dir, &stage.run)
+    }
+
+    fn progress(_: &Definition, state: &State) -> Progress {
+        Progress { done: state.completed(), total: Phase::ALL.len() }
+    }
+}

@@ -12,8 +12,15 @@ use serde_json::{Value, json};
 
 use super::document::Phase;
 use crate::check::{At, Findings, Violation};
-pub use review::{Band, Judgement, Score, judge, questions};
+pub use review::{Band, Judgement, Score, judge, questions, succeeded};
 use shape::Shape;
+
+/// Where a seat's report has what its phase produced.
+pub const OUTPUT: &str = "output";
+/// Where the reviewer's report, and the document, have the summary of the cycle.
+pub const CYCLE_SUMMARY: &str = "cycle_summary";
+/// Where they have what was learnt.
+pub const INSIGHTS: &str = "insights";
 
 /// The rule that an unfit output breaks.
 pub const RULE: &str = "output";

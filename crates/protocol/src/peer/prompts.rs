@@ -7,17 +7,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::definition::Advice;
 use super::document::{Document, Phase, PhaseStatus};
 use super::name::Scope;
-
-/// Where a cycle's document is kept, for agents that read and change it themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Whereabouts<'a> {
-    /// Such as a path or a URL.
-    pub store: &'a str,
-    pub bucket: &'a str,
-    pub key: &'a str,
-}
 
 /// The template of a phase's prompt.
 pub fn template(phase: Phase) -> &'static str {
@@ -30,7 +22,7 @@ pub fn template(phase: Phase) -> &'static str {
 }
 
 /// The prompt of a phase of this cycle.
-pub fn prompt(phase: Phase, document: &Document, whereabouts: Whereabouts<'_>) -> String {
+pub fn prompt(phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
     let scope = match &document.cycle_id.scope {
         Scope::Spec(name) => format!("the spec `{name}`"),
         Scope::Global => "the repository as a whole".to_owned(),
@@ -40,8 +32,7 @@ pub fn prompt(phase: Phase, document: &Document, whereabouts: Whereabouts<'_>) -
         "instruction" => Some(document.metadata.instruction.clone()),
         "scope" => Some(scope.clone()),
         "user_requirements" => Some(document.context.user_requirements.clone()),
-        "state" => Some(state(document, whereabouts)),
-        "earlier" => Some(earlier(phase, document)),
+        "earlier" => Some(earlier(phase, document, advice)),
         _ => None,
     })
 }
@@ -58,21 +49,16 @@ fn fill(template: &str, blank: impl Fn(&str) -> Option<String>) -> String {
     text
 }
 
-fn state(document: &Document, Whereabouts { store, bucket, key }: Whereabouts<'_>) -> String {
-    format!(
-        "One document holds the whole cycle: store `{store}`, bucket `{bucket}`, key `{key}`, cycle `{}`. Read it whenever \
-         you like. You need not write it: your report is enough, and the engine enters it.",
-        document.cycle_id
-    )
-}
-
-/// What the phases before have produced, and what this one has already done.
-fn earlier(phase: Phase, document: &Document) -> String {
+/// What an earlier review recommends, what the phases before have produced, and what this one has already done.
+fn earlier(phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
     let mut text = String::new();
     let mut show = |title: String, output: &Value| {
         let output = serde_json::to_string_pretty(output).expect("BUG: an output is plain data");
         write!(text, "## {title}\n\n```json\n{output}\n```\n\n").expect("BUG: a string grows");
     };
+    if let Some(Advice { cycle, recommendations }) = advice {
+        show(format!("What the review of `{cycle}` recommends"), recommendations);
+    }
     for (before, shown) in document.phases.iter().filter(|(before, _)| *before <= phase) {
         match (&shown.output, shown.status) {
             (Some(output), PhaseStatus::Completed) if before < phase => {

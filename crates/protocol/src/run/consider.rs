@@ -47,6 +47,8 @@ pub enum Refusal {
     Done(String),
     #[error("`{0}` is at work")]
     AtWork(String),
+    #[error("`{0}` cannot be left out: in a `{1}` run every seat builds on the one before")]
+    NeverSkipped(String, &'static str),
 }
 
 /// Opens a run: the first decision of all.
@@ -84,7 +86,7 @@ pub fn consider<P: Protocol>(
     match request {
         Request::Pause => pause(run, &mut decision)?,
         Request::Resume => resume(run, &mut decision)?,
-        Request::Stop => halt(run, Halt::Stopped, &mut decision)?,
+        Request::Stop => stop(definition, run, &mut decision)?,
         Request::Interrupt => halt(run, Halt::Interrupted, &mut decision)?,
         Request::Retry { seat } => retry(definition, run, seat.as_ref(), &mut decision)?,
         Request::Skip { seat } => skip(definition, run, seat, &mut decision)?,
@@ -120,6 +122,28 @@ fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(
         Phase::Finished(outcome) => return Err(finished(outcome)),
     }
     Ok(())
+}
+
+/// A protocol may take a stop for an end; then the run closes instead of resting.
+fn stop<P: Protocol>(
+    definition: &P::Definition,
+    run: &mut Run<P>,
+    decision: &mut Decision<P>,
+) -> Result<(), Refusal> {
+    match run.phase {
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {}
+        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => {
+            return halt(run, Halt::Stopped, decision);
+        }
+    }
+    match P::stopped(definition, &run.play) {
+        None => halt(run, Halt::Stopped, decision),
+        Some(end) => {
+            carry_out(run, end, decision);
+            settle(run, decision);
+            Ok(())
+        }
+    }
 }
 
 fn halt<P: Protocol>(run: &mut Run<P>, halt: Halt, decision: &mut Decision<P>) -> Result<(), Refusal> {
@@ -178,6 +202,9 @@ fn skip<P: Protocol>(
     seat: &P::Seat,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
+    if !P::SKIPS {
+        return Err(Refusal::NeverSkipped(seat.to_string(), P::NAME));
+    }
     match P::standing(definition, &run.play, seat) {
         Standing::Skipped => return Ok(()),
         Standing::Done => return Err(Refusal::Done(seat.to_string())),

@@ -194,7 +194,7 @@ impl<P: Protocol> Run<P> {
             |seat: &P::Seat, turn: Turn| self.chairs.get(seat).is_some_and(|chair| chair.turn == turn);
         match change {
             Change::Phase { .. } => true,
-            Change::Play { play } => P::fits(definition, play),
+            Change::Play { play } => P::fits(definition, &self.play, play),
             Change::Called { seat, .. } => P::knows(definition, seat),
             Change::Rested { seat } | Change::Uncalled { seat } => self.chairs.contains_key(seat),
             Change::Began { attempt, .. }

@@ -26,10 +26,11 @@ pub use seat::Verdict;
 pub use workflow::{Step, Workflow};
 
 use crate::brief::Brief;
+use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View};
-use crate::{AttemptId, SeatName, Stamp};
+use crate::{SeatName, Stamp};
 
 /// The protocol of seed 004.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,7 @@ pub enum Steps {}
 
 impl Protocol for Steps {
     const NAME: &'static str = "steps";
+    const SKIPS: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -44,6 +46,7 @@ impl Protocol for Steps {
     type Seat = SeatName;
     type Verdict = Verdict;
     type Document = Document;
+    type Edit = Never;
 
     fn begin(_: &Definition) -> State {
         State::default()
@@ -59,6 +62,10 @@ impl Protocol for Steps {
 
     fn due(definition: &Definition, state: &State) -> Option<Due<Change, SeatName>> {
         decide::due(definition, state)
+    }
+
+    fn stopped(_: &Definition, _: &State) -> Option<Move<Change, SeatName>> {
+        None
     }
 
     fn apply(state: &mut State, change: &Change) {
@@ -77,7 +84,7 @@ impl Protocol for Steps {
         definition.step_ids().any(|id| id == seat)
     }
 
-    fn fits(definition: &Definition, change: &Change) -> bool {
+    fn fits(definition: &Definition, _: &State, change: &Change) -> bool {
         change.steps().all(|step| Self::knows(definition, step))
     }
 
@@ -93,12 +100,17 @@ impl Protocol for Steps {
         seat.clone()
     }
 
-    fn read_report(definition: &Definition, seat: &SeatName, report: &Report) -> Reading<Verdict> {
+    fn read_report(
+        definition: &Definition,
+        _: &Document,
+        seat: &SeatName,
+        report: &Report,
+    ) -> Reading<Verdict> {
         seat::read_report(definition, seat, report)
     }
 
-    fn brief(definition: &Definition, document: &Document, seat: &SeatName, attempt: &AttemptId) -> Brief {
-        seat::brief(definition, document, seat, attempt)
+    fn brief(definition: &Definition, document: &Document, seat: &SeatName, counted: u32) -> Brief {
+        seat::brief(definition, document, seat, counted)
     }
 
     fn adopt(
@@ -106,6 +118,24 @@ impl Protocol for Steps {
         document: &serde_json::Value,
     ) -> Result<Move<Change, SeatName>, Unadoptable> {
         adopt::adopt(definition, document)
+    }
+
+    fn sequence(_: &Document) -> Option<u64> {
+        None
+    }
+
+    fn edit(
+        _: &Definition,
+        _: &Document,
+        _: &Document,
+        _: &Hand<SeatName>,
+        _: &Patch,
+    ) -> Result<Option<Never>, Uneditable> {
+        Err(Uneditable::EngineOnly)
+    }
+
+    fn partial(_: &SeatName, _: serde_json::Value) -> Option<Patch> {
+        None
     }
 
     fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
@@ -124,8 +154,8 @@ impl Protocol for Steps {
         Document::assemble(definition.step_ids(), parts)
     }
 
-    fn view(document: &Document) -> View {
-        layout::state_file(document)
+    fn view(document: &Document) -> Option<View> {
+        Some(layout::state_file(document))
     }
 
     fn report_path(document: &Document, seat: &SeatName) -> Option<String> {

@@ -40,6 +40,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         }
         Input::Fact { evidence, .. } => evidence.as_deref(),
         Input::Request { .. } | Input::Refused { .. } | Input::Due | Input::Recovered { .. } => None,
+        Input::Edited { edit, .. } => match *edit {},
     };
     let failed = entry.changes.iter().find_map(failed_step);
     for change in &entry.changes {
@@ -171,6 +172,7 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
         | Input::Opened { .. }
         | Input::Fact { .. }
         | Input::Refused { .. }
+        | Input::Edited { .. }
         | Input::Due
         | Input::Recovered { .. } => format!("Skipped by {who}"),
     }

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
 use super::document::Document;
+use crate::SeatName;
 use crate::brief::{Brief, Upstream};
 use crate::report::{self, Report};
 use crate::rules::Reading;
-use crate::{AttemptId, SeatName};
 
 /// What a step's report can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,12 +31,7 @@ pub(super) fn read_report(definition: &Definition, seat: &SeatName, report: &Rep
     }
 }
 
-pub(super) fn brief(
-    definition: &Definition,
-    document: &Document,
-    seat: &SeatName,
-    _attempt: &AttemptId,
-) -> Brief {
+pub(super) fn brief(definition: &Definition, document: &Document, seat: &SeatName, counted: u32) -> Brief {
     let step = definition.step(seat);
     let shown = document.steps.get(seat.as_str());
     let upstream = step.needs.iter().filter_map(|need| {
@@ -53,9 +48,10 @@ pub(super) fn brief(
         prompt: definition.prompt(seat).to_owned(),
         model: step.model.clone(),
         timeout: step.timeout,
-        counted: shown.map_or(1, |shown| shown.attempts),
+        counted,
         of: definition.tries(seat),
         last_error: shown.and_then(|shown| shown.last_error.clone()),
+        state: None,
         upstream: upstream.collect(),
         iteration: shown.map_or(0, |shown| shown.iteration_count),
         findings: document.findings.get(seat.as_str()).cloned().unwrap_or_default(),

@@ -9,9 +9,7 @@ mod walk;
 
 use protocol::Stamp;
 use protocol::peer::change::{self, ChangeError, Closing, Fault, Foreign, Opening};
-use protocol::peer::{
-    CycleId, Document, Instruction, Mode, Phase, PhaseStatus, Position, Second, Transition,
-};
+use protocol::peer::{CycleId, Document, Mode, Phase, PhaseStatus, Position, Second, Transition};
 use serde_json::{Value, json};
 
 /// So many seconds after the beginning.
@@ -22,7 +20,7 @@ fn second(seconds: i64) -> Second {
 fn opening(cycle: &str, continues: Option<&str>) -> Opening {
     Opening {
         cycle: cycle.parse().unwrap(),
-        instruction: Instruction::CreateSpec,
+        instruction: "create-spec".to_owned(),
         mode: if continues.is_some() { Mode::Continue } else { Mode::New },
         instruction_args: "--spec=login".to_owned(),
         user_requirements: "People can log in".to_owned(),

@@ -58,8 +58,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         if !alive || self.attended.contains_key(&id) {
             return;
         }
-        let Journal { frozen, document, .. } = &self.journal;
-        let brief = P::brief(&frozen.definition, document, &attempt.seat, &id);
+        let Journal { frozen, document, folded, .. } = &self.journal;
+        let counted = folded.run.chairs.get(&attempt.seat).map_or(0, |chair| chair.failures) + 1;
+        let brief = P::brief(&frozen.definition, document, &attempt.seat, counted);
         let staging = self.house.staging(&frozen.staging);
         let artifacts_dir = P::artifacts_dir(&staging.stage);
         let cast =
@@ -85,14 +86,20 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 self.observer.notice(Notice::Lingers { attempt: &attempt, grace: self.house.lingering });
                 Ok(())
             }
+            Happening::Partial { attempt } => {
+                self.hear_partial(attempt);
+                Ok(())
+            }
             Happening::NoPlayer { attempt, agent } => {
                 Err(EngineError::NoPlayer { agent, seat: attempt.seat.to_string() })
             }
             Happening::Lost { attempt, source } => Err(EngineError::Attend { attempt, source }),
             Happening::Over { attempt, cast, ended } => {
                 self.attended.remove(&cast.attempt);
+                self.enter_last_partial(&attempt).await?;
                 let judge = Judge::<P> {
                     definition: &self.journal.frozen.definition,
+                    document: &self.journal.document,
                     seat: &attempt.seat,
                     cast: &cast,
                     boot_id: &self.house.boot_id,

@@ -1,7 +1,7 @@
 //! Inputs become decisions, decisions become commits.
 
 use protocol::Protocol;
-use protocol::entry::{Author, Evidence, Input};
+use protocol::entry::{Author, Evidence, FaultKind, Input};
 use protocol::run::{
     Absorbed, Decision, Ending, Fact, Phase, Refusal, Request, absorb, consider, proceed, seat_waiting,
 };
@@ -143,7 +143,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         Ok(false)
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &mut self,
         by: Option<Author>,
         input: Input<P>,
@@ -181,5 +181,6 @@ fn too_large<S, V>(fact: Fact<S, V>, size: usize, limit: usize) -> (Fact<S, V>, 
         Fact::Over { attempt, .. } => Fact::Over { attempt, ending: Ending::Failed },
         Fact::Rested { attempt } => Fact::Rested { attempt },
     };
-    (fact, Some(Evidence { error: Some(error), ..Evidence::default() }))
+    let kind = Some(FaultKind::UnfitReport);
+    (fact, Some(Evidence { kind, error: Some(error), ..Evidence::default() }))
 }

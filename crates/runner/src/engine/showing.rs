@@ -54,19 +54,12 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// some revision since the last mark.
     pub(super) async fn recognise_views(&mut self) -> Result<(), EngineError> {
         let view = P::view(&self.journal.document);
-        let marked = self.journal.views.iter().find(|mark| mark.path == view.path);
-        let marked = marked.map_or(Revision(0), |mark| mark.revision);
+        let is_its = |mark: &&ViewMark| view.as_ref().is_some_and(|view| mark.path == view.path);
+        let marked = self.journal.views.iter().find(is_its).map_or(Revision(0), |mark| mark.revision);
         let mut reported = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, marked).await? {
-            let looked = self.showing.views.stranger(&view);
-            let looked =
-                looked.map_err(|source| EngineError::View { path: PathBuf::from(&view.path), source })?;
-            if let Some(found) = looked {
-                let shown =
-                    self.journal.document_at(stored.revision).await?.map(|document| P::view(&document).body);
-                if shown.is_some_and(|body| Digest::of(body) == found) {
-                    self.showing.views.recognise(&view, found);
-                }
+            if let Some(view) = &view {
+                self.recognise_at(view, stored.revision).await?;
             }
             let entry: Entry<P> = self.journal.decode(&stored)?;
             if let Some((seat, _)) = report_in::<P>(&entry.input) {
@@ -82,6 +75,18 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         Ok(())
     }
 
+    /// Takes a stranger in the view's place for ours if it shows the document as it was then.
+    async fn recognise_at(&mut self, view: &View, revision: Revision) -> Result<(), EngineError> {
+        let failed = |source| EngineError::View { path: PathBuf::from(&view.path), source };
+        if let Some(found) = self.showing.views.stranger(view).map_err(failed)? {
+            let shown = self.journal.document_at(revision).await?.as_ref().and_then(P::view);
+            if shown.is_some_and(|shown| Digest::of(shown.body) == found) {
+                self.showing.views.recognise(view, found);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the document's view if it is stale and its time has come.
     pub(super) fn show(&mut self) {
         if self.showing.due().is_some_and(|due| due <= Instant::now()) {
@@ -91,7 +96,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 
     fn show_now(&mut self) {
         let begun = Instant::now();
-        let view = P::view(&self.journal.document);
+        let Some(view) = P::view(&self.journal.document) else {
+            self.showing.stale = false;
+            return;
+        };
         let written = self.write_view(&view, Firmness::Paced);
         self.showing.views.charge(begun.elapsed());
         match written {
@@ -129,8 +137,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         for view in self.missing_reports().await? {
             self.write_view(&view, Firmness::AtRest).map_err(failed(&view))?;
         }
-        let view = P::view(&self.journal.document);
-        self.write_view(&view, Firmness::AtRest).map_err(failed(&view))?;
+        if let Some(view) = P::view(&self.journal.document) {
+            self.write_view(&view, Firmness::AtRest).map_err(failed(&view))?;
+        }
         let marks = self.showing.take_marks();
         Ok(self.journal.store.mark_views(&self.journal.run, marks).await?)
     }
@@ -176,6 +185,7 @@ fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Seat, &Report)> {
         | Input::Opened { .. }
         | Input::Request { .. }
         | Input::Refused { .. }
+        | Input::Edited { .. }
         | Input::Due
         | Input::Recovered { .. } => None,
     }

@@ -1,5 +1,6 @@
 //! What one attempt is told, before it takes the shape of arguments or variables.
 
+use protocol::brief::Whereabouts;
 use protocol::{AttemptId, RunId};
 
 /// The particulars of one attempt. Paths are absolute, and text: they go into arguments and variables.
@@ -23,6 +24,8 @@ pub struct Assignment {
     pub root: String,
     pub store: String,
     pub dependencies: Vec<Dependency>,
+    /// Where the run's document is kept, if agents may read and write it themselves.
+    pub state: Option<Whereabouts>,
     /// How often the step was sent back.
     pub iteration: u32,
     /// The gates that sent it back, each with the path of its report.
@@ -59,6 +62,7 @@ pub(super) fn example() -> Assignment {
         root: "/home/me/root".to_owned(),
         store: "/home/me/store".to_owned(),
         dependencies: Vec::new(),
+        state: None,
         iteration: 0,
         loop_back: Vec::new(),
     }

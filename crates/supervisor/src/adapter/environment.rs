@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 
 use indexmap::IndexMap;
+use protocol::brief::Whereabouts;
 use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
@@ -72,7 +73,8 @@ pub fn environment(
 ) -> Vec<(OsText, OsText)> {
     let passed = caller.into_iter().filter(|(name, _)| pass.lets(name));
     let passed = passed.map(|(name, value)| (OsText::from(name), OsText::from(value)));
-    let ours = told(assignment).chain(upstream(assignment)).chain(loop_back(assignment));
+    let ours = told(assignment).chain(state(assignment));
+    let ours = ours.chain(upstream(assignment)).chain(loop_back(assignment));
     // The kernel refuses to start a program with a longer one. What is left out stands in `context.json`.
     let ours = ours.filter(|(name, value)| name.len() + value.len() < LONGEST_VARIABLE);
     let told = set.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
@@ -102,6 +104,18 @@ fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     ];
     let model = assignment.model.clone().map(|model| ("STEP_MODEL", model));
     told.into_iter().chain(model).map(|(name, value)| (name.to_owned(), value))
+}
+
+/// Where the run's document is kept; the store is told to all.
+fn state(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
+    assignment.state.iter().flat_map(|Whereabouts { bucket, key, document }| {
+        let told = [
+            ("CALLBOARD_STATE_BUCKET", bucket),
+            ("CALLBOARD_STATE_KEY", key),
+            ("CALLBOARD_STATE_ID", document),
+        ];
+        told.map(|(name, value)| (name.to_owned(), value.clone()))
+    })
 }
 
 /// Who sent the step back, and the reports that say why.

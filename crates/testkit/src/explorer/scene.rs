@@ -174,6 +174,7 @@ impl<P: Explored> Scene<P> {
             EntryInput::Opened { .. }
             | EntryInput::Fact { .. }
             | EntryInput::Refused { .. }
+            | EntryInput::Edited { .. }
             | EntryInput::Due
             | EntryInput::Recovered { .. } => {
                 Author::Engine { host: "here".to_owned(), boot_id: "boot".to_owned(), pid: 1 }
@@ -212,6 +213,7 @@ impl<P: Explored> Scene<P> {
             Fact::Rested { .. } => None,
             Fact::Over { attempt, ending } => Some(Box::new(match ending {
                 Ending::Reported(verdict) => Evidence {
+                    kind: None,
                     error: None,
                     report: Some(P::report(&self.definition, &attempt.seat, verdict)),
                     duration_ms: Some(1),
@@ -226,7 +228,7 @@ impl<P: Explored> Scene<P> {
 }
 
 fn evidence(error: &str) -> Evidence {
-    Evidence { error: Some(error.to_owned()), report: None, duration_ms: Some(1) }
+    Evidence { error: Some(error.to_owned()), duration_ms: Some(1), ..Evidence::default() }
 }
 
 /// The timers an engine sets: one for each attempt that is to be repeated.

@@ -12,7 +12,7 @@ use super::fate::{Failing, Fate, fate};
 use super::words::{Standing, text, time};
 use crate::peer::change::{self, Opening};
 use crate::peer::document::{Document, Mode, Phase, PhaseError, Second, Unknown};
-use crate::peer::name::{CycleId, Instruction};
+use crate::peer::name::CycleId;
 
 /// Plays the cycle again as far as it came. No time is later than `at`.
 pub(super) fn fold(
@@ -58,20 +58,17 @@ fn opened(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec<Note>) -> 
     });
     let opening = Opening {
         cycle: cycle.clone(),
-        // Only a place: what it says itself may be any text, and comes at once.
-        instruction: Instruction::CreateSpec,
+        instruction: facts.instruction.clone().unwrap_or_else(|| {
+            let note = Note::new(NoteKind::Guessed, "it does not say which instruction it was given");
+            notes.push(note.at("/metadata/instruction"));
+            "unknown".to_owned()
+        }),
         mode: facts.mode.unwrap_or(Mode::New),
         instruction_args: facts.arguments.clone().unwrap_or_default(),
         user_requirements: facts.requirements.clone().unwrap_or_default(),
         continues: None,
     };
-    let mut document = change::initialise(opening, created.unwrap_or(at));
-    document.metadata.instruction = facts.instruction.clone().unwrap_or_else(|| {
-        let note = Note::new(NoteKind::Guessed, "it does not say which instruction it was given");
-        notes.push(note.at("/metadata/instruction"));
-        "unknown".to_owned()
-    });
-    document
+    change::initialise(opening, created.unwrap_or(at))
 }
 
 struct Play<'a> {

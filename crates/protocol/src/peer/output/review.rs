@@ -109,6 +109,12 @@ pub fn judge(execute: &Value, review: &Value) -> Judgement {
     Judgement { score: Score::read(review), executed }
 }
 
+/// Whether a reviewed cycle is a success: so say its outputs, and the reviewer does not say otherwise.
+pub fn succeeded(execute: &Value, review: &Value, summary: Option<&Value>) -> bool {
+    let denied = summary.is_some_and(|summary| summary["success"] == false);
+    judge(execute, review).success() && !denied
+}
+
 /// What the review's `insights` ask of the user.
 pub fn questions(insights: &Value) -> Vec<String> {
     let asked = |value: &Value| match value {

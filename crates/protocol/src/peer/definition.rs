@@ -1,0 +1,66 @@
+//! What a cycle is opened with, frozen.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::change::Opening;
+use super::document::{Mode, Phase};
+use super::name::CycleId;
+
+/// What a cycle is opened with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Definition {
+    pub cycle: CycleId,
+    /// An [`Instruction`](super::Instruction); of a cycle that was begun elsewhere, any text.
+    pub instruction: String,
+    pub mode: Mode,
+    pub instruction_args: String,
+    /// Verbatim.
+    pub user_requirements: String,
+    /// The failed cycle that this one goes on with, and what had been completed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continued>,
+    /// What an earlier review recommended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
+    pub tries: NonZeroU32,
+    /// How long an attempt may take, if it is not left to its player.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+}
+
+/// A failed cycle that another one goes on with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Continued {
+    pub cycle: CycleId,
+    /// The outputs of its completed phases, from the first on.
+    pub outputs: Vec<Value>,
+}
+
+/// The recommendations of a completed cycle's review.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    pub cycle: CycleId,
+    pub recommendations: Value,
+}
+
+impl Definition {
+    /// The output of a phase that is taken over instead of played.
+    pub fn reused(&self, phase: Phase) -> Option<&Value> {
+        self.continues.as_ref()?.outputs.get(phase as usize)
+    }
+
+    pub(super) fn opening(&self) -> Opening {
+        Opening {
+            cycle: self.cycle.clone(),
+            instruction: self.instruction.clone(),
+            mode: self.mode,
+            instruction_args: self.instruction_args.clone(),
+            user_requirements: self.user_requirements.clone(),
+            continues: self.continues.as_ref().map(|continued| continued.cycle.clone()),
+        }
+    }
+}

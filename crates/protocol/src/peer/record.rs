@@ -1,0 +1,128 @@
+//! Entry → document: which write of the seed's matrix an entry makes, if it makes one.
+//!
+//! An entry makes at most one: `sequence` grows by one, or the entry is the engine's own affair and leaves the document
+//! alone. Everything is done by [`change`], whose results keep the rules.
+
+use serde_json::Value;
+
+use super::change::{self, ChangeError, Closing, Fault};
+use super::decide::Change as Play;
+use super::definition::Definition;
+use super::document::{Document, Second};
+use super::edit;
+use super::parts;
+use super::{Peer, output};
+use crate::entry::{Author, Entry, Evidence, FaultKind, Input, Remains};
+use crate::run::{Change, Exit};
+
+/// Writes the entry into the document; answers the parts that changed.
+pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Peer>) -> Vec<String> {
+    let opened = matches!(entry.input, Input::Opened { .. });
+    // A change of ours that was decided fits. One of a damaged journal may not: then there is nothing to show of it.
+    let Some(Ok(new)) = written(definition, document, entry) else { return Vec::new() };
+    let old = std::mem::replace(document, new);
+    if opened { parts::all(document) } else { parts::changed(&old, document) }
+}
+
+fn written(
+    definition: &Definition,
+    document: &Document,
+    entry: &Entry<Peer>,
+) -> Option<Result<Document, ChangeError>> {
+    let at = Second::from(entry.at);
+    match &entry.input {
+        Input::Opened { .. } => return Some(Ok(change::initialise(definition.opening(), at))),
+        Input::Edited { edit, from } => {
+            let by = from.as_ref().map_or_else(|| who(&entry.by), ToString::to_string);
+            return edit::apply(document, edit, by, at).map(Ok);
+        }
+        Input::Recovered { remains: Remains::View { document: found, .. } } => {
+            return serde_json::from_value(found.clone()).ok().map(Ok);
+        }
+        Input::Recovered { remains: Remains::Journal { .. } | Remains::Archive { .. } }
+        | Input::Fact { .. }
+        | Input::Request { .. }
+        | Input::Refused { .. }
+        | Input::Due => {}
+    }
+    let evidence = entry.input.evidence();
+    entry.changes.iter().find_map(|change| match change {
+        Change::Play { play } => played(definition, document, *play, entry, at),
+        Change::Over { attempt, exit: Exit::Repeats { .. } } => {
+            Some(change::failed_try(document, attempt.seat, fault(evidence), at))
+        }
+        Change::Began { attempt, .. } if document.position().startable() == Some(attempt.seat) => {
+            Some(change::start(document, attempt.seat, at))
+        }
+        Change::Over { .. }
+        | Change::Began { .. }
+        | Change::Phase { .. }
+        | Change::Called { .. }
+        | Change::Rested { .. }
+        | Change::AskedToEnd { .. }
+        | Change::Uncalled { .. } => None,
+    })
+}
+
+fn played(
+    definition: &Definition,
+    document: &Document,
+    play: Play,
+    entry: &Entry<Peer>,
+    at: Second,
+) -> Option<Result<Document, ChangeError>> {
+    let evidence = entry.input.evidence();
+    Some(match play {
+        Play::Asked(_) | Play::Stands(_) => return None,
+        Play::Entered(phase) => change::start_as(document, phase, document.context.continues.clone(), at),
+        Play::Completed(phase) => {
+            let output = definition.reused(phase).cloned().unwrap_or_else(|| said(evidence, "output"));
+            change::complete(document, phase, output, at)
+        }
+        Play::Reviewed { .. } => {
+            let also = |field| Some(said(evidence, field)).filter(|value| !value.is_null());
+            let closing =
+                Closing { cycle_summary: also(output::CYCLE_SUMMARY), insights: also(output::INSIGHTS) };
+            change::complete_review(document, said(evidence, output::OUTPUT), closing, at)
+        }
+        Play::Closed => change::complete_cycle(document, at),
+        Play::Failed(phase) => change::fail(document, phase, why(entry), at),
+    })
+}
+
+/// A field of the report beyond those that every report has.
+fn said(evidence: Option<&Evidence>, field: &str) -> Value {
+    let report = evidence.and_then(|evidence| evidence.report.as_ref());
+    report.and_then(|report| report.others.get(field)).cloned().unwrap_or_default()
+}
+
+fn fault(evidence: Option<&Evidence>) -> Fault {
+    let kind = evidence.and_then(|evidence| evidence.kind).unwrap_or(FaultKind::Interrupted);
+    let message = evidence.and_then(|evidence| evidence.error.clone());
+    let message = message.unwrap_or_else(|| "The attempt was interrupted too often".to_owned());
+    Fault { kind: kind.as_str().to_owned(), message }
+}
+
+/// Why the cycle fails: somebody stopped it, or the last try failed.
+fn why(entry: &Entry<Peer>) -> Fault {
+    match &entry.input {
+        Input::Request { reason, .. } => {
+            let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let kind = FaultKind::Cancelled.as_str().to_owned();
+            Fault { kind, message: format!("Stopped by {}{reason}", who(&entry.by)) }
+        }
+        Input::Opened { .. }
+        | Input::Fact { .. }
+        | Input::Refused { .. }
+        | Input::Edited { .. }
+        | Input::Due
+        | Input::Recovered { .. } => fault(entry.input.evidence()),
+    }
+}
+
+fn who(author: &Author) -> String {
+    match author {
+        Author::Engine { .. } => "the engine".to_owned(),
+        Author::Person { name, .. } => name.clone(),
+    }
+}

@@ -1,0 +1,257 @@
+//! A cycle as the run layer plays it: one entry per write, and every document keeps the rules.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input};
+use protocol::peer::prompts::template;
+use protocol::peer::transition::recognise;
+use protocol::peer::{
+    Continued, CycleStatus, Definition, Document, Mode, Peer, Phase, PhaseStatus, State, Verdict,
+    check_document,
+};
+use protocol::report::{Expected, parse};
+use protocol::run::{
+    Absorbed, Attempt, Decision, Ending, Fact, Phase as RunPhase, Request, Run, absorb, consider, open,
+    proceed, seat_waiting,
+};
+use protocol::{Outcome, Protocol as _, Reading, RunId, SeatName, Stage, Stamp, TryNo, Turn};
+use serde_json::{Value, json};
+
+/// A cycle in memory.
+struct Cycle {
+    definition: Definition,
+    run: Run<Peer>,
+    document: Document,
+    at: Stamp,
+    /// The transitions of the document, in words; an entry that is the engine's own affair is `-`.
+    seen: Vec<String>,
+}
+
+fn definition(continues: Option<Continued>) -> Definition {
+    Definition {
+        cycle: "peer:spec:feature-name:cycle:2".parse().unwrap(),
+        instruction: "create-spec".to_owned(),
+        mode: if continues.is_some() { Mode::Continue } else { Mode::New },
+        instruction_args: "--spec=feature-name".to_owned(),
+        user_requirements: "what the user wants".to_owned(),
+        continues,
+        advice: None,
+        tries: NonZeroU32::new(2).unwrap(),
+        timeout: None,
+    }
+}
+
+impl Cycle {
+    fn open(definition: Definition) -> Self {
+        let mut run = Run::blank(&definition);
+        let decision = open(&definition, &mut run);
+        let stage = Stage { run: RunId::new(definition.cycle.key()).unwrap(), repo_dir: "/repo".to_owned() };
+        let at = Stamp::from_micros(0);
+        let document = Peer::open_document(&definition, &stage, at);
+        let mut cycle = Self { definition, run, document, at, seen: Vec::new() };
+        cycle.commit(Input::Opened { definition: String::new() }, decision);
+        cycle.go_on();
+        cycle
+    }
+
+    fn commit(&mut self, input: Input<Peer>, decision: Decision<Peer>) {
+        self.at = self.at.plus(Duration::from_millis(400));
+        let by = Author::Person { name: "ada".to_owned(), host: "here".to_owned() };
+        let Decision { changes, actions } = decision;
+        let entry = Entry { v: ENTRY_VERSION, at: self.at, by, input, changes, actions, timers: Vec::new() };
+        let entry = Entry::<Peer>::decode(&entry.encode()).unwrap();
+        let opened = matches!(entry.input, Input::Opened { .. });
+        let old = (!opened).then(|| self.document.clone());
+        let mut parts: Vec<_> = [self.document.clone()]
+            .iter()
+            .flat_map(|document| {
+                ["head", "phases/plan", "phases/execute", "phases/express", "phases/review", "history/000000"]
+                    .map(|path| (path.to_owned(), Peer::part(document, path)))
+            })
+            .collect();
+        for path in Peer::record(&self.definition, &mut self.document, &entry) {
+            parts.retain(|(part, _)| *part != path);
+            parts.push((path.clone(), Peer::part(&self.document, &path)));
+        }
+        assert_eq!(Peer::assemble(&self.definition, &parts).as_ref(), Some(&self.document));
+        assert_eq!(
+            check_document(&self.document),
+            protocol::peer::Checked::default(),
+            "{}",
+            self.document.render()
+        );
+        let transition = recognise(old.as_ref(), &self.document).unwrap();
+        self.seen.push(if old.as_ref() == Some(&self.document) {
+            "-".to_owned()
+        } else {
+            transition.to_string()
+        });
+    }
+
+    /// What the engine does by itself.
+    fn go_on(&mut self) {
+        while let Some(decision) = proceed(&self.definition, &mut self.run) {
+            self.commit(Input::Due, decision);
+        }
+        let decision = seat_waiting(&self.definition, &mut self.run, 8);
+        if !decision.is_nothing() {
+            self.commit(Input::Due, decision);
+        }
+    }
+
+    fn seated(&self) -> Attempt<Phase> {
+        self.run.seated().next().unwrap().0
+    }
+
+    fn over(&mut self, ending: Ending<Verdict>, evidence: Evidence) {
+        let fact = Fact::Over { attempt: self.seated(), ending };
+        let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
+            panic!()
+        };
+        self.commit(Input::Fact { fact, evidence: Some(Box::new(evidence)) }, decision);
+        self.go_on();
+    }
+
+    fn reports(&mut self, others: Value) {
+        let phase = self.seated().seat;
+        let expected = Expected {
+            run_id: RunId::new("r").unwrap(),
+            step_id: SeatName::new(phase.as_str()).unwrap(),
+            agent: phase.seat().to_owned(),
+        };
+        let mut report = json!({
+            "schema": "run_report@v0", "run_id": "r", "step_id": phase.as_str(), "agent": phase.seat(),
+            "status": "COMPLETED", "started_at": "x", "ended_at": "y",
+        });
+        report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
+        let report = parse(report.to_string().as_bytes(), &expected).unwrap();
+        match Peer::read_report(&self.definition, &self.document, &phase, &report) {
+            Reading::Verdict(verdict) => {
+                self.over(
+                    Ending::Reported(verdict),
+                    Evidence { report: Some(report), ..Evidence::default() },
+                );
+            }
+            Reading::Unfit(error) => {
+                let (kind, error, report) = (Some(FaultKind::UnfitReport), Some(error), Some(report));
+                self.over(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
+            }
+            Reading::Failed(error) => panic!("{error}"),
+        }
+    }
+
+    fn asks(&mut self, request: Request<Phase>) {
+        let decision = consider(&self.definition, &mut self.run, &request).unwrap();
+        self.commit(Input::Request { request, reason: Some("enough".to_owned()) }, decision);
+        self.go_on();
+    }
+
+    fn rest(&mut self) {
+        let attempt = Attempt { seat: self.run.play.open().unwrap(), turn: Turn(1), try_no: TryNo(1) };
+        let fact = Fact::Rested { attempt };
+        let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
+            panic!()
+        };
+        self.commit(Input::Fact { fact, evidence: None }, decision);
+        self.go_on();
+    }
+
+    fn seen(&self) -> String {
+        self.seen.iter().filter(|seen| *seen != "-").cloned().collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn example(phase: Phase) -> Value {
+    let block = template(phase).split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    serde_json::from_str(block).unwrap()
+}
+
+#[test]
+fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
+    let mut cycle = Cycle::open(definition(None));
+    for phase in Phase::ALL {
+        assert_eq!(
+            (cycle.seated().seat, cycle.document.phases[phase].status),
+            (phase, PhaseStatus::InProgress)
+        );
+        cycle.reports(json!({ "output": example(phase) }));
+    }
+    assert_eq!(
+        cycle.seen(),
+        "initialized, plan started, plan completed, execute started, execute completed, express started, \
+         express completed, review started, review completed, cycle completed"
+    );
+    assert_eq!(cycle.document.sequence, 10);
+    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Delivered));
+}
+
+#[test]
+fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
+    let mut cycle = Cycle::open(definition(None));
+    for phase in [Phase::Plan, Phase::Execute, Phase::Express] {
+        cycle.reports(json!({ "output": example(phase) }));
+    }
+    let insights = json!({"questions_for_user": ["which mail server?"]});
+    cycle.reports(json!({ "output": {"quality_score": 40}, "insights": insights }));
+    assert_eq!(cycle.document.metadata.status, CycleStatus::Completed);
+    assert_eq!(cycle.document.insights, Some(insights));
+    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
+}
+
+#[test]
+fn every_failed_try_is_kept_and_the_last_fails_the_cycle() {
+    let mut cycle = Cycle::open(definition(None));
+    cycle.reports(json!({}));
+    assert_eq!(cycle.document.phases.plan.errors()[0].kind, "unfit_report");
+    assert_eq!(cycle.document.phases.plan.status, PhaseStatus::InProgress);
+    cycle.rest();
+    let error = Some("Agent process timed out after 9 s".to_owned());
+    cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
+    assert_eq!(cycle.seen(), "initialized, plan started, plan progress, plan failed");
+    let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
+    assert_eq!(kinds, ["unfit_report", "timeout"]);
+    assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
+    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
+}
+
+#[test]
+fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
+    let mut cycle = Cycle::open(definition(None));
+    cycle.asks(Request::Stop);
+    let error = &cycle.document.phases.plan.errors()[0];
+    assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by ada: enough"));
+    cycle.reports(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.seen(), "initialized, plan started, plan failed");
+    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
+    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { seat: None }).is_err());
+    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { seat: Phase::Plan }).is_err());
+}
+
+#[test]
+fn an_interruption_leaves_the_phase_in_progress_and_resume_does_not_start_it_twice() {
+    let mut cycle = Cycle::open(definition(None));
+    cycle.asks(Request::Interrupt);
+    cycle.over(Ending::Stopped, Evidence::default());
+    assert!(matches!(cycle.run.phase, RunPhase::Halted(_)));
+    cycle.asks(Request::Resume);
+    assert_eq!(cycle.seated(), Attempt { seat: Phase::Plan, turn: Turn(1), try_no: TryNo(2) });
+    cycle.reports(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.seen(), "initialized, plan started, plan completed, execute started");
+}
+
+#[test]
+fn what_a_failed_cycle_completed_is_taken_over_by_the_next_without_running() {
+    let from = "peer:spec:feature-name:cycle:1".parse().unwrap();
+    let outputs = vec![example(Phase::Plan), example(Phase::Execute)];
+    let cycle = Cycle::open(definition(Some(Continued { cycle: from, outputs })));
+    assert_eq!(
+        cycle.seen(),
+        "initialized, plan started, plan completed, execute started, execute completed, express started"
+    );
+    assert_eq!(cycle.document.phases.execute.reused_from, cycle.document.context.continues);
+    assert_eq!(cycle.seated().seat, Phase::Express);
+    assert_eq!(cycle.run.play, State::Asked(Phase::Express));
+}
