@@ -6,7 +6,7 @@
 //!
 //! The table is in `decide`, what an entry writes into the document in `record`. Beneath them lie: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), and what each seat is told ([`prompts`]).
+//! write is such a change ([`transition`]), what others may edit (`edit`), and what each seat is told ([`prompts`]).
 
 mod adopt;
 pub mod change;
@@ -141,6 +141,10 @@ impl Protocol for Peer {
         patch: &Patch,
     ) -> Result<Option<json_patch::Patch>, Uneditable> {
         edit::edit(based_on, current, hand, patch)
+    }
+
+    fn partial(seat: &Phase, content: serde_json::Value) -> Option<Patch> {
+        Some(Patch::Set(vec![(format!("/phases/{seat}/output"), content)]))
     }
 
     fn open_document(definition: &Definition, _: &Stage, at: Stamp) -> Document {

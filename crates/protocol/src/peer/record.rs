@@ -34,7 +34,7 @@ fn written(
         Input::Opened { .. } => return Some(Ok(change::initialise(definition.opening(), at))),
         Input::Edited { edit, from } => {
             let by = from.as_ref().map_or_else(|| who(&entry.by), ToString::to_string);
-            return Some(edit::apply(document, edit, by, at));
+            return edit::apply(document, edit, by, at).map(Ok);
         }
         Input::Recovered { remains: Remains::View { document: found, .. } } => {
             return serde_json::from_value(found.clone()).ok().map(Ok);

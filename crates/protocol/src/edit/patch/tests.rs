@@ -1,0 +1,80 @@
+//! The three notations.
+
+use serde_json::json;
+
+use super::*;
+
+fn set(pointer: &str, value: Value) -> Patch {
+    Patch::Set(vec![(pointer.to_owned(), value)])
+}
+
+fn operations(list: Value) -> Patch {
+    Patch::Operations(serde_json::from_value(list).unwrap())
+}
+
+#[test]
+fn setting_makes_the_last_member_and_nothing_above_it() {
+    let old = json!({ "a": { "b": 1 }, "list": [1, 2], "a/b~c": {} });
+    for (pointer, new) in [
+        ("/a/b", json!({ "a": { "b": 9 }, "list": [1, 2], "a/b~c": {} })),
+        ("/a/c", json!({ "a": { "b": 1, "c": 9 }, "list": [1, 2], "a/b~c": {} })),
+        ("/new", json!({ "a": { "b": 1 }, "list": [1, 2], "a/b~c": {}, "new": 9 })),
+        ("/list/0", json!({ "a": { "b": 1 }, "list": [9, 2], "a/b~c": {} })),
+        ("/list/-", json!({ "a": { "b": 1 }, "list": [1, 2, 9], "a/b~c": {} })),
+        ("/list/2", json!({ "a": { "b": 1 }, "list": [1, 2, 9], "a/b~c": {} })),
+        ("/a~1b~0c/x", json!({ "a": { "b": 1 }, "list": [1, 2], "a/b~c": { "x": 9 } })),
+        ("", json!(9)),
+    ] {
+        assert_eq!(set(pointer, json!(9)).apply(&old), Ok(new), "{pointer}");
+    }
+    assert_eq!(set("/a/b", json!(null)).apply(&old).unwrap()["a"], json!({ "b": null }), "null is a value");
+}
+
+#[test]
+fn what_cannot_be_set_says_where_it_fails() {
+    let old = json!({ "a": { "b": 1 }, "list": [1, 2] });
+    for (pointer, why) in [
+        ("a", "`a` is no JSON pointer: one begins with `/`, and `~` is written as `~0` in it"),
+        ("/a~", "`/a~` is no JSON pointer: one begins with `/`, and `~` is written as `~0` in it"),
+        ("/x/y/z", "`/x/y/z` has no place: there is nothing at `/x`"),
+        ("/a/x/y", "`/a/x/y` has no place: there is nothing at `/a/x`"),
+        ("/a/b/c", "`/a/b/c` has no place: `/a/b` is a number"),
+        ("/list/3", "`/list/3` has no place: the list `/list` has 2 entries, and `-` appends one"),
+        ("/list/x", "`/list/x` has no place: the list `/list` has 2 entries, and `-` appends one"),
+        ("/list/01", "`/list/01` has no place: the list `/list` has 2 entries, and `-` appends one"),
+    ] {
+        assert_eq!(set(pointer, json!(9)).apply(&old).unwrap_err().to_string(), why);
+    }
+}
+
+#[test]
+fn later_places_see_what_earlier_ones_have_set() {
+    let patch = Patch::Set(vec![("/a".to_owned(), json!([])), ("/a/-".to_owned(), json!(1))]);
+    assert_eq!(patch.apply(&json!({})), Ok(json!({ "a": [1] })));
+}
+
+#[test]
+fn merging_takes_nulls_away_and_replaces_lists() {
+    let old = json!({ "a": { "b": 1, "c": 2 }, "list": [1, 2] });
+    let merge = Patch::Merge(json!({ "a": { "b": null, "d": { "e": null } }, "list": [3] }));
+    assert_eq!(merge.apply(&old), Ok(json!({ "a": { "c": 2, "d": {} }, "list": [3] })));
+}
+
+#[test]
+fn operations_are_all_or_none_and_a_test_is_told_apart() {
+    let old = json!({ "a": 1 });
+    let good = operations(json!([
+        { "op": "test", "path": "/a", "value": 1 },
+        { "op": "copy", "from": "/a", "path": "/b" },
+    ]));
+    assert_eq!(good.apply(&old), Ok(json!({ "a": 1, "b": 1 })));
+    assert_eq!(good.sources(), ["/a"]);
+    let tested = operations(json!([
+        { "op": "add", "path": "/b", "value": 1 },
+        { "op": "test", "path": "/a", "value": 2 },
+    ]));
+    assert_eq!(tested.apply(&old), Err(Unpatchable::TestFailed { number: 2, path: "/a".to_owned() }));
+    let gone = operations(json!([{ "op": "remove", "path": "/x" }]));
+    let why = "operation 1 of the patch does not fit at `/x`: path is invalid";
+    assert_eq!(gone.apply(&old).unwrap_err().to_string(), why);
+}

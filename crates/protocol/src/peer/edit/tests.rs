@@ -1,0 +1,280 @@
+//! Who may change what, and what happens if others were faster.
+
+use serde_json::{Value, json};
+
+use super::super::change::{Fault, Opening};
+use super::super::transition::{Transition, recognise};
+use super::super::{Instruction, Mode};
+use super::*;
+use crate::Stamp;
+use crate::edit::Unpatchable;
+
+fn second(seconds: i64) -> Second {
+    Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
+}
+
+/// A cycle whose plan is made and whose execution has begun, with a field of somebody's own.
+fn executing() -> Document {
+    let opening = Opening {
+        cycle: "peer:spec:login:cycle:2".parse().unwrap(),
+        instruction: Instruction::CreateSpec.to_string(),
+        mode: Mode::New,
+        instruction_args: String::new(),
+        user_requirements: "People can log in".to_owned(),
+        continues: None,
+    };
+    let plan = json!({ "phases": [{ "phase": "preparation" }], "success_criteria": "it works" });
+    let opened = change::initialise(opening, second(0));
+    let planned = change::start(&opened, Phase::Plan, second(1)).unwrap();
+    let planned = change::complete(&planned, Phase::Plan, plan, second(2)).unwrap();
+    let executing = change::start(&planned, Phase::Execute, second(3)).unwrap();
+    let mut foreign = Foreign::of(&executing);
+    foreign.root.insert("owner".to_owned(), json!("ada"));
+    let executing = change::set_foreign(&executing, foreign, second(4));
+    let output = json!({ "progress": 10, "files_created": ["a.rs"] });
+    change::progress(&executing, Phase::Execute, output, second(5)).unwrap()
+}
+
+fn set(pointer: &str, value: Value) -> Patch {
+    Patch::Set(vec![(pointer.to_owned(), value)])
+}
+
+fn operations(list: Value) -> Patch {
+    Patch::Operations(serde_json::from_value(list).unwrap())
+}
+
+/// What an outsider's patch makes of a document that nobody else has changed.
+fn written(document: &Document, patch: &Patch) -> Document {
+    let edit = edit(document, document, &Hand::Outside, patch).unwrap().expect("it changes something");
+    apply(document, &edit, "ada".to_owned(), second(9)).expect("it fits")
+}
+
+fn kind<T>(result: Result<T, Uneditable>) -> &'static str {
+    result.err().map_or("fine", |error| error.kind())
+}
+
+#[test]
+fn progress_is_one_write_with_its_entry_and_the_name_of_who_made_it() {
+    let old = executing();
+    let new = written(&old, &set("/phases/execute/output/progress", json!(20)));
+    assert_eq!(
+        recognise(Some(&old), &new),
+        Ok(Transition::Progress { phase: Phase::Execute, foreign: false })
+    );
+    assert_eq!(new.phases.execute.output, Some(json!({ "progress": 20, "files_created": ["a.rs"] })));
+    let entry = new.history.last().unwrap();
+    assert_eq!(
+        (new.sequence, entry.sequence, entry.phase),
+        (old.sequence + 1, new.sequence, Some(Phase::Execute))
+    );
+    assert_eq!((entry.timestamp, &entry.unknown["by"]), (second(9), &json!("ada")));
+    assert_eq!(new.metadata.updated_at, second(9));
+}
+
+#[test]
+fn foreign_fields_are_a_write_of_the_cycle_or_go_along_with_progress() {
+    let old = executing();
+    let new = written(&old, &set("/owner", json!("grace")));
+    assert_eq!(recognise(Some(&old), &new), Ok(Transition::Foreign));
+    assert_eq!(new.history.last().unwrap().phase, None);
+    let both =
+        Patch::Merge(json!({ "owner": null, "phases": { "execute": { "output": { "progress": 30 } } } }));
+    let new = written(&old, &both);
+    assert_eq!(
+        recognise(Some(&old), &new),
+        Ok(Transition::Progress { phase: Phase::Execute, foreign: true })
+    );
+    assert!(new.unknown.is_empty(), "{new:?}");
+}
+
+#[test]
+fn whose_a_place_is_decides_what_is_said() {
+    let old = executing();
+    let error = json!({ "kind": "note", "message": "slow", "timestamp": "2025-08-05T10:00:06Z" });
+    for (pointer, value, outside, inside) in [
+        ("/phases/execute/output/progress", json!(20), "fine", "fine"),
+        ("/phases/execute/errors/-", error.clone(), "fine", "fine"),
+        ("/phases/execute/errors/-", json!("slow"), "schema_validation_failed", "schema_validation_failed"),
+        ("/phases/execute/note", json!(1), "fine", "not_yours"),
+        ("/phases/review/note", json!(1), "fine", "not_yours"),
+        ("/note", json!(1), "fine", "not_yours"),
+        ("/metadata/note", json!(1), "fine", "not_yours"),
+        ("/phases/plan/output/risks", json!([]), "invalid_transition", "invalid_transition"),
+        ("/phases/review/output", json!({}), "invalid_transition", "invalid_transition"),
+        ("/phases/execute/status", json!("completed"), "invalid_transition", "invalid_transition"),
+        ("/phases/execute", json!({}), "invalid_transition", "invalid_transition"),
+        ("/phases/rehearse", json!({}), "invalid_transition", "invalid_transition"),
+        ("/metadata/status", json!("completed"), "invalid_transition", "invalid_transition"),
+        ("/metadata/updated_at", json!("2025-08-05T10:00:09Z"), "invalid_transition", "invalid_transition"),
+        ("/cycle_summary", json!({}), "invalid_transition", "invalid_transition"),
+        ("/sequence", json!(99), "invalid_transition", "invalid_transition"),
+        ("/history/-", json!({}), "invalid_transition", "invalid_transition"),
+        ("", json!(null), "invalid_transition", "invalid_transition"),
+        ("/nowhere/near", json!(1), "unpatchable", "unpatchable"),
+    ] {
+        let patch = set(pointer, value);
+        assert_eq!(kind(edit(&old, &old, &Hand::Outside, &patch)), outside, "{pointer} from outside");
+        let seat = Hand::Seat(Phase::Execute);
+        assert_eq!(kind(edit(&old, &old, &seat, &patch)), inside, "{pointer} from inside");
+    }
+    let other = edit(&old, &old, &Hand::Seat(Phase::Plan), &set("/phases/execute/output", json!({})));
+    assert_eq!(kind(other), "not_yours");
+}
+
+#[test]
+fn errors_are_evidence_they_become_more_and_never_others() {
+    let fault = Fault { kind: "timeout".to_owned(), message: "too slow".to_owned() };
+    let old = change::failed_try(&executing(), Phase::Execute, fault, second(6)).unwrap();
+    for patch in [
+        set("/phases/execute/errors", json!([])),
+        set("/phases/execute/errors/0/message", json!("it was nothing")),
+        operations(json!([{ "op": "remove", "path": "/phases/execute/errors" }])),
+    ] {
+        assert_eq!(kind(edit(&old, &old, &Hand::Outside, &patch)), "invalid_transition", "{patch:?}");
+    }
+}
+
+#[test]
+fn a_refusal_names_every_place() {
+    let old = executing();
+    let patch = Patch::Merge(json!({ "sequence": 9, "phases": { "plan": { "output": 1 } }, "note": 1 }));
+    let refused = edit(&old, &old, &Hand::Outside, &patch).unwrap_err();
+    let named: Vec<_> = refused.violations().iter().map(|violation| violation.pointer.as_str()).collect();
+    assert_eq!(named, ["/sequence", "/phases/plan/output"]);
+    assert_eq!(
+        refused.to_string(),
+        "cycle `peer:spec:login:cycle:2` is at execute in_progress: `/sequence` is the engine's to write"
+    );
+}
+
+/// What became of the document since it was read, the patch, and what comes of it.
+#[test]
+fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
+    let read = executing();
+    let progress = |progress: u32| set("/phases/execute/output/progress", json!(progress));
+    let note = set("/note", json!("mine"));
+    let tested = |pointer: &str, value: Value| {
+        operations(json!([
+            { "op": "test", "path": pointer, "value": value },
+            { "op": "add", "path": "/note", "value": "mine" },
+        ]))
+    };
+    let copied =
+        operations(json!([{ "op": "copy", "from": "/phases/execute/output/progress", "path": "/note" }]));
+
+    let engine_only = read.clone();
+    let progressed = written(&read, &progress(20));
+    let foreign = written(&read, &set("/owner", json!("grace")));
+    let noted = written(&read, &set("/note", json!("theirs")));
+    let result = json!({ "files_created": ["a.rs"] });
+    let completed = change::complete(&read, Phase::Execute, result, second(6)).unwrap();
+    let expressing = change::start(&completed, Phase::Express, second(7)).unwrap();
+    let fault = || Fault { kind: "cancelled".to_owned(), message: "stopped".to_owned() };
+    let failed = change::fail(&read, Phase::Execute, fault(), second(6)).unwrap();
+    let removed = written(&read, &operations(json!([{ "op": "remove", "path": "/owner" }])));
+
+    let applies = "applies";
+    let done = "already done";
+    let conflict = "sequence_conflict";
+    for (since, current, patch, outcome) in [
+        ("nothing", &engine_only, &progress(30), applies),
+        ("nothing", &engine_only, &progress(10), done),
+        ("other progress", &progressed, &progress(30), conflict),
+        ("the same progress", &progressed, &progress(20), done),
+        ("progress, and we want it as it was", &progressed, &progress(10), conflict),
+        (
+            "other progress",
+            &progressed,
+            &set("/phases/execute/output/files_created/-", json!("b.rs")),
+            conflict,
+        ),
+        ("other progress", &progressed, &note, applies),
+        ("a foreign field", &foreign, &progress(30), applies),
+        ("a foreign field", &foreign, &note, applies),
+        ("the same foreign field", &noted, &note, conflict),
+        ("the same foreign field", &noted, &set("/note", json!("theirs")), done),
+        ("the phase is completed", &completed, &progress(30), conflict),
+        ("the phase is completed", &completed, &note, applies),
+        ("the next phase is at work", &expressing, &progress(30), conflict),
+        ("the next phase is at work", &expressing, &note, applies),
+        ("the phase has failed", &failed, &progress(30), conflict),
+        ("the phase has failed", &failed, &note, applies),
+        (
+            "what is tested has changed",
+            &progressed,
+            &tested("/phases/execute/output/progress", json!(10)),
+            conflict,
+        ),
+        ("what is tested has not", &foreign, &tested("/phases/execute/output/progress", json!(10)), applies),
+        ("what is tested is gone", &removed, &tested("/owner", json!("ada")), conflict),
+        ("what is copied has changed", &progressed, &copied, conflict),
+        ("what is copied has not", &foreign, &copied, applies),
+    ] {
+        let found = match edit(&read, current, &Hand::Outside, patch) {
+            Ok(Some(_)) => applies,
+            Ok(None) => done,
+            Err(error) => error.kind(),
+        };
+        assert_eq!(found, outcome, "{since}: {patch:?}");
+    }
+}
+
+#[test]
+fn what_was_refused_on_the_document_as_read_is_no_conflict() {
+    let read = executing();
+    let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
+    for (patch, why) in [
+        (set("/phases/plan/output/risks", json!([])), "invalid_transition"),
+        (set("/sequence", json!(1)), "invalid_transition"),
+        (set("/nowhere/near", json!(1)), "unpatchable"),
+    ] {
+        assert_eq!(kind(edit(&read, &since, &Hand::Outside, &patch)), why, "{patch:?}");
+    }
+}
+
+#[test]
+fn a_patch_that_still_applies_keeps_what_the_others_wrote() {
+    let read = executing();
+    let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
+    let edit = edit(&read, &since, &Hand::Outside, &set("/note", json!("mine"))).unwrap().unwrap();
+    let new = apply(&since, &edit, "ada".to_owned(), second(9)).unwrap();
+    assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 20);
+    assert_eq!((&new.unknown["note"], new.sequence), (&json!("mine"), since.sequence + 1));
+}
+
+#[test]
+fn a_conflict_says_what_is_in_the_way() {
+    let read = executing();
+    let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
+    let patch = set("/phases/execute/output/progress", json!(30));
+    let conflict = edit(&read, &since, &Hand::Outside, &patch).unwrap_err();
+    assert_eq!(conflict.to_string(), "`/phases/execute` has been changed since");
+    let patch = operations(json!([
+        { "op": "test", "path": "/phases/execute/output/progress", "value": 10 },
+        { "op": "add", "path": "/note", "value": "mine" },
+    ]));
+    let conflict = edit(&read, &since, &Hand::Outside, &patch).unwrap_err();
+    assert_eq!(
+        conflict.to_string(),
+        "it does not apply any more: operation 1 of the patch tests `/phases/execute/output/progress`, and it is not \
+         what is expected"
+    );
+    let never = edit(&since, &since, &Hand::Outside, &patch).unwrap_err();
+    let path = "/phases/execute/output/progress".to_owned();
+    assert_eq!(never, Uneditable::Unpatchable(Unpatchable::TestFailed { number: 1, path }));
+}
+
+#[test]
+fn an_edit_from_a_damaged_journal_changes_nothing() {
+    let old = executing();
+    for broken in [
+        json!([{ "op": "remove", "path": "/nowhere" }]),
+        json!([{ "op": "replace", "path": "/phases", "value": 1 }]),
+        json!([{ "op": "replace", "path": "/cycle_summary", "value": 1 }]),
+        json!([{ "op": "replace", "path": "/phases/plan/output", "value": 1 }]),
+        json!([{ "op": "replace", "path": "/metadata/status", "value": "failed" }]),
+    ] {
+        let edit = serde_json::from_value(broken).unwrap();
+        assert_eq!(apply(&old, &edit, "ada".to_owned(), second(9)), None, "{edit}");
+    }
+}
