@@ -407,6 +407,9 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
     assert_eq!(scene.run(&[]).run().code, 0);
     open(&scene);
     assert_eq!(with_players(&scene, &["resume", RUN]).run().code, 0);
+    let listed = |protocol: &str| scene.callboard(&["ls", "--protocol", protocol]).run().stdout;
+    assert!(listed("steps").starts_with("trial  "), "{}", listed("steps"));
+    assert!(listed("peer").starts_with(RUN), "{}", listed("peer"));
     let database = scene.store().join("callboard.db");
     let shown = || scene.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
     let before = shown();
