@@ -48,7 +48,7 @@ pub use prompt::{Told, would_be_told};
 pub use rebuild::{Rebuild, Unfit};
 pub use request::{RequestError, note_refusal, request};
 pub use restore::{Corruption, RestoreError, Restored};
-pub use salvage::{Fate, SalvageRunError, Salvaged, graft, salvage};
+pub use salvage::{Fate, Ground, SalvageRunError, Salvaged, lost, salvage, was_opened_by};
 pub use summary::Summary;
 pub use verdict::{last_line, last_lines};
 pub use verify::{Flaw, verify};
