@@ -43,7 +43,9 @@ impl Course {
             let _ = writeln!(diagram, "    [*] --> {}", name(first));
         }
         for ((.., from, to), inputs) in &arrows {
-            let _ = writeln!(diagram, "    {} --> {} : {}", name(from), name(to), inputs.join(", "));
+            // A colon ends a label.
+            let label = inputs.join(", ").replace(": ", " ");
+            let _ = writeln!(diagram, "    {} --> {} : {label}", name(from), name(to));
         }
         let leaves = |place: &String| arrows.keys().any(|(.., from, to)| from == place && to != place);
         for end in order.iter().filter(|place| !leaves(place)) {

@@ -120,7 +120,7 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken
         .count();
     let was_finished = matches!(transition.before.phase, Phase::Finished(_));
     let is_finished = matches!(transition.after.phase, Phase::Finished(_));
-    if finished > 1 || (was_finished && !matches!(transition.input, Some(Input::Ask(_)))) {
+    if finished > 1 || (was_finished && !matches!(transition.input, Some(Input::Ask(_) | Input::Write(_)))) {
         broken.push(Broken::new(RULE, "it is finished again"));
     }
     if is_finished && !transition.after.chairs.is_empty() {

@@ -24,7 +24,7 @@ pub enum Rights {
     Refused,
 }
 
-/// What a writing becomes: an entry's input, nothing where all is so already, or the reason why not.
+/// What a writing becomes: an entry's input, nothing where all is so already, or the word for why not.
 type Considered<P> = Result<Option<EntryInput<P>>, String>;
 
 /// Considers a writing by somebody who has just read the document.
@@ -40,7 +40,10 @@ pub(super) fn consider<P: Explored>(
     match (edited, rights) {
         (Ok(_), Rights::Refused) => Err(wrong(format!("`{name}` is let"))),
         (Err(why), Rights::Granted) => Err(wrong(format!("`{name}` is refused: {why}"))),
-        (Err(why), Rights::Refused) => Ok(Err(why.to_string())),
+        (Err(why), Rights::Refused) if why.to_string().is_empty() => {
+            Err(Broken::new("a refusal says why", format!("{why:?} has no words")))
+        }
+        (Err(why), Rights::Refused) => Ok(Err(why.kind().to_owned())),
         (Ok(None), Rights::Granted) => Ok(Ok(None)),
         (Ok(Some(edit)), Rights::Granted) => {
             let from =

@@ -6,6 +6,7 @@ use protocol::run::{Ending, Fact, INTERRUPTIONS, Phase as RunPhase, Posture, Req
 
 use super::super::{Input, Transition};
 use super::first_open;
+use super::writings::NOTE;
 
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
     let Transition { before, input, was, .. } = transition;
@@ -13,6 +14,10 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
         matches!(before.phase, RunPhase::Draining(_) | RunPhase::Closing(_) | RunPhase::Finished(_));
     match input {
         None => Written::Initialized,
+        Some(Input::Write(writing)) => match first_open(was) {
+            Some(phase) if writing.name != NOTE => Written::Progress { phase, foreign: false },
+            Some(_) | None => Written::Foreign,
+        },
         Some(_) if is_over => Written::Unchanged,
         Some(Input::Fact(Fact::Over { attempt, ending })) => {
             let chair = &before.chairs[&attempt.seat];
@@ -43,9 +48,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 }
             },
         },
-        Some(Input::Fact(Fact::Rested { .. }) | Input::Places | Input::Ask(_) | Input::Write(_)) => {
-            begins(transition)
-        }
+        Some(Input::Fact(Fact::Rested { .. }) | Input::Places | Input::Ask(_)) => begins(transition),
     }
 }
 

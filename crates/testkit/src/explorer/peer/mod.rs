@@ -3,6 +3,7 @@
 mod expected;
 mod rules;
 mod scenes;
+mod writings;
 
 use protocol::peer::{
     Change as Play, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
@@ -12,7 +13,7 @@ use protocol::run::Run;
 use protocol::{Protocol as _, RunId};
 use serde_json::{Map, Value, json};
 
-use super::{Broken, Explored, Standing, Transition};
+use super::{Broken, Explored, Standing, Transition, Writing};
 pub use scenes::{adopted, continued, cycle, global, scene};
 
 /// What the marks of `peer` mean.
@@ -134,6 +135,10 @@ impl Explored for Peer {
 
     fn say_document(document: &Document) -> Option<String> {
         Some(place(document))
+    }
+
+    fn writings(run: &Run<Self>, document: &Document) -> Vec<Writing<Phase>> {
+        writings::writings(run, document)
     }
 
     fn compare(_: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {

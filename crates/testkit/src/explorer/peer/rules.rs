@@ -4,14 +4,16 @@
 //! mistake made there shall not be made here as well.
 
 use protocol::Outcome;
+use protocol::edit::Hand;
 use protocol::entry::{Input as EntryInput, Remains};
 use protocol::peer::transition::recognise;
 use protocol::peer::{
     CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, Transition as Written,
 };
 use protocol::run::{Phase as RunPhase, Request};
+use serde_json::Value;
 
-use super::super::{Broken, Input, Transition};
+use super::super::{Broken, Input, Transition, Writing};
 use super::expected::{expected, is_reused};
 use super::{ORDER, succeeded};
 
@@ -32,6 +34,9 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>
         counts(transition.was, transition.shown, &mut broken);
         keeps(transition, wrote, &mut broken);
         reuses(definition, transition, wrote, &mut broken);
+    }
+    if let Some(Input::Write(writing)) = transition.input {
+        stands(transition, writing, &mut broken);
     }
     broken
 }
@@ -152,6 +157,37 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Bro
     let closing = (&was.cycle_summary, &was.insights) != (&shown.cycle_summary, &shown.insights);
     if closing && wrote != Written::Completed(Phase::Review) {
         lost("what the review said".to_owned());
+    }
+}
+
+/// What was written stands there, under its writer's name, and nothing else has changed.
+fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &mut Vec<Broken>) {
+    let mut wrong = |what: String| broken.push(Broken::new("what is written stands there", what));
+    let shown = transition.shown.to_value();
+    match writing.patch.apply(&transition.was.to_value()) {
+        Ok(mut wanted) => {
+            wanted["sequence"] = shown["sequence"].clone();
+            wanted["history"] = shown["history"].clone();
+            wanted["metadata"]["updated_at"] = shown["metadata"]["updated_at"].clone();
+            if wanted != shown {
+                wrong(format!("after `{}` the document is another", writing.name));
+            }
+        }
+        Err(why) => wrong(format!("`{}` was taken, and does not fit: {why}", writing.name)),
+    }
+    let by = match &writing.hand {
+        Hand::Outside => "ada".to_owned(),
+        Hand::Seat(seat) => {
+            let mut seated = transition.before.seated().map(|(attempt, _)| attempt);
+            seated
+                .find(|attempt| attempt.seat == *seat)
+                .map(|attempt| attempt.to_string())
+                .unwrap_or_default()
+        }
+    };
+    let named = shown["history"].as_array().and_then(|history| history.last()).map(|own| &own["by"]);
+    if named.and_then(Value::as_str) != Some(&by) {
+        wrong(format!("it is by {named:?}, not by `{by}`"));
     }
 }
 
