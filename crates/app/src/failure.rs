@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     NeedsDoing,
     Usage,
     Refused,
+    /// It goes on when a person has said how.
+    NeedsPerson,
     Store,
     Bug,
     Interrupted,
@@ -38,6 +40,7 @@ impl Exit {
             Self::Undelivered | Self::NeedsDoing => 1,
             Self::Usage => 2,
             Self::Refused => 3,
+            Self::NeedsPerson => 4,
             Self::Store => 5,
             Self::Bug => 70,
             Self::Interrupted => 130,
@@ -267,6 +270,12 @@ impl From<runner::LoadError> for Failure {
             LoadError::Entry { .. } | LoadError::Damaged { .. } => {
                 Self::from_error(Exit::Store, &error).code(Code::Damaged)
             }
+            LoadError::Corrupted { ref run, .. } => {
+                let hint = format!(
+                    "`callboard resume {run}` puts back what was committed last, if that can be proven"
+                );
+                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+            }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
         }
     }
@@ -285,12 +294,37 @@ impl From<runner::RequestError> for Failure {
     }
 }
 
+impl From<runner::RestoreError> for Failure {
+    fn from(error: runner::RestoreError) -> Self {
+        use runner::RestoreError;
+        match error {
+            RestoreError::NotLast { ref run, from, .. } => {
+                let hint = format!(
+                    "`callboard resume {run} --recover` goes on from revision {from}; what came after it is lost"
+                );
+                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+            }
+            RestoreError::NoCandidate { ref run, .. } => {
+                let hint = format!(
+                    "`callboard log {run}` shows its journal; `callboard export {run}` keeps all that is left"
+                );
+                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+            }
+            RestoreError::Keep { .. } => Self::from_error(Exit::Store, &error),
+            RestoreError::Unadoptable(_) => Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted),
+            RestoreError::Load(error) => error.into(),
+            RestoreError::Commit(error) => error.into(),
+        }
+    }
+}
+
 impl From<runner::EngineError> for Failure {
     fn from(error: runner::EngineError) -> Self {
         use runner::EngineError;
         match error {
             EngineError::Lead(error) => error.into(),
             EngineError::Load(error) => error.into(),
+            EngineError::Restore(error) => error.into(),
             EngineError::Read(error) => error.into(),
             EngineError::Commit(error) => error.into(),
             EngineError::Marks(error) => error.into(),

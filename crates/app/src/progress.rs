@@ -13,6 +13,7 @@ use runner::{Moment, Notice, Observer, Rest};
 use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
+use crate::mend;
 use crate::phase;
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
 
@@ -155,7 +156,7 @@ impl Progress {
                 self.run
             ));
         } else if rest == Rest::Finished(Outcome::Undelivered) {
-            render::note(P::after_failure(&self.run));
+            render::note(P::after_failure(&self.run, document));
         }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));
@@ -225,6 +226,7 @@ impl<P: Face> Observer<P> for Progress {
                     drawn.output(attempt, stdout);
                 }
             }
+            Notice::Restored(restored) => self.say(&mend::told(restored)),
             Notice::Lingers { attempt, grace } => self.say(&format!(
                 "{} {attempt} has reported and did not exit for {}; it is being ended",
                 styled(YELLOW, "!"),

@@ -12,6 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
+use crate::rehearsal::Roles;
 use crate::stage::Limits;
 use crate::{rehearsal, render, stage};
 
@@ -156,7 +157,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         stage: Stage { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
         workdir: arguments.players.workdir(&here.repo)?,
         player: match &arguments.rehearse {
-            Some(script) => Some(rehearsal::cast(script.as_deref(), definition.workflow())?),
+            Some(script) => {
+                Some(rehearsal::cast(script.as_deref(), &Roles::of_workflow(definition.workflow()))?)
+            }
             None => arguments.players.player()?,
         },
         env: arguments.players.env.clone(),

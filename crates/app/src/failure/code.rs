@@ -26,6 +26,7 @@ pub(crate) enum Code {
     Shortage,
     ViewSetAside,
     Bug,
+    Corrupted,
 }
 
 /// Name and page of a code.
@@ -36,7 +37,7 @@ macro_rules! page {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Held,
         Self::Gone,
         Self::Damaged,
@@ -55,6 +56,7 @@ impl Code {
         Self::Shortage,
         Self::ViewSetAside,
         Self::Bug,
+        Self::Corrupted,
     ];
 
     fn entry(self) -> (&'static str, &'static str) {
@@ -77,6 +79,7 @@ impl Code {
             Self::Shortage => page!("E016"),
             Self::ViewSetAside => page!("E017"),
             Self::Bug => page!("E018"),
+            Self::Corrupted => page!("E019"),
         }
     }
 

@@ -14,6 +14,14 @@ pub(super) fn record<P: Explored>(scene: &Scene<P>, moment: &mut Moment<P>, entr
     differs.into_iter().map(|what| Broken::new("the document shows the run", what)).collect()
 }
 
+/// Writes the parts that were said to have changed, as a store would.
+pub(super) fn keep_parts<P: Explored>(moment: &mut Moment<P>) {
+    for path in std::mem::take(&mut moment.touched) {
+        let body = P::part(&moment.document, &path);
+        moment.parts.insert(path.into(), body.into());
+    }
+}
+
 /// What takes longer, once per state: the document keeps the rules of its seed, the parts a store would hold give the
 /// same document, and the entry is read back as it was written.
 pub(super) fn survives<P: Explored>(
@@ -21,10 +29,7 @@ pub(super) fn survives<P: Explored>(
     moment: &mut Moment<P>,
     entry: &Entry<P>,
 ) -> Vec<Broken> {
-    for path in std::mem::take(&mut moment.touched) {
-        let body = P::part(&moment.document, &path);
-        moment.parts.insert(path.into(), body.into());
-    }
+    keep_parts(moment);
     let wrong = (scene.check)(&moment.document).into_iter();
     let mut broken: Vec<_> = wrong.map(|what| Broken::new("the document keeps its rules", what)).collect();
     let parts: Vec<_> = moment.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();
