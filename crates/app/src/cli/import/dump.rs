@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(
             unread,
             [
-                (3, 15, "key must be a string"),
+                (3, 14, "key must be a string"),
                 (4, 1, format!("it has no text `key`: {shape}").as_str()),
                 (5, 1, format!("it has no `value`: {shape}").as_str()),
             ]

@@ -176,18 +176,6 @@ impl Import<'_> {
 
 /// The document that an earlier import entered.
 fn entered(entry: Entry<Peer>) -> Option<Document> {
-    match entry.input {
-        Input::Recovered { remains: Remains::Migrated { document, .. } } => {
-            serde_json::from_value(document).ok()
-        }
-        Input::Recovered {
-            remains: Remains::Journal { .. } | Remains::View { .. } | Remains::Archive { .. },
-        }
-        | Input::Opened { .. }
-        | Input::Fact { .. }
-        | Input::Request { .. }
-        | Input::Refused { .. }
-        | Input::Edited { .. }
-        | Input::Due => None,
-    }
+    let Input::Recovered { remains: Remains::Migrated { document, .. } } = entry.input else { return None };
+    serde_json::from_value(document).ok()
 }
