@@ -65,7 +65,9 @@ fn written(
             let by = from.as_ref().map_or_else(|| who(&entry.by), ToString::to_string);
             return edit::apply(document, edit, by, at).map(Ok);
         }
-        Input::Recovered { remains: Remains::View { document: found, .. } } => {
+        Input::Recovered {
+            remains: Remains::View { document: found, .. } | Remains::Migrated { document: found, .. },
+        } => {
             return serde_json::from_value(found.clone()).ok().map(Ok);
         }
         // Numbers that were lost are never given again.
