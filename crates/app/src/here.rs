@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use protocol::RunId;
 use protocol::entry::Author;
+use protocol::peer::CycleId;
 use protocol::run::Phase;
-use protocol::steps::Steps;
 use runner::{Clock, Journal, Summary};
 use store::{Location, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags};
+use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::traces::Traces;
 
@@ -109,24 +110,39 @@ impl Here {
             .hint("`callboard ls` lists the runs of this repository")
     }
 
-    /// Loads a run by its id, or by a beginning of it that only one run has.
-    pub(crate) async fn load(
+    /// Does something with a run, by the rules of that run's protocol.
+    pub(crate) async fn with_run<D: Deed>(
         &self,
         store: &SqliteStore,
-        run: &str,
-    ) -> Result<Journal<Steps, SqliteStore>, Failure> {
-        let id = self.resolve(store, run).await?;
-        Journal::load(store, &self.clock, &id).await?.ok_or_else(|| self.no_such_run(run))
+        run: &RunId,
+        deed: D,
+    ) -> Result<D::Done, Failure> {
+        let protocol = store.protocol(run).await?.ok_or_else(|| self.no_such_run(run.as_str()))?;
+        face::by_name(&protocol, run, deed).await
     }
 
+    /// Loads a run whose protocol is known.
+    pub(crate) async fn load<P: Face>(
+        &self,
+        store: &SqliteStore,
+        run: &RunId,
+    ) -> Result<Journal<P, SqliteStore>, Failure> {
+        Journal::load(store, &self.clock, run).await?.ok_or_else(|| self.no_such_run(run.as_str()))
+    }
+
+    /// The run of that name, or with a name that begins so and only one does. A cycle's id names the run that plays it.
     pub(crate) async fn resolve(&self, store: &SqliteStore, run: &str) -> Result<RunId, Failure> {
-        let id = RunId::new(run)
+        let cycle = run.parse::<CycleId>().ok().map(|cycle| cycle.key());
+        let name = cycle.as_deref().unwrap_or(run);
+        let id = RunId::new(name)
             .map_err(|error| Failure::usage(format!("`{run}` cannot be a run")).because(Some(&error)))?;
         // Whoever gives a whole name is answered by one look, however many runs there are; it sorts first.
-        let matching = store.runs_beginning(run, LONGEST_CHOICE + 1).await?;
+        let matching = store.runs_beginning(name, LONGEST_CHOICE + 1).await?;
         match matching.as_slice() {
             [] => Err(self.no_such_run(run)),
             [first, ..] if *first == id => Ok(id),
+            // The first cycle is not the beginning of the tenth.
+            _ if cycle.is_some() => Err(self.no_such_run(run)),
             [one] => Ok(one.clone()),
             [_, _, ..] => {
                 let shown = matching.iter().take(LONGEST_CHOICE).map(|name| format!("`{name}`"));

@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 mod doctor;
+mod face;
 mod failure;
 mod here;
 mod look;

@@ -7,20 +7,21 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use protocol::entry::{Author, Entry};
+use protocol::entry::Author;
 use protocol::run::{Halt, Refusal};
-use protocol::steps::Steps;
-use protocol::{Outcome, Revision, RunId, SeatName};
-use runner::{Again, Asked, Engine, EngineError, House, Rest};
+use protocol::{Outcome, Revision, RunId};
+use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest};
+use serde::Deserialize;
 use store::{SqliteStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::face::Face;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
-use crate::progress::{Progress, lines};
+use crate::progress::Progress;
 use crate::rescue::rescue;
 use crate::{players, render};
 
@@ -75,33 +76,31 @@ pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
 }
 
 /// Plays a run until it rests, and tells how it ended.
-pub(crate) async fn play(
+pub(crate) async fn play<P: Face>(
     here: &Here,
     store: &SqliteStore,
     house: House,
     run: &RunId,
-    asked: Asked<SeatName>,
+    asked: Asked<P::Seat>,
     show: &Show,
 ) -> Result<Exit, Failure> {
     // Whoever reads our output may go; the run does not.
     render::go_on_when_nobody_reads();
     let mut progress = Progress::new(here, run, show.json);
     let other_player = house.again.player.is_some();
-    let engine = Engine::<Steps, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
-    let engine = engine.map_err(|error| refused(run, error))?;
+    let engine = Engine::<P, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
+    let engine = engine.map_err(|error| refused::<P>(run, error))?;
     let rehearsed =
         engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
     if rehearsed && other_player {
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
-            .hint("`callboard run` with the same workflow starts a real one"));
+            .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
     let rest = engine.play(asked, interrupts()?).await;
     progress.clear();
-    let rest = rest.map_err(|error| rescue(here, store, refused(run, error)))?;
-    let journal = here.load(store, run.as_str()).await?;
-    // The run's time, not ours: an engine before us may have played most of it.
-    let took = journal.folded.at.since(journal.document.head.created_at);
-    progress.conclude(&journal.summary(), &journal.document, rest, took);
+    let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error)))?;
+    let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
+    progress.conclude(&moment, rest);
     Ok(exit_of(rest))
 }
 
@@ -114,14 +113,14 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
     }
 }
 
-fn refused(run: &RunId, error: EngineError) -> Failure {
+fn refused<P: Face>(run: &RunId, error: EngineError) -> Failure {
     let hint = match &error {
-        EngineError::Refused(Refusal::Undelivered) => lines::after_failure(run),
+        EngineError::Refused(Refusal::Undelivered) => P::after_failure(run),
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
             format!("`callboard show {run}` tells how it stands; `callboard resume {run}` goes on with it")
         }
         EngineError::Refused(_) => {
-            format!("`callboard log {run}` shows what it did; `callboard run` starts a new one")
+            format!("`callboard log {run}` shows what it did; `{}` starts a new one", P::OPENED_BY)
         }
         _ => return error.into(),
     };
@@ -206,11 +205,17 @@ async fn first_entry_by(watch: &mut store::Watch, engine: u32) -> Result<(), Fai
     Ok(())
 }
 
+/// All of an entry that concerns us here; it is the same in every protocol.
+#[derive(Deserialize)]
+struct Signed {
+    by: Author,
+}
+
 /// Whether any of the entries is by the engine with this pid.
 fn entries_by(entries: &[StoredEntry], engine: u32) -> Result<bool, Failure> {
     for entry in entries {
-        let entry: Entry<Steps> =
-            Entry::decode(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+        let entry: Signed =
+            serde_json::from_str(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
         if matches!(entry.by, Author::Engine { pid, .. } if pid == engine) {
             return Ok(true);
         }

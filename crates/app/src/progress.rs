@@ -7,21 +7,21 @@ pub(crate) mod lines;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::steps::{Document, Status, Steps};
-use protocol::{AttemptId, Outcome, Revision, RunId};
-use runner::{Notice, Observer, Rest, Summary};
+use protocol::{AttemptId, Outcome, RunId, SeatName};
+use runner::{Moment, Notice, Observer, Rest};
 
+use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
 use crate::phase;
-use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
+use crate::render::{self, BOLD, CYAN, YELLOW, styled};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
 #[derive(Debug)]
 pub(crate) struct Progress {
     run: RunId,
     repo: String,
-    face: Face,
+    form: Form,
 }
 
 /// What is known of the engine of another process.
@@ -39,7 +39,7 @@ pub(crate) enum EngineNews {
 }
 
 #[derive(Debug)]
-enum Face {
+enum Form {
     Drawn(drawn::Drawn),
     Plain,
     Json,
@@ -47,64 +47,66 @@ enum Face {
 
 impl Progress {
     pub(crate) fn new(here: &Here, run: &RunId, json: bool) -> Self {
-        let face = if json {
-            Face::Json
+        let form = if json {
+            Form::Json
         } else if render::can_draw() {
-            Face::Drawn(drawn::Drawn::new())
+            Form::Drawn(drawn::Drawn::new())
         } else {
-            Face::Plain
+            Form::Plain
         };
-        Self { run: run.clone(), repo: here.repo.display().to_string(), face }
+        Self { run: run.clone(), repo: here.repo.display().to_string(), form }
     }
 
     /// Tells people something; programs read events instead.
     fn say(&self, line: &str) {
-        match &self.face {
-            Face::Drawn(drawn) => drawn.say(&render::tame(line)),
-            Face::Plain => render::talk(line),
-            Face::Json => {}
+        match &self.form {
+            Form::Drawn(drawn) => drawn.say(&render::tame(line)),
+            Form::Plain => render::talk(line),
+            Form::Json => {}
         }
     }
 
     /// Takes what is drawn off the terminal.
     pub(crate) fn clear(&mut self) {
-        match &mut self.face {
-            Face::Drawn(drawn) => drawn.clear(),
-            Face::Plain | Face::Json => {}
+        match &mut self.form {
+            Form::Drawn(drawn) => drawn.clear(),
+            Form::Plain | Form::Json => {}
         }
     }
 
     /// What the engine of another process does with the run, as far as we can see.
     pub(crate) fn engine(&self, engine: EngineNews) {
-        match self.face {
-            Face::Json => render::json(&events::engine(&self.run, engine)),
-            Face::Drawn(_) | Face::Plain => self.say(&lines::engine(&self.run, engine)),
+        match self.form {
+            Form::Json => render::json(&events::engine(&self.run, engine)),
+            Form::Drawn(_) | Form::Plain => self.say(&lines::engine(&self.run, engine)),
         }
     }
 
     /// The run as it was found by somebody who watches it.
-    pub(crate) fn found(&self, summary: &Summary, revision: Revision) {
-        match self.face {
-            Face::Json => render::json(&events::found(&self.run, summary, revision)),
-            Face::Drawn(_) | Face::Plain => {
+    pub(crate) fn found<P: Face>(&self, moment: &Moment<P>) {
+        let summary = moment.summary();
+        match self.form {
+            Form::Json => render::json(&events::found(&self.run, &summary, moment.revision)),
+            Form::Drawn(_) | Form::Plain => {
                 let (done, total) = (summary.progress.done, summary.progress.total);
                 let (style, word) = phase::word(summary.phase);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
-                self.say(&format!("run {run} in {}: {word}, {done} of {total} steps done", self.repo));
+                let (_, seats) = P::SEAT;
+                self.say(&format!("run {run} in {}: {word}, {done} of {total} {seats} done", self.repo));
             }
         }
     }
 
     /// An attempt that was at work before we looked.
     pub(crate) fn at_work(&mut self, attempt: &AttemptId, length: Duration, stdout: PathBuf) {
-        match &mut self.face {
-            Face::Json => render::json(&events::at_work(&self.run, attempt, length)),
-            Face::Plain => {
+        match &mut self.form {
+            Form::Json => render::json(&events::at_work(&self.run, attempt, length)),
+            Form::Plain => {
                 let length = render::duration(length);
                 self.say(&format!("{} {attempt} is at work for {length}", styled(CYAN, "▸")));
             }
-            Face::Drawn(drawn) => {
+            Form::Drawn(drawn) => {
                 drawn.begin(attempt, length);
                 drawn.output(attempt, stdout);
             }
@@ -112,42 +114,48 @@ impl Progress {
     }
 
     /// The summary at the end: what the run came to, how long it took, and what to type next.
-    pub(crate) fn conclude(&mut self, summary: &Summary, document: &Document, rest: Rest, took: Duration) {
-        if matches!(self.face, Face::Json) {
-            render::json(&events::rest(&self.run, summary, rest));
+    pub(crate) fn conclude<P: Face>(&mut self, moment: &Moment<P>, rest: Rest) {
+        let (summary, document) = (moment.summary(), &moment.document);
+        if matches!(self.form, Form::Json) {
+            render::json(&events::rest(&self.run, &summary, rest, P::result_fields(document)));
             return;
         }
         let (style, word) = lines::rest(rest);
+        // The run's time, not ours: an engine before us may have played most of it.
+        let took = moment.folded.at.since(P::created_at(document));
         render::talk("");
         render::data(format_args!(
-            "{} run `{}`: {} of {} steps done, {}",
+            "{} run `{}`: {} of {} {} done, {}",
             styled(style, word),
             self.run,
             summary.progress.done,
             summary.progress.total,
+            P::SEAT.1,
             render::duration(took),
         ));
-        let undone = || document.steps.iter().filter(|(_, step)| step.status != Status::Completed);
-        let width = undone().map(|(id, _)| id.len()).max().unwrap_or(0);
-        for (id, step) in undone() {
-            let status = status(step.status);
-            match &step.last_error {
+        let mut seats = shown_seats(moment);
+        let lacking = seats.iter().filter_map(|(_, shown)| shown.error.as_deref()).any(lacks_program);
+        seats.retain(|(_, shown)| shown.light != Light::Done);
+        let (wide, width) = widths(&seats);
+        for (name, shown) in &seats {
+            let status = status(shown, wide);
+            match &shown.error {
                 Some(error) => {
                     let error = render::harmless(error);
-                    render::data(format_args!("  {status} {id:<width$}  {error}"));
+                    render::data(format_args!("  {status} {name:<width$}  {error}"));
                 }
-                None => render::data(format_args!("  {status} {id}")),
+                None => render::data(format_args!("  {status} {name}")),
             }
         }
-        let mut errors = document.steps.values().filter_map(|step| step.last_error.as_deref());
-        if errors.any(lacks_program) {
+        P::result(document).iter().for_each(render::data);
+        if lacking {
             render::note(format_args!(
                 "[{}] `callboard doctor` lists the agents it finds; `callboard retry {}` tries again",
                 Code::NoProgram,
                 self.run
             ));
         } else if rest == Rest::Finished(Outcome::Undelivered) {
-            render::note(lines::after_failure(&self.run));
+            render::note(P::after_failure(&self.run));
         }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));
@@ -160,32 +168,42 @@ fn lacks_program(error: &str) -> bool {
     error.contains("could not be started: program `")
 }
 
-/// A step's status in its colour.
-pub(crate) fn status(status: Status) -> String {
-    let style = match status {
-        Status::Pending | Status::Skipped => DIM,
-        Status::Running => CYAN,
-        Status::WaitingOnHuman => YELLOW,
-        Status::Completed => GREEN,
-        Status::Failed => RED,
-    };
-    styled(style, format_args!("{:<9}", status.as_str()))
+/// All seats of a run by their names, and how they stand.
+pub(crate) fn shown_seats<P: Face>(moment: &Moment<P>) -> Vec<(SeatName, Shown)> {
+    let seats = P::seats(&moment.frozen.definition).into_iter();
+    seats.map(|seat| (P::seat_name(&seat), P::shown(&moment.document, &seat))).collect()
 }
 
-impl Observer<Steps> for Progress {
-    fn notice(&mut self, notice: Notice<'_, Steps>) {
+/// How wide their statuses and their names are.
+pub(crate) fn widths(seats: &[(SeatName, Shown)]) -> (usize, usize) {
+    let status = seats.iter().map(|(_, shown)| shown.status.len()).max().unwrap_or(0);
+    let name = seats.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
+    (status, name)
+}
+
+/// A seat's status in its colour.
+pub(crate) fn status(shown: &Shown, width: usize) -> String {
+    let width = width.max(STATUS_WIDTH);
+    styled(shown.light.style(), format_args!("{:<width$}", shown.status))
+}
+
+/// As wide as the status of most seats at most times.
+const STATUS_WIDTH: usize = 9;
+
+impl<P: Face> Observer<P> for Progress {
+    fn notice(&mut self, notice: Notice<'_, P>) {
         match notice {
-            Notice::Committed { revision, entry } => match &mut self.face {
-                Face::Json => {
+            Notice::Committed { revision, entry } => match &mut self.form {
+                Form::Json => {
                     for event in events::of(&self.run, revision, entry) {
                         render::json(&event);
                     }
                 }
-                Face::Drawn(_) | Face::Plain => {
+                Form::Drawn(_) | Form::Plain => {
                     for line in lines::of(entry) {
                         self.say(&line);
                     }
-                    if let Face::Drawn(drawn) = &mut self.face {
+                    if let Form::Drawn(drawn) = &mut self.form {
                         drawn.follow(entry);
                     }
                 }
@@ -198,12 +216,12 @@ impl Observer<Steps> for Progress {
                 for attempt in open {
                     self.say(&format!("{} {attempt} was under way and is taken up", styled(CYAN, "↻")));
                 }
-                if let Face::Drawn(drawn) = &mut self.face {
+                if let Form::Drawn(drawn) = &mut self.form {
                     adopted.iter().chain(open).for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
                 }
             }
             Notice::Output { attempt, stdout } => {
-                if let Face::Drawn(drawn) = &mut self.face {
+                if let Form::Drawn(drawn) = &mut self.form {
                     drawn.output(attempt, stdout);
                 }
             }

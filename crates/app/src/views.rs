@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use protocol::RunId;
-use protocol::steps::Steps;
 use runner::{Again, Engine, EngineError, Notice, Observer};
 use store::{LeadError, SqliteStore, Tenure};
 
+use crate::face::Face;
 use crate::failure::Failure;
 use crate::here::Here;
 use crate::play;
@@ -16,14 +16,14 @@ pub(crate) type SetAside = Vec<(PathBuf, PathBuf)>;
 
 /// Writes all files of a run, and tells what had to be set aside. Nothing is done if the run has an engine, which writes
 /// them itself.
-pub(crate) async fn write(
+pub(crate) async fn write<P: Face>(
     here: &Here,
     store: &SqliteStore,
     run: &RunId,
 ) -> Result<Option<SetAside>, Failure> {
     let mut watcher = Watcher::default();
     let house = play::house(here, Again::default())?;
-    let engine = match Engine::<Steps, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
+    let engine = match Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
         Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(None),
         engine => engine?,
     };
@@ -37,8 +37,8 @@ struct Watcher {
     set_aside: SetAside,
 }
 
-impl Observer<Steps> for Watcher {
-    fn notice(&mut self, notice: Notice<'_, Steps>) {
+impl<P: Face> Observer<P> for Watcher {
+    fn notice(&mut self, notice: Notice<'_, P>) {
         if let Notice::SetAside { view, kept } = notice {
             self.set_aside.push((view, kept));
         }

@@ -2,25 +2,23 @@
 
 use std::fmt;
 
+use protocol::RunId;
 use protocol::run::{Phase, Request};
-use protocol::steps::{Definition, Steps};
-use protocol::{RunId, SeatName};
 use runner::{Again, Asked, Engine, EngineError, Journal};
 use store::{LeadError, Leader, SqliteStore, Store as _, Tenure};
 use supervisor::Departure;
 
+use crate::face::Face;
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
 use crate::{play, render};
 
-type Run = Journal<Steps, SqliteStore>;
-
 /// A request with who it is told to.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct Wish<P: Face> {
     /// What to say if it fails: "cannot … run".
-    pub(crate) doing: &'static str,
-    pub(crate) request: Request<SeatName>,
+    pub(crate) doing: String,
+    pub(crate) request: Request<P::Seat>,
     pub(crate) reason: Option<String>,
 }
 
@@ -33,13 +31,13 @@ pub(crate) enum Taken {
     ByUs,
 }
 
-impl Wish {
+impl<P: Face> Wish<P> {
     /// Makes the request, and returns when it has been committed.
     pub(crate) async fn make(self, here: &Here, store: &SqliteStore, run: &RunId) -> Result<Taken, Failure> {
-        let mut journal = here.load(store, run.as_str()).await?;
-        refuse_agents(&mut journal, self.doing, &self.request).await?;
+        let mut journal = here.load::<P>(store, run).await?;
+        refuse_agents(&mut journal, &self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
-        match lead(here, store, run, Tenure::Errand, &mut ()).await? {
+        match lead::<P>(here, store, run, Tenure::Errand, &mut ()).await? {
             Led::ByUs(engine) => {
                 engine.oblige(self.asked()).await.map_err(|error| failed(error.into()))?;
                 Ok(Taken::ByUs)
@@ -61,12 +59,12 @@ impl Wish {
 
     /// Makes the request, and returns when the run rests.
     pub(crate) async fn fulfil(self, here: &Here, store: &SqliteStore, run: &RunId) -> Result<(), Failure> {
-        let mut journal = here.load(store, run.as_str()).await?;
-        refuse_agents(&mut journal, self.doing, &self.request).await?;
+        let mut journal = here.load::<P>(store, run).await?;
+        refuse_agents(&mut journal, &self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
         let mut told = false;
         loop {
-            let (pid, stopped) = match lead(here, store, run, Tenure::Engine, &mut ()).await? {
+            let (pid, stopped) = match lead::<P>(here, store, run, Tenure::Engine, &mut ()).await? {
                 Led::ByUs(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
                     return match engine.play(self.asked(), interrupts).await {
@@ -112,13 +110,13 @@ impl Wish {
         }
     }
 
-    fn asked(&self) -> Asked<SeatName> {
+    fn asked(&self) -> Asked<P::Seat> {
         Asked { request: self.request.clone(), by: Some(here::person()), reason: self.reason.clone() }
     }
 }
 
-enum Led<'a> {
-    ByUs(Box<Engine<'a, Steps, SqliteStore>>),
+enum Led<'a, P: Face> {
+    ByUs(Box<Engine<'a, P, SqliteStore>>),
     ByAnother { pid: u32, stopped: bool },
 }
 
@@ -126,14 +124,14 @@ fn how_to_continue(pid: u32) -> String {
     format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")
 }
 
-async fn lead<'a>(
+async fn lead<'a, P: Face>(
     here: &Here,
     store: &SqliteStore,
     run: &RunId,
     tenure: Tenure,
     nobody: &'a mut (),
-) -> Result<Led<'a>, Failure> {
-    match Engine::<Steps, _>::lead(store, play::house(here, Again::default())?, run, tenure, nobody).await {
+) -> Result<Led<'a, P>, Failure> {
+    match Engine::<P, _>::lead(store, play::house(here, Again::default())?, run, tenure, nobody).await {
         Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
         Err(EngineError::Lead(LeadError::Held { pid, stopped, .. })) => Ok(Led::ByAnother { pid, stopped }),
         Err(error) => Err(error.into()),
@@ -141,7 +139,7 @@ async fn lead<'a>(
 }
 
 /// Waits until nobody of the run is alive.
-async fn rests(store: &SqliteStore, journal: &mut Run) -> Result<(), Failure> {
+async fn rests<P: Face>(store: &SqliteStore, journal: &mut Journal<P, SqliteStore>) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
     loop {
         match journal.folded.run.phase {
@@ -154,10 +152,10 @@ async fn rests(store: &SqliteStore, journal: &mut Run) -> Result<(), Failure> {
 }
 
 /// Agents do not steer the run they are part of. Refuses, and writes into the journal that it did.
-pub(crate) async fn refuse_agents(
-    journal: &mut Run,
+pub(crate) async fn refuse_agents<P: Face>(
+    journal: &mut Journal<P, SqliteStore>,
     doing: &str,
-    request: &Request<SeatName>,
+    request: &Request<P::Seat>,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
     runner::note_refusal(journal, here::person(), request.clone(), attempt.clone()).await?;
@@ -182,24 +180,6 @@ fn from_inside(doing: impl fmt::Display, attempt: &str) -> Failure {
     Failure::new(Exit::Refused, format_args!("cannot {doing} from inside attempt `{attempt}`"))
         .code(Code::FromInside)
         .hint("agents report; people steer")
-}
-
-/// The step of that name.
-pub(crate) fn step(journal: &Run, name: &str) -> Result<SeatName, Failure> {
-    step_of(&journal.run, &journal.frozen.definition, name)
-}
-
-/// The step of that name, in a run that was opened with this.
-pub(crate) fn step_of(run: &RunId, definition: &Definition, name: &str) -> Result<SeatName, Failure> {
-    if let Some(id) = definition.step_ids().find(|id| id.as_str() == name) {
-        return Ok(id.clone());
-    }
-    let names = definition.step_ids().map(SeatName::as_str);
-    let failure = Failure::usage(format!("run `{}` has no step `{name}`", run));
-    Err(match protocol::closest(name, names) {
-        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-        None => failure.hint(format!("`callboard show {}` lists its steps", run)),
-    })
 }
 
 /// Says whether the run goes on by itself.

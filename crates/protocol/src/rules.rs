@@ -108,8 +108,11 @@ pub struct View {
 }
 
 /// Bounds on everything that goes into an entry.
-pub trait Datum: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static {}
-impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + 'static> Datum for T {}
+pub trait Datum:
+    Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
+impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static> Datum for T {}
 
 /// One protocol.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
@@ -190,6 +193,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         hand: &Hand<Self::Seat>,
         patch: &Patch,
     ) -> Result<Option<Self::Edit>, Uneditable>;
+
+    /// The patch that enters what a seat has so far, where the document has room for it.
+    fn partial(seat: &Self::Seat, content: serde_json::Value) -> Option<Patch>;
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;

@@ -12,7 +12,7 @@ use protocol::{AttemptId, RunId, SeatName, Stamp, TryNo, Turn};
 use serde::{Deserialize, Serialize};
 use store::Digest;
 
-pub use read::{ImportError, Imported, Restaging, import};
+pub use read::{ImportError, Imported, Restaging, Unpacked, import, unpack};
 pub use write::{ExportError, Logs, export};
 
 /// The format this program writes, and the newest it reads.

@@ -221,6 +221,10 @@ pub(crate) enum Happening<S> {
         cast: Box<Cast>,
         ended: Ended,
     },
+    /// It has handed in a part.
+    Partial {
+        attempt: Attempt<S>,
+    },
     /// It has reported and does not exit.
     Lingers {
         attempt: AttemptId,
@@ -266,7 +270,7 @@ impl Orders {
 }
 
 /// Attends an attempt in the background: starts it, or adopts it if it was started before.
-pub(crate) fn attend<S: Send + 'static>(
+pub(crate) fn attend<S: Clone + Send + Sync + 'static>(
     cast: Cast,
     attempt: Attempt<S>,
     news: mpsc::UnboundedSender<Happening<S>>,
@@ -277,10 +281,14 @@ pub(crate) fn attend<S: Send + 'static>(
         // Counted from here, so later than by the shim: it is the shim's to keep.
         let overdue = cast.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
         let mut attendant = Attendant { cast, ordered, patience: None, overdue };
-        let lingers = || {
-            let _ = news.send(Happening::Lingers { attempt: id.clone() });
+        let remark = |remark| {
+            // The engine has stopped listening: whatever it is lies on disk for the next one.
+            let _ = news.send(match remark {
+                Remark::Lingers => Happening::Lingers { attempt: id.clone() },
+                Remark::Partial => Happening::Partial { attempt: attempt.clone() },
+            });
         };
-        let happening = match attendant.see_to_the_end(lingers).await {
+        let happening = match attendant.see_to_the_end(remark).await {
             Ok(ended) => Happening::Over { attempt, cast: Box::new(attendant.cast), ended },
             Err(Lost::NoPlayer) => {
                 Happening::NoPlayer { attempt: id.clone(), agent: attendant.cast.expected.agent }
@@ -293,6 +301,12 @@ pub(crate) fn attend<S: Send + 'static>(
     Orders(orders)
 }
 
+/// What is worth telling while an attempt goes on.
+enum Remark {
+    Lingers,
+    Partial,
+}
+
 struct Attendant {
     cast: Cast,
     ordered: mpsc::UnboundedReceiver<Shutdown>,
@@ -303,7 +317,7 @@ struct Attendant {
 }
 
 impl Attendant {
-    async fn see_to_the_end(&mut self, lingers: impl Fn()) -> Result<Ended, Lost> {
+    async fn see_to_the_end(&mut self, remark: impl Fn(Remark)) -> Result<Ended, Lost> {
         let mut attendance =
             Attendance::adopt(&self.cast.lookout, self.cast.dir.clone(), self.cast.mark.clone())?;
         let mut launched = false;
@@ -314,7 +328,12 @@ impl Attendant {
                     attendance.order_end(shutdown)?;
                 }
                 news = attendance.next() => match news? {
-                    News::Wrote => self.look_at_report(),
+                    News::Wrote => {
+                        self.look_at_report();
+                        if supervisor::partial::has_partial(&self.cast.dir) {
+                            remark(Remark::Partial);
+                        }
+                    }
                     News::Over(Over::Unclaimed) if !launched => {
                         launched = true;
                         if self.was_at_work().await? {
@@ -342,7 +361,7 @@ impl Attendant {
                 }
                 () = until(self.patience) => {
                     self.patience = None;
-                    lingers();
+                    remark(Remark::Lingers);
                     attendance.order_end(Shutdown::Once)?;
                 }
             }

@@ -32,7 +32,9 @@ mod verify;
 mod views;
 
 pub use adopt::{AdoptError, FoundView, adopt};
-pub use archive::{ExportError, ImportError, Imported, Logs, Manifest, Restaging, export, import};
+pub use archive::{
+    ExportError, ImportError, Imported, Logs, Manifest, Restaging, Unpacked, export, import, unpack,
+};
 pub use attempt::Lost;
 pub use causes::with_causes;
 pub use clock::Clock;

@@ -57,6 +57,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Reads a run in one consistent look; `None` when there is no such run.
     fn load(&self, run: &RunId) -> impl Future<Output = Result<Option<Loaded>, ReadError>> + Send;
 
+    /// The protocol of a run; `None` when there is no such run.
+    fn protocol(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, ReadError>> + Send;
+
     /// One entry of the journal.
     fn entry(
         &self,

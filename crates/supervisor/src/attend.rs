@@ -21,7 +21,7 @@ use crate::os::{self, DirWatch, Identity, Lookout, Process};
 /// News of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// A report was written, or written anew: it may be looked at. The attempt goes on.
+    /// A report, or a part of one, was written, or written anew: it may be looked at. The attempt goes on.
     Wrote,
     /// The attempt is over, and no process of it is left.
     Over(Over),
@@ -121,7 +121,7 @@ impl Attendance {
 
     /// Attends an attempt that may have been started before, by whomever.
     pub fn adopt(lookout: &Lookout, dir: AttemptDir, mark: Mark) -> Result<Self, AttendError> {
-        let reports = [dir.report(), dir.submitted()];
+        let reports = [dir.report(), dir.submitted(), dir.partial()];
         let watched = dir.create().and_then(|()| lookout.watch(dir.path(), &reports));
         let watch = watched.map_err(|source| AttendError::Watch { path: text(dir.path()), source })?;
         let wrote = reports.iter().any(|report| report.exists());

@@ -68,6 +68,16 @@ impl AttemptDir {
         self.0.join("submitted.json")
     }
 
+    /// What `callboard report --partial` handed in last.
+    pub fn partial(&self) -> PathBuf {
+        self.0.join("partial.json")
+    }
+
+    /// The same, taken by an engine and not yet known to be in the store.
+    pub fn partial_taken(&self) -> PathBuf {
+        self.0.join("partial-taken.json")
+    }
+
     /// How the attempt ended, in the shim's words.
     pub fn exit(&self) -> PathBuf {
         self.0.join("exit.json")

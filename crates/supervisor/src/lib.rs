@@ -25,6 +25,7 @@ mod launch;
 mod linux;
 mod mark;
 mod os_text;
+pub mod partial;
 mod probe;
 mod program;
 pub mod report;

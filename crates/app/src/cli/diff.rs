@@ -1,13 +1,13 @@
 //! `callboard diff RUN REV [REV]`.
 
 use protocol::entry::Entry;
-use protocol::steps::Steps;
 use protocol::{Revision, RunId};
 use runner::Moment;
 use serde_json::{Value, json};
 use store::Store as _;
 
 use super::block_on;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::difference::{self, Difference};
@@ -45,40 +45,58 @@ pub(super) struct Arguments {
 }
 
 /// One side of the comparison.
-struct Side {
-    moment: Moment<Steps>,
-    entry: Option<Entry<Steps>>,
+struct Side<P: Face> {
+    moment: Moment<P>,
+    entry: Option<Entry<P>>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let (run, old, new) = block_on(async {
+    block_on(async {
         let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        let old = side(&sight, Some(arguments.from)).await?;
-        let new = side(&sight, arguments.to).await?;
-        Ok((sight.run, old, new))
-    })?;
-    let found = difference::between(&compared(&old.moment), &compared(&new.moment));
-    if arguments.json {
-        render::json_pretty(&found);
-        return Ok(Exit::Delivered);
+        sight.with(Comparing { sight: &sight, arguments: &arguments }).await
+    })
+}
+
+struct Comparing<'a> {
+    sight: &'a Sight,
+    arguments: &'a Arguments,
+}
+
+impl Deed for Comparing<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { sight, arguments } = self;
+        let old = side::<P>(sight, Some(arguments.from)).await?;
+        let new = side::<P>(sight, arguments.to).await?;
+        let found = difference::between(&compared(&old.moment), &compared(&new.moment));
+        if arguments.json {
+            render::json_pretty(&found);
+        } else {
+            head(&sight.run, &old, &new);
+            tell(&found, P::SEATS_AT);
+        }
+        Ok(Exit::Delivered)
     }
-    head(&run, &old, &new);
+}
+
+/// The differences in lines, those of one seat together.
+fn tell(found: &[Difference], seats_at: &str) {
     if found.is_empty() {
         render::note("they do not differ");
     }
     let mut group = Vec::new();
-    for difference in &found {
-        let (about, field) = places(difference);
+    for difference in found {
+        let (about, field) = places(difference, seats_at);
         if about != group {
             render::data(styled(BOLD, about.join(" ")));
             group = about;
         }
         render::data(line(difference, &field, if group.is_empty() { "" } else { "  " }));
     }
-    Ok(Exit::Delivered)
 }
 
-async fn side(sight: &Sight, revision: Option<u64>) -> Result<Side, Failure> {
+async fn side<P: Face>(sight: &Sight, revision: Option<u64>) -> Result<Side<P>, Failure> {
     let moment = sight.moment(revision.map(Revision)).await?;
     let stored = sight.store.entry(&sight.run, moment.revision).await?;
     let entry = stored.and_then(|stored| Entry::decode(&stored.body).ok());
@@ -86,11 +104,11 @@ async fn side(sight: &Sight, revision: Option<u64>) -> Result<Side, Failure> {
 }
 
 /// What is compared: the same fields that `show --json` prints.
-fn compared(moment: &Moment<Steps>) -> Value {
+fn compared<P: Face>(moment: &Moment<P>) -> Value {
     json!({ "phase": phase::name(moment.folded.run.phase), "document": moment.document })
 }
 
-fn head(run: &RunId, old: &Side, new: &Side) {
+fn head<P: Face>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     render::data(format_args!(
         "{}  revision {} → {}",
         styled(BOLD, run),
@@ -107,11 +125,11 @@ fn head(run: &RunId, old: &Side, new: &Side) {
     }
 }
 
-/// The step that a difference is about, if it is about one, and the field in it.
-fn places(difference: &Difference) -> (Vec<&str>, String) {
+/// The seat that a difference is about, if it is about one, and the field in it.
+fn places<'d>(difference: &'d Difference, seats_at: &str) -> (Vec<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
     let (about, field) = match path.as_slice() {
-        ["document", "steps", step, field @ ..] => (vec![*step], field),
+        ["document", seats, seat, field @ ..] if *seats == seats_at => (vec![*seat], field),
         ["document", field @ ..] => (vec![], field),
         field => (vec![], field),
     };

@@ -3,10 +3,13 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use protocol::RunId;
 use runner::Logs;
+use store::SqliteStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::render;
@@ -38,10 +41,27 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
-    let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
     block_on(async {
         let store = here.store_with(&arguments.run)?;
-        let journal = here.load(&store, &arguments.run).await?;
+        let run = here.resolve(&store, &arguments.run).await?;
+        here.with_run(&store, &run, Exporting { here: &here, store: &store, run: &run, arguments }).await
+    })
+}
+
+struct Exporting<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    arguments: Arguments,
+}
+
+impl Deed for Exporting<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { here, store, run, arguments } = self;
+        let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
+        let journal = here.load::<P>(store, run).await?;
         let attempts = here.location.attempts_dir();
         let host = store::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{}.callboard.tar", journal.run).into());
@@ -78,5 +98,5 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             output.display()
         ));
         Ok(Exit::Delivered)
-    })
+    }
 }

@@ -13,13 +13,12 @@ mod words;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::Revision;
-use protocol::steps::Steps;
-use runner::Journal;
+use protocol::{Revision, RunId};
 use store::SqliteStore;
 
 use super::{block_on, check};
 use crate::config::Flags;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::phase;
@@ -141,13 +140,30 @@ fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
         let store = here.store_with(&arguments.what)?;
-        let journal: Journal<Steps, SqliteStore> = here.load(&store, &arguments.what).await?;
+        let run = here.resolve(&store, &arguments.what).await?;
+        let at = arguments.at.map(Revision);
+        here.with_run(&store, &run, Drawing { here: &here, store: &store, run: &run, at }).await
+    })
+}
+
+struct Drawing<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    at: Option<Revision>,
+}
+
+impl Deed for Drawing<'_> {
+    type Done = Picture;
+
+    async fn with<P: Face>(self) -> Result<Picture, Failure> {
+        let Self { here, store, run, at } = self;
+        let journal = here.load::<P>(store, run).await?;
         let run = journal.run.to_string();
-        let definition = &journal.frozen.definition;
-        let Some(at) = arguments.at.map(Revision) else {
+        let Some(at) = at else {
             let (_, phase) = phase::word(journal.folded.run.phase);
             let run = Run { run, revision: journal.position.revision.0, phase: Some(phase) };
-            return Ok(Picture::of_run(run, definition, &journal.document, here.clock.now()));
+            return Ok(Picture::of_run(run, &journal.frozen, &journal.document, here.clock.now()));
         };
         let (entry, document) = (journal.entry(at).await?, journal.document_at(at).await?);
         let (Some(entry), Some(document)) = (entry, document) else {
@@ -155,8 +171,8 @@ fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
                 .hint(format!("it has 1 to {}", journal.position.revision)));
         };
         let run = Run { run, revision: at.0, phase: None };
-        Ok(Picture::of_run(run, definition, &document, entry.at))
-    })
+        Ok(Picture::of_run(run, &journal.frozen, &document, entry.at))
+    }
 }
 
 fn heading(picture: &Picture) -> String {

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use protocol::RunId;
 use protocol::run::Phase;
-use protocol::steps::Steps;
-use runner::{ImportError, Imported, Restaging};
+use runner::{ImportError, Imported, Restaging, Unpacked};
+use store::SqliteStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::{phase, render, stage, views, wish};
+use crate::views::{self, SetAside};
+use crate::{phase, render, stage, wish};
 
 /// Take a run out of an archive that `export` has written
 ///
@@ -56,9 +58,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let restaging = Restaging { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
     let store = here.store()?;
     stage::exclude_views(&here.repo)?;
-    let imported = runner::import::<Steps>(&store, archive, &restaging);
-    let imported = imported.map_err(|error| refused(&arguments.file, &error))?;
-    let set_aside = block_on(views::write(&here, &store, &imported.run))?;
+    let file = &arguments.file;
+    let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
+    let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
+    if !face::is_known(&protocol) {
+        return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
+    }
+    let taking = Taking { here: &here, store: &store, unpacked, restaging, file };
+    let (imported, set_aside) = block_on(face::by_name(&protocol, &run, taking))?;
     tell(&imported, arguments.json);
     for (view, kept) in set_aside.into_iter().flatten() {
         render::note(format_args!(
@@ -68,6 +75,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         ));
     }
     Ok(Exit::Delivered)
+}
+
+struct Taking<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    unpacked: Unpacked,
+    restaging: Restaging,
+    file: &'a Path,
+}
+
+impl Deed for Taking<'_> {
+    type Done = (Imported, Option<SetAside>);
+
+    async fn with<P: Face>(self) -> Result<Self::Done, Failure> {
+        let Self { here, store, unpacked, restaging, file } = self;
+        let imported = runner::import::<P>(store, unpacked, &restaging);
+        let imported = imported.map_err(|error| refused(file, &error))?;
+        let set_aside = views::write::<P>(here, store, &imported.run).await?;
+        Ok((imported, set_aside))
+    }
 }
 
 fn tell(imported: &Imported, json: bool) {

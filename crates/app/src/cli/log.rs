@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use protocol::entry::Entry;
 use protocol::report::Expected;
 use protocol::run::{Change, Run};
-use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, SeatName};
 use runner::{Moment, for_each_entry};
 use serde_json::json;
 use store::{Store as _, StoredEntry};
 
 use super::block_on;
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::exchange::{Answer, Exchange, Text};
@@ -64,18 +64,32 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let sight = Sight::of(&arguments.place, &arguments.run).await?;
+        sight.with(Telling { sight: &sight, arguments: &arguments }).await
+    })
+}
+
+struct Telling<'a> {
+    sight: &'a Sight,
+    arguments: &'a Arguments,
+}
+
+impl Deed for Telling<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { sight, arguments } = self;
         let newest = sight.newest().await?;
         let after = match (arguments.since, arguments.last) {
             (Some(since), _) => Revision(sight.in_range(since, newest)?.0 - 1),
             (None, Some(last)) => Revision(newest.0.saturating_sub(last)),
             (None, None) => Revision(0),
         };
-        let mut log = Log::new(&sight, &arguments).await?;
+        let mut log = Log::<P>::new(sight, arguments).await?;
         for_each_entry(&sight.store, &sight.run, after, newest, |stored| log.tell(&stored)).await?;
         if arguments.follow {
             let mut watch = sight.store.watch(&sight.run, newest).await?;
             loop {
-                let moment = sight.moment(None).await?;
+                let moment = sight.moment::<P>(None).await?;
                 if moment.rest().is_some() && moment.revision <= watch.after() {
                     break;
                 }
@@ -86,25 +100,25 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         log.tell_of_those_at_work();
         Ok(Exit::Delivered)
-    })
+    }
 }
 
 /// What is printed of a journal.
-struct Log<'a> {
+struct Log<'a, P: Face> {
     sight: &'a Sight,
     json: bool,
-    seat: Option<SeatName>,
+    seat: Option<P::Seat>,
     /// For what passed between the engine and an attempt, if that is to be shown.
-    full: Option<Moment<Steps>>,
+    full: Option<Moment<P>>,
     /// Attempts that have begun and are not over yet.
     at_work: BTreeMap<AttemptId, Exchange>,
 }
 
-impl<'a> Log<'a> {
+impl<'a, P: Face> Log<'a, P> {
     async fn new(sight: &'a Sight, arguments: &Arguments) -> Result<Self, Failure> {
         let moment = match (arguments.full, &arguments.seat) {
             (false, None) => None,
-            (true, _) | (_, Some(_)) => Some(sight.moment(None).await?),
+            (true, _) | (_, Some(_)) => Some(sight.moment::<P>(None).await?),
         };
         let seat = match (&moment, &arguments.seat) {
             (Some(moment), Some(seat)) => Some(sight.seat(moment, seat)?),
@@ -122,7 +136,7 @@ impl<'a> Log<'a> {
             render::json(&json!({ "revision": stored.revision, "entry": entry }));
             return Ok(());
         }
-        let entry: Entry<Steps> = Entry::decode(&stored.body).map_err(|error| {
+        let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot read entry {} of run `{}`",
                 stored.revision, self.sight.run
@@ -144,7 +158,7 @@ impl<'a> Log<'a> {
         Ok(())
     }
 
-    fn print(&self, revision: Revision, entry: &Entry<Steps>, exchange: Option<&Exchange>) {
+    fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&Exchange>) {
         render::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
@@ -169,21 +183,26 @@ impl<'a> Log<'a> {
     }
 
     /// What passed between the engine and the attempt that the entry says is over.
-    fn exchange(&mut self, entry: &Entry<Steps>) -> Option<Exchange> {
-        let moment = self.full.as_ref()?;
+    fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
+        let definition = &self.full.as_ref()?.frozen.definition;
+        let agent = |name: &SeatName| {
+            let seat = face::find_seat::<P>(definition, name);
+            seat.map_or_else(String::new, |seat| P::agent(definition, &seat))
+        };
         let read = |attempt: &AttemptId, report| {
             let expected = Expected {
                 run_id: self.sight.run.clone(),
                 step_id: attempt.seat.clone(),
-                agent: moment.frozen.definition.step(&attempt.seat).agent.clone(),
+                agent: agent(&attempt.seat),
             };
             Exchange::read(&self.sight.dir(attempt), attempt, &expected, report)
         };
-        let wanted = |attempt: &AttemptId| self.seat.as_ref().is_none_or(|seat| *seat == attempt.seat);
+        let seat = self.seat.as_ref().map(P::seat_name);
+        let wanted = |attempt: &AttemptId| seat.as_ref().is_none_or(|seat| *seat == attempt.seat);
         let begun: Vec<_> =
             began(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
         let over = entry.changes.iter().find_map(|change| match change {
-            Change::Over { attempt, .. } => Some(Run::<Steps>::id(attempt)).filter(wanted),
+            Change::Over { attempt, .. } => Some(Run::<P>::id(attempt)).filter(wanted),
             _ => None,
         });
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
@@ -206,9 +225,9 @@ impl<'a> Log<'a> {
     }
 }
 
-fn began(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptId> {
+fn began<P: Face>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
     entry.changes.iter().filter_map(|change| match change {
-        Change::Began { attempt, .. } => Some(Run::<Steps>::id(attempt)),
+        Change::Began { attempt, .. } => Some(Run::<P>::id(attempt)),
         _ => None,
     })
 }

@@ -1,9 +1,12 @@
 //! `callboard pause RUN`.
 
+use protocol::RunId;
 use protocol::run::Request;
+use store::SqliteStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::render;
@@ -29,9 +32,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let store = here.store_with(&arguments.run)?;
         let run = here.resolve(&store, &arguments.run).await?;
-        let wish = Wish { doing: "pause", request: Request::Pause, reason: arguments.reason };
-        wish.make(&here, &store, &run).await?;
+        let reason = arguments.reason;
+        here.with_run(&store, &run, Pausing { here: &here, store: &store, run: &run, reason }).await
+    })
+}
+
+struct Pausing<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    reason: Option<String>,
+}
+
+impl Deed for Pausing<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { here, store, run, reason } = self;
+        let wish = Wish::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
+        wish.make(here, store, run).await?;
         render::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
         Ok(Exit::Delivered)
-    })
+    }
 }

@@ -1,10 +1,10 @@
 //! `callboard prompt RUN SEAT`.
 
-use protocol::steps::Steps;
 use protocol::{AttemptId, SeatName, TryNo, Turn};
 use runner::{History, Moment, would_be_told};
 
 use super::block_on;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::Sight;
@@ -53,16 +53,31 @@ fn turn_and_try(text: &str) -> Result<(Turn, TryNo), String> {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        let moment = sight.moment(None).await?;
+        sight.with(Prompting { sight: &sight, arguments: &arguments }).await
+    })
+}
+
+struct Prompting<'a> {
+    sight: &'a Sight,
+    arguments: &'a Arguments,
+}
+
+impl Deed for Prompting<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { sight, arguments } = self;
+        let moment = sight.moment::<P>(None).await?;
         let seat = sight.seat(&moment, &arguments.seat)?;
+        let name = P::seat_name(&seat);
         let history = sight.history(&moment).await?;
         let attempt = match arguments.attempt {
-            Some((turn, try_no)) => Some(named(&sight, &history, &seat, turn, try_no)?),
+            Some((turn, try_no)) => Some(named(sight, &history, &name, turn, try_no)?),
             None if arguments.next => None,
-            None => history.newest_of(&seat).map(|attempted| attempted.id.clone()),
+            None => history.newest_of(&name).map(|attempted| attempted.id.clone()),
         };
         let text = match attempt {
-            Some(attempt) => given(&sight, &attempt, arguments.context)?,
+            Some(attempt) => given(sight, &attempt, arguments.context)?,
             None => {
                 tell_what_is_missing(&moment, &history, &seat);
                 let told = would_be_told(&moment, &seat, &sight.here.location.attempts_dir());
@@ -71,7 +86,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         render::raw(&text);
         Ok(Exit::Delivered)
-    })
+    }
 }
 
 /// That attempt of the seat, if there was one.
@@ -120,13 +135,15 @@ fn given(sight: &Sight, attempt: &AttemptId, context: bool) -> Result<String, Fa
 }
 
 /// What is made now may lack what is not done yet.
-fn tell_what_is_missing(moment: &Moment<Steps>, history: &History, seat: &SeatName) {
-    if history.newest_of(seat).is_none() {
-        render::note(format_args!("`{seat}` has not been asked yet; this is what it would be given now"));
+fn tell_what_is_missing<P: Face>(moment: &Moment<P>, history: &History, seat: &P::Seat) {
+    let name = P::seat_name(seat);
+    if history.newest_of(&name).is_none() {
+        render::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
     }
-    let needs = &moment.frozen.definition.step(seat).needs;
-    let missing = needs.iter().filter(|need| !moment.folded.run.play.done.contains(*need));
-    let missing: Vec<_> = missing.map(|need| format!("`{need}`")).collect();
+    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
+    let needs = P::needs(definition, seat).into_iter();
+    let missing = needs.filter(|need| !P::is_behind(definition, state, need));
+    let missing: Vec<_> = missing.map(|need| format!("`{}`", P::seat_name(&need))).collect();
     if !missing.is_empty() {
         render::note(format_args!(
             "not done yet, and so without what they will hand over: {}",

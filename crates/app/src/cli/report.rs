@@ -7,6 +7,7 @@ use protocol::report::{Expected, SCHEMA};
 use protocol::{AttemptId, RunId};
 use serde_json::{Map, Value, json};
 use supervisor::AttemptDir;
+use supervisor::partial::{PartialError, submit_partial};
 use supervisor::report::{SubmitError, submit};
 
 use crate::failure::{Exit, Failure};
@@ -20,11 +21,16 @@ use crate::render;
 #[command(after_help = "Examples:
   callboard report --status COMPLETED --log 'added the login page' --artifact src/login.rs
   callboard report --file report.json
-  make-report | callboard report")]
+  make-report | callboard report
+  echo '{\"current_step\": 3}' | callboard report --partial")]
 pub(super) struct Arguments {
     /// A complete report as JSON; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric"])]
     file: Option<PathBuf>,
+
+    /// What there is of the output so far, as a JSON object; the engine enters the newest once per second
+    #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric"])]
+    partial: bool,
 
     /// COMPLETED or FAILED
     #[arg(long)]
@@ -54,6 +60,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         (None, None) => read("-".as_ref())?,
     };
+    if arguments.partial {
+        return hand_in_part(&attempt, &bytes);
+    }
     submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
         let exit = match error {
             SubmitError::TooLarge { .. } | SubmitError::Unfit(_) => Exit::Usage,
@@ -62,6 +71,24 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::from_error(exit, &error)
     })?;
     render::talk(format_args!("the report of `{}` is accepted", attempt.id));
+    Ok(Exit::Delivered)
+}
+
+fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
+    // Told to every attempt whose document has room for it.
+    if std::env::var_os("CALLBOARD_STATE_KEY").is_none() {
+        let what = format!("the document of run `{}` has no room for parts", attempt.expected.run_id);
+        return Err(Failure::new(Exit::Refused, what)
+            .hint("hand in the whole report at the end: `callboard report --status COMPLETED`"));
+    }
+    submit_partial(&attempt.dir, bytes).map_err(|error| {
+        let exit = match error {
+            PartialError::TooLarge { .. } | PartialError::NotAnObject(_) => Exit::Usage,
+            PartialError::Write { .. } => Exit::Store,
+        };
+        Failure::from_error(exit, &error)
+    })?;
+    render::talk(format_args!("a part of the output of `{}` is accepted", attempt.id));
     Ok(Exit::Delivered)
 }
 

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 
+use protocol::RunId;
 use protocol::run::{Halt, Phase, Request};
-use runner::Asked;
-use store::{RunRow, Store as _};
+use runner::{Asked, House};
+use store::{RunRow, SqliteStore, Store as _};
 
 use super::block_on;
 use crate::config::Flags;
-use crate::failure::{Exit, Failure};
+use crate::face::{self, Deed, Face};
+use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
@@ -67,22 +69,41 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Some(run) => here.resolve(&store, run).await?,
             None => here::only_unfinished(&store, "resume").await?,
         };
-        let mut journal = here.load(&store, run.as_str()).await?;
+        here.with_run(&store, &run, Resuming { here: &here, store: &store, run: &run, house, arguments })
+            .await
+    })
+}
+
+struct Resuming<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    house: House,
+    arguments: Arguments,
+}
+
+impl Deed for Resuming<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { here, store, run, house, arguments } = self;
+        let mut journal = here.load::<P>(store, run).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
         let paused = journal.folded.run.phase == Phase::Paused;
-        if paused && wish::engine_of(&store, &run).await?.is_some() {
-            let wish = Wish { doing: "resume", request: Request::Resume, reason: arguments.reason };
-            let taken = wish.make(&here, &store, &run).await?;
-            wish::tell_who_goes_on(&run, &taken);
+        if paused && wish::engine_of(store, run).await?.is_some() {
+            let wish =
+                Wish::<P> { doing: "resume".to_owned(), request: Request::Resume, reason: arguments.reason };
+            let taken = wish.make(here, store, run).await?;
+            wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         if arguments.detach {
-            return play::detach(&here, &store, &run, &arguments.show, arguments.flags()).await;
+            return play::detach(here, store, run, &arguments.show, arguments.flags()).await;
         }
-        play::play(&here, &store, house, &run, asked, &arguments.show).await
-    })
+        play::play::<P>(here, store, house, run, asked, &arguments.show).await
+    }
 }
 
 impl Arguments {
@@ -99,17 +120,41 @@ async fn all(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(store) = here.existing_store()? else { return Ok(Exit::Delivered) };
     let mut worst = Exit::Delivered;
     for row in store.runs().await?.iter().filter(|row| was_cut_off(row)) {
-        let mut journal = here.load(&store, row.run.as_str()).await?;
-        wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
-        if wish::engine_of(&store, &row.run).await?.is_some() {
-            continue;
-        }
-        if let Err(failure) = play::detach(here, &store, &row.run, &arguments.show, arguments.flags()).await {
-            render::failure(&failure);
-            worst = failure.exit;
+        let run = &row.run;
+        let again = Again { here, store: &store, run, arguments };
+        match face::by_name(&row.protocol, run, again).await {
+            Ok(()) => {}
+            // Nor would it be let near any other run.
+            Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
+            Err(failure) => {
+                worst = failure.exit;
+                render::failure(&failure);
+            }
         }
     }
     Ok(worst)
+}
+
+/// To go on in the background with a run that was cut off.
+struct Again<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    arguments: &'a Arguments,
+}
+
+impl Deed for Again<'_> {
+    type Done = ();
+
+    async fn with<P: Face>(self) -> Result<(), Failure> {
+        let Self { here, store, run, arguments } = self;
+        let mut journal = here.load::<P>(store, run).await?;
+        wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+        if wish::engine_of(store, run).await?.is_none() {
+            play::detach(here, store, run, &arguments.show, arguments.flags()).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether a run would go on if its engine had not ended. Whoever stopped or paused one wants it to wait.

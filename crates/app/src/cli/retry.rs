@@ -1,10 +1,13 @@
 //! `callboard retry RUN [STEP]`.
 
+use protocol::RunId;
 use protocol::run::Request;
-use runner::Asked;
+use runner::{Asked, House};
+use store::SqliteStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
@@ -45,18 +48,37 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let house = play::house(&here, arguments.players.again()?)?;
     block_on(async {
         let store = here.store_with(&arguments.run)?;
-        let mut journal = here.load(&store, &arguments.run).await?;
-        let run = journal.run.clone();
-        let seat = arguments.step.as_deref().map(|step| wish::step(&journal, step)).transpose()?;
+        let run = here.resolve(&store, &arguments.run).await?;
+        here.with_run(&store, &run, Retrying { here: &here, store: &store, run: &run, house, arguments })
+            .await
+    })
+}
+
+struct Retrying<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    house: House,
+    arguments: Arguments,
+}
+
+impl Deed for Retrying<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { here, store, run, house, arguments } = self;
+        let mut journal = here.load::<P>(store, run).await?;
+        let named = |step: &String| face::seat::<P>(run, &journal.frozen.definition, step);
+        let seat = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { seat };
         wish::refuse_agents(&mut journal, "retry", &request).await?;
-        if wish::engine_of(&store, &run).await?.is_some() {
-            let wish = Wish { doing: "retry", request, reason: arguments.reason };
-            let taken = wish.make(&here, &store, &run).await?;
-            wish::tell_who_goes_on(&run, &taken);
+        if wish::engine_of(store, run).await?.is_some() {
+            let wish = Wish::<P> { doing: "retry".to_owned(), request, reason: arguments.reason };
+            let taken = wish.make(here, store, run).await?;
+            wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
         let asked = Asked { request, by: Some(here::person()), reason: arguments.reason };
-        play::play(&here, &store, house, &run, asked, &arguments.show).await
-    })
+        play::play::<P>(here, store, house, run, asked, &arguments.show).await
+    }
 }

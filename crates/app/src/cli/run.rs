@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use protocol::steps::{DEFAULT_ITERATIONS, OnFailure};
+use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
 use protocol::{RunId, SeatName, Stage};
 use runner::{Again, Asked, Frozen, OpenError, Staging};
 
@@ -173,13 +173,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         here.traces().iter().for_each(render::note);
         let store = here.store()?;
         stage::exclude_views(&here.repo)?;
-        let opened =
-            runner::open::<protocol::steps::Steps, _>(&store, &here.clock, here::person(), frozen).await;
+        let opened = runner::open::<Steps, _>(&store, &here.clock, here::person(), frozen).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
             return play::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
         }
-        play::play(&here, &store, house, &run, Asked::to_resume(None), &arguments.show).await
+        play::play::<Steps>(&here, &store, house, &run, Asked::to_resume(None), &arguments.show).await
     })
 }
 

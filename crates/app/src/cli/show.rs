@@ -1,12 +1,12 @@
 //! `callboard show RUN`.
 
 use protocol::run::Phase;
-use protocol::steps::{Status, StepDocument, Steps};
-use protocol::{Outcome, Protocol as _, Revision, SeatName, Stamp};
+use protocol::{Outcome, Revision, SeatName, Stamp};
 use runner::Moment;
 use serde_json::json;
 
 use super::block_on;
+use crate::face::{self, Deed, Face, Shown};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::heard::Heard;
@@ -46,63 +46,87 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let (moment, answers) = block_on(async {
+    block_on(async {
         let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        Answers::about(&sight, arguments.at.map(Revision)).await
-    })?;
-    if arguments.json {
-        let mut shown = json!({
-            "run": moment.run,
-            "protocol": Steps::NAME,
-            "title": moment.frozen.title,
-            "phase": phase::name(moment.folded.run.phase),
-            "revision": moment.revision,
-            "newest": moment.newest,
-        });
-        let mut rest = serde_json::to_value(&answers).expect("BUG: what we print is plain data");
-        if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
-            shown.append(rest);
-            shown.insert("document".to_owned(), json!(moment.document));
+        sight.with(Showing { sight: &sight, arguments: &arguments }).await
+    })
+}
+
+struct Showing<'a> {
+    sight: &'a Sight,
+    arguments: &'a Arguments,
+}
+
+impl Deed for Showing<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { sight, arguments } = self;
+        let (moment, answers) = Answers::about::<P>(sight, arguments.at.map(Revision)).await?;
+        if arguments.json {
+            as_json(&moment, &answers);
+        } else {
+            in_words(&moment, &answers, arguments.at.is_some());
         }
-        render::json_pretty(&shown);
-        return Ok(Exit::Delivered);
+        Ok(Exit::Delivered)
     }
-    head(&moment, arguments.at.is_some());
+}
+
+fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
+    let mut shown = json!({
+        "run": moment.run,
+        "protocol": P::NAME,
+        "title": moment.frozen.title,
+        "phase": phase::name(moment.folded.run.phase),
+        "revision": moment.revision,
+        "newest": moment.newest,
+    });
+    let mut rest = serde_json::to_value(answers).expect("BUG: what we print is plain data");
+    if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
+        shown.append(rest);
+        shown.insert("document".to_owned(), json!(moment.document));
+    }
+    render::json_pretty(&shown);
+}
+
+fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
+    head(moment, travels);
     for Recovered { revision, from } in &answers.recovered {
         render::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
-    who_acts(&moment, &answers);
-    steps(&moment, &answers);
-    last_error(&moment, &answers);
+    who_acts(moment, answers);
+    seats(moment, answers);
+    last_error(moment, answers);
     for gate in &answers.gates {
         render::data(format_args!(
             "iterations: {} has used {} of {}, and sends back to {}",
             gate.seat, gate.used, gate.limit, gate.back_to
         ));
     }
-    if let Some(view) = Steps::view(&moment.document) {
+    P::result(&moment.document).iter().for_each(render::data);
+    if let Some(view) = P::view(&moment.document) {
         render::data(styled(DIM, view.path));
     }
-    Ok(Exit::Delivered)
 }
 
-fn head(moment: &Moment<Steps>, travels: bool) {
+fn head<P: Face>(moment: &Moment<P>, travels: bool) {
     let summary = moment.summary();
     let (style, word) = phase::word(summary.phase);
     let when = if travels { format!(" of {}  {}", moment.newest, moment.folded.at) } else { String::new() };
     render::data(format_args!(
-        "{} {}  {}  {}/{} steps  revision {}{when}",
+        "{} {}  {}  {}/{} {}  revision {}{when}",
         styled(BOLD, &moment.run),
         summary.title,
         styled(style, word),
         summary.progress.done,
         summary.progress.total,
+        P::SEAT.1,
         moment.revision,
     ));
 }
 
 /// Whose move it is.
-fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
+fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
     let run = &moment.run;
     let rests = matches!(moment.folded.run.phase, Phase::Halted(_) | Phase::Paused);
     if let Some(held) = &answers.held {
@@ -136,42 +160,35 @@ fn who_acts(moment: &Moment<Steps>, answers: &Answers) {
         Acts::NotNeeded => {
             let failed = moment.folded.run.phase == Phase::Finished(Outcome::Undelivered);
             if failed && moment.revision == moment.newest {
-                render::data(progress::lines::after_failure(run));
+                render::data(P::after_failure(run));
             }
         }
     }
 }
 
-fn steps(moment: &Moment<Steps>, answers: &Answers) {
-    let width = moment.document.steps.keys().map(String::len).max().unwrap_or(0);
-    for (id, step) in &moment.document.steps {
-        let doing = SeatName::new(id).ok().and_then(|seat| answers.seats.get(&seat));
-        let told = particulars(step, doing, answers.at);
+fn seats<P: Face>(moment: &Moment<P>, answers: &Answers) {
+    let seats = progress::shown_seats(moment);
+    let (wide, width) = progress::widths(&seats);
+    for (name, shown) in &seats {
+        let told = particulars(shown, answers.seats.get(name), answers.at);
         // Told below, with where it comes from.
         let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
-        let error = step.last_error.as_deref().filter(|error| !is_last(error)).map(render::harmless);
+        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(render::harmless);
         let told = [Some(told), error].into_iter().flatten().filter(|text| !text.is_empty());
-        let (status, told) = (progress::status(step.status), told.collect::<Vec<_>>().join("  "));
-        render::data(format_args!("  {status} {id:<width$}  {told}").to_string().trim_end());
+        let (status, told) = (progress::status(shown, wide), told.collect::<Vec<_>>().join("  "));
+        render::data(format_args!("  {status} {name:<width$}  {told}").to_string().trim_end());
     }
 }
 
-/// What matters of a step in its status.
-fn particulars(step: &StepDocument, doing: Option<&Doing>, now: Stamp) -> String {
-    let tries = (step.attempts > 1).then(|| format!("try {}", step.attempts));
-    let time = match (doing, step.status, step.started_at, step.ended_at) {
-        (Some(doing), ..) => Some(activity(doing, now)),
-        (None, Status::Completed | Status::Failed, Some(begun), Some(ended)) => {
-            Some(styled(DIM, render::duration(ended.since(begun))))
-        }
-        // The document's own words: by whom, and why.
-        (None, Status::Skipped, ..) => step.logs.first().map(|why| {
-            let why = why.strip_prefix("Skipped ").unwrap_or(why);
-            styled(DIM, render::harmless(why))
-        }),
-        (None, ..) => None,
+/// What matters of a seat in its status.
+fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
+    let tries = (shown.tries > 1).then(|| format!("try {}", shown.tries));
+    let time = match doing {
+        Some(doing) => Some(activity(doing, now)),
+        None => shown.took().map(|took| styled(DIM, render::duration(took))),
     };
-    [tries, time].into_iter().flatten().collect::<Vec<_>>().join("  ")
+    let remark = shown.remark.as_deref().map(|remark| styled(DIM, render::harmless(remark)));
+    [tries, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
 /// What a seat does, and since when.
@@ -225,12 +242,14 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// A delivered run's troubles are over.
-fn last_error(moment: &Moment<Steps>, answers: &Answers) {
+fn last_error<P: Face>(moment: &Moment<P>, answers: &Answers) {
     let delivered = moment.folded.run.phase == Phase::Finished(Outcome::Delivered);
     let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
     let ago = render::duration(answers.at.since(last.at));
     let seat = &last.attempt.seat;
-    let mended = moment.folded.run.play.done.contains(seat);
+    let (definition, play) = (&moment.frozen.definition, &moment.folded.run.play);
+    let mended =
+        face::find_seat::<P>(definition, seat).is_some_and(|seat| P::is_behind(definition, play, &seat));
     let (style, since) =
         if mended { (DIM, format!(" ({seat} is done since)")) } else { (RED, String::new()) };
     render::data(format_args!(

@@ -1,9 +1,12 @@
 //! `callboard skip RUN STEP`.
 
+use protocol::RunId;
 use protocol::run::{Phase, Request};
+use store::SqliteStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::wish::{self, Wish};
@@ -33,19 +36,37 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
         let store = here.store_with(&arguments.run)?;
-        let journal = here.load(&store, &arguments.run).await?;
-        let seat = wish::step(&journal, &arguments.step)?;
+        let run = here.resolve(&store, &arguments.run).await?;
+        here.with_run(&store, &run, Skipping { here: &here, store: &store, run: &run, arguments }).await
+    })
+}
+
+struct Skipping<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    arguments: Arguments,
+}
+
+impl Deed for Skipping<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { here, store, run, arguments } = self;
+        let (word, _) = P::SEAT;
+        let journal = here.load::<P>(store, run).await?;
+        let seat = face::seat::<P>(run, &journal.frozen.definition, &arguments.step)?;
         let request = Request::Skip { seat: seat.clone() };
-        let wish = Wish { doing: "skip a step of", request, reason: Some(arguments.reason) };
-        let taken = wish.make(&here, &store, &journal.run).await?;
-        render::talk(format_args!("step `{seat}` is skipped"));
-        let phase = here.load(&store, journal.run.as_str()).await?.folded.run.phase;
+        let wish = Wish::<P> { doing: format!("skip a {word} of"), request, reason: Some(arguments.reason) };
+        let taken = wish.make(here, store, run).await?;
+        render::talk(format_args!("{word} `{}` is skipped", P::seat_name(&seat)));
+        let phase = here.load::<P>(store, run).await?.folded.run.phase;
         if let Phase::Finished(_) = phase {
             let (_, word) = phase::word(phase);
             render::note(format_args!("with that the run is {word}"));
         } else {
-            wish::tell_who_goes_on(&journal.run, &taken);
+            wish::tell_who_goes_on(run, &taken);
         }
         Ok(Exit::Delivered)
-    })
+    }
 }

@@ -1,10 +1,12 @@
 //! `callboard stop RUN`.
 
-use protocol::Outcome;
 use protocol::run::{Phase, Request};
+use protocol::{Outcome, RunId};
+use store::SqliteStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::render;
@@ -32,9 +34,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let store = here.store_with(&arguments.run)?;
         let run = here.resolve(&store, &arguments.run).await?;
-        let wish = Wish { doing: "stop", request: Request::Stop, reason: arguments.reason };
-        wish.fulfil(&here, &store, &run).await?;
-        let phase = here.load(&store, run.as_str()).await?.folded.run.phase;
+        let reason = arguments.reason;
+        here.with_run(&store, &run, Stopping { here: &here, store: &store, run: &run, reason }).await
+    })
+}
+
+struct Stopping<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    reason: Option<String>,
+}
+
+impl Deed for Stopping<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { here, store, run, reason } = self;
+        let wish = Wish::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
+        wish.fulfil(here, store, run).await?;
+        let phase = here.load::<P>(store, run).await?.folded.run.phase;
         render::talk(match phase {
             Phase::Finished(Outcome::Delivered) => {
                 format!("run `{run}` was delivered before it could be stopped")
@@ -50,5 +69,5 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             }
         });
         Ok(Exit::Delivered)
-    })
+    }
 }

@@ -2,13 +2,13 @@
 
 use protocol::entry::{Author, Entry};
 use protocol::run::{Change, Run};
-use protocol::steps::Steps;
 use runner::{Moment, Notice, Observer as _, Rest};
 use store::{Store as _, StoredEntry};
 use supervisor::Departure;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::look::Sight;
@@ -51,7 +51,21 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         let progress = Progress::new(&here, &run, arguments.json);
         let sight = Sight { here, store, run };
-        let moment = sight.moment(None).await?;
+        sight.with(Watching { sight: &sight, progress }).await
+    })
+}
+
+struct Watching<'a> {
+    sight: &'a Sight,
+    progress: Progress,
+}
+
+impl Deed for Watching<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { sight, progress } = self;
+        let moment = sight.moment::<P>(None).await?;
         let mut watcher = Watcher { sight, moment, progress, engine: None, told: None };
         let rest = watcher.watch().await;
         watcher.progress.clear();
@@ -59,14 +73,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Some(rest) => watcher.conclude(rest).await,
             None => Ok(Exit::Interrupted),
         }
-    })
+    }
 }
 
 /// Somebody who follows a run that another process plays.
-struct Watcher {
-    sight: Sight,
+struct Watcher<'a, P: Face> {
+    sight: &'a Sight,
     /// The run as far as it has been shown.
-    moment: Moment<Steps>,
+    moment: Moment<P>,
     progress: Progress,
     /// The engine we have seen, until it ends.
     engine: Option<(u32, Departure)>,
@@ -74,13 +88,13 @@ struct Watcher {
     told: Option<EngineNews>,
 }
 
-impl Watcher {
+impl<P: Face> Watcher<'_, P> {
     /// Shows what happens until the run rests, or until we are told to leave.
     async fn watch(&mut self) -> Result<Option<Rest>, Failure> {
         let mut interrupts = play::interrupts()?;
         // Watch first, look second: what is committed in between is seen.
         let mut journal = self.sight.store.watch(&self.sight.run, self.moment.revision).await?;
-        self.progress.found(&self.moment.summary(), self.moment.revision);
+        self.progress.found(&self.moment);
         if let Some(rest) = self.moment.rest() {
             return Ok(Some(rest));
         }
@@ -106,7 +120,7 @@ impl Watcher {
     }
 
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
-        let entry: Entry<Steps> = Entry::decode(&stored.body).map_err(|error| {
+        let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot read entry {} of run `{}`",
                 stored.revision, self.sight.run
@@ -117,9 +131,10 @@ impl Watcher {
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Began { attempt, .. } = change {
-                let attempt = Run::<Steps>::id(attempt);
+                let attempt = Run::<P>::id(attempt);
                 let stdout = self.sight.dir(&attempt).stdout();
-                self.progress.notice(Notice::Output { attempt: &attempt, stdout });
+                let output: Notice<'_, P> = Notice::Output { attempt: &attempt, stdout };
+                self.progress.notice(output);
             }
         }
         // Another engine than the one we know: that one is gone, or will be found to be.
@@ -150,7 +165,7 @@ impl Watcher {
     /// The engine's process has ended. Its last word may have been that the run rests.
     async fn lose_engine(&mut self, pid: u32) -> Result<(), Failure> {
         self.engine = None;
-        if self.sight.moment(None).await?.rest().is_some() {
+        if self.sight.moment::<P>(None).await?.rest().is_some() {
             return Ok(());
         }
         self.find_engine(EngineNews::Gone { pid }).await
@@ -170,7 +185,7 @@ impl Watcher {
         let history = self.sight.history(&self.moment).await?;
         let now = self.sight.here.clock.now();
         for (attempt, _) in self.moment.folded.run.seated() {
-            let attempt = Run::<Steps>::id(&attempt);
+            let attempt = Run::<P>::id(&attempt);
             let began = history.newest_of(&attempt.seat).map_or(now, |attempted| attempted.began);
             self.progress.at_work(&attempt, now.since(began), self.sight.dir(&attempt).stdout());
         }
@@ -178,9 +193,8 @@ impl Watcher {
     }
 
     async fn conclude(mut self, rest: Rest) -> Result<Exit, Failure> {
-        let Moment { document, folded, .. } = self.sight.moment(Some(self.moment.revision)).await?;
-        let took = folded.at.since(document.head.created_at);
-        self.progress.conclude(&self.moment.summary(), &document, rest, took);
+        let moment = self.sight.moment::<P>(Some(self.moment.revision)).await?;
+        self.progress.conclude(&moment, rest);
         Ok(play::exit_of(rest))
     }
 }

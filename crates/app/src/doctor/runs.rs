@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use protocol::run::{Phase, Run};
-use protocol::steps::Steps;
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
 use store::{Location, RunRow, SqliteStore, Store as _};
@@ -11,6 +10,7 @@ use supervisor::{AttemptDir, ClaimError, ShimLife};
 
 use super::locks::{Engine, Locks};
 use super::{Finding, Ground};
+use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
 use crate::render::count;
 use crate::{here, phase, render};
@@ -78,7 +78,8 @@ impl Runs {
             if matches!(phase, Some(Phase::Finished(_))) {
                 continue;
             }
-            let seated = seated(location, store, &row.run).await;
+            let looking = Looking { location, store, run: &row.run };
+            let seated = face::by_name(&row.protocol, &row.run, looking).await;
             let engine = locks.engines.get(row.run.as_str()).copied();
             unfinished.push(Unfinished { run: row.run.clone(), phase, engine, seated });
         }
@@ -91,15 +92,27 @@ impl Runs {
     }
 }
 
-async fn seated(location: &Location, store: &SqliteStore, run: &RunId) -> Result<Vec<Seated>, Failure> {
-    let journal = Journal::<Steps, _>::load(store, &Clock::system(), run).await?;
-    let Some(journal) = journal else { return Ok(Vec::new()) };
-    let seated = journal.folded.run.seated().map(|(attempt, _)| {
-        let attempt = Run::<Steps>::id(&attempt);
-        let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
-        Seated { shim: supervisor::shim_life(&dir), attempt }
-    });
-    Ok(seated.collect())
+/// To see which attempts of a run may be alive.
+struct Looking<'a> {
+    location: &'a Location,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+}
+
+impl Deed for Looking<'_> {
+    type Done = Vec<Seated>;
+
+    async fn with<P: Face>(self) -> Result<Vec<Seated>, Failure> {
+        let Self { location, store, run } = self;
+        let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
+        let Some(journal) = journal else { return Ok(Vec::new()) };
+        let seated = journal.folded.run.seated().map(|(attempt, _)| {
+            let attempt = Run::<P>::id(&attempt);
+            let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
+            Seated { shim: supervisor::shim_life(&dir), attempt }
+        });
+        Ok(seated.collect())
+    }
 }
 
 pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {

@@ -1,11 +1,12 @@
 //! How often each gate has been executed, of how often it may be.
 
 use protocol::SeatName;
-use protocol::steps::{Status, Steps};
 use runner::Moment;
 use serde::Serialize;
 
-/// A step that can send others back.
+use crate::face::{Face, Light, WayBack};
+
+/// A seat that can send others back.
 #[derive(Debug, Serialize)]
 pub(crate) struct Gate {
     pub(crate) seat: SeatName,
@@ -16,17 +17,18 @@ pub(crate) struct Gate {
     pub(crate) back_to: SeatName,
 }
 
-/// Every gate of a run, in the order of the workflow.
-pub(crate) fn of(moment: &Moment<Steps>) -> Vec<Gate> {
+/// Every gate of a run, in the order of its seats.
+pub(crate) fn of<P: Face>(moment: &Moment<P>) -> Vec<Gate> {
     let definition = &moment.frozen.definition;
-    let gates = definition.workflow().steps.iter().filter_map(|step| {
-        let shown = moment.document.steps.get(step.id.as_str())?;
-        let begun = shown.attempts > 0 || shown.status != Status::Pending;
+    let gates = P::seats(definition).into_iter().filter_map(|seat| {
+        let WayBack { to, most } = P::way_back(definition, &seat)?;
+        let shown = P::shown(&moment.document, &seat);
+        let begun = shown.tries > 0 || shown.light != Light::Pending;
         Some(Gate {
-            seat: step.id.clone(),
-            used: shown.iteration_count + u32::from(begun),
-            limit: definition.max_iterations().get(),
-            back_to: step.loop_back_to.clone()?,
+            seat: P::seat_name(&seat),
+            used: shown.sent_back + u32::from(begun),
+            limit: most,
+            back_to: P::seat_name(&to),
         })
     });
     gates.collect()

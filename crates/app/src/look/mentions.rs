@@ -1,16 +1,16 @@
 //! Whether an entry concerns a seat.
 
-use protocol::SeatName;
 use protocol::entry::{Entry, Input};
-use protocol::run::{Change, Fact, Request};
-use protocol::steps::{Change as Play, Steps};
+use protocol::run::{Change, ChangeOf, Fact, Request};
+
+use crate::face::Face;
 
 /// Whether what came in or what was decided is about the seat.
-pub(crate) fn seat(entry: &Entry<Steps>, seat: &SeatName) -> bool {
-    came_in(&entry.input, seat) || entry.changes.iter().any(|change| changed(change, seat))
+pub(crate) fn seat<P: Face>(entry: &Entry<P>, seat: &P::Seat) -> bool {
+    came_in(&entry.input, seat) || entry.changes.iter().any(|change| changed::<P>(change, seat))
 }
 
-fn came_in(input: &Input<Steps>, seat: &SeatName) -> bool {
+fn came_in<P: Face>(input: &Input<P>, seat: &P::Seat) -> bool {
     match input {
         Input::Fact { fact: Fact::Over { attempt, .. } | Fact::Rested { attempt }, .. } => {
             attempt.seat == *seat
@@ -23,11 +23,12 @@ fn came_in(input: &Input<Steps>, seat: &SeatName) -> bool {
             | Request::Stop
             | Request::Interrupt => false,
         },
-        Input::Opened { .. } | Input::Edited { .. } | Input::Due | Input::Recovered { .. } => false,
+        Input::Edited { from, .. } => from.as_ref().is_some_and(|from| from.seat == P::seat_name(seat)),
+        Input::Opened { .. } | Input::Due | Input::Recovered { .. } => false,
     }
 }
 
-fn changed(change: &Change<SeatName, Play>, seat: &SeatName) -> bool {
+fn changed<P: Face>(change: &ChangeOf<P>, seat: &P::Seat) -> bool {
     match change {
         Change::Called { seat: about, .. }
         | Change::Rested { seat: about }
@@ -35,14 +36,7 @@ fn changed(change: &Change<SeatName, Play>, seat: &SeatName) -> bool {
         Change::Began { attempt, .. } | Change::AskedToEnd { attempt, .. } | Change::Over { attempt, .. } => {
             attempt.seat == *seat
         }
-        Change::Play { play } => match play {
-            Play::Done(about)
-            | Play::Failed(about)
-            | Play::GateFailed(about)
-            | Play::Retried(about)
-            | Play::Skipped(about) => about == seat,
-            Play::Reset { gates, steps, .. } => gates.contains(seat) || steps.contains(seat),
-        },
+        Change::Play { play } => P::concerns(play, seat),
         Change::Phase { .. } => false,
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use protocol::entry::Author;
 use protocol::run::Phase;
-use protocol::steps::Steps;
 use protocol::{Revision, SeatName, Stamp};
 use runner::{History, Moment};
 use serde::Serialize;
@@ -18,6 +17,7 @@ use super::heard;
 use super::seats::{self, Doing, Engine};
 use super::trouble::{self, Trouble};
 use super::usual;
+use crate::face::Face;
 use crate::failure::Failure;
 
 /// The answers, at one moment.
@@ -75,13 +75,16 @@ pub(crate) struct Held {
 
 impl Answers {
     /// Answers for the run as it is, or as it was at a revision.
-    pub(crate) async fn about(sight: &Sight, at: Option<Revision>) -> Result<(Moment<Steps>, Self), Failure> {
+    pub(crate) async fn about<P: Face>(
+        sight: &Sight,
+        at: Option<Revision>,
+    ) -> Result<(Moment<P>, Self), Failure> {
         // The engine first, the run second: one that finishes in between is seen finished, not left alone.
         let leader = match at {
             None => sight.engine().await,
             Some(_) => Ok(None),
         };
-        let moment = sight.moment(at).await?;
+        let moment = sight.moment::<P>(at).await?;
         let history = sight.history(&moment).await?;
         let acts = match at {
             None => acts_now(&moment, &history, leader.map_err(|error| error.to_string())),
@@ -122,7 +125,7 @@ impl Answers {
 }
 
 /// Who acts now.
-fn acts_now(moment: &Moment<Steps>, history: &History, leader: Result<Option<Leader>, String>) -> Acts {
+fn acts_now<P: Face>(moment: &Moment<P>, history: &History, leader: Result<Option<Leader>, String>) -> Acts {
     let leader = match leader {
         Ok(leader) => leader,
         Err(why) => return Acts::Unknown { why },
@@ -143,7 +146,7 @@ fn acts_now(moment: &Moment<Steps>, history: &History, leader: Result<Option<Lea
 }
 
 /// Who had acted by then.
-fn acted(moment: &Moment<Steps>, history: &History) -> Acts {
+fn acted<P: Face>(moment: &Moment<P>, history: &History) -> Acts {
     match (&history.engine, moment.folded.run.phase) {
         (_, Phase::Finished(_)) => Acts::NotNeeded,
         (Some(engine), _) => Acts::WroteLast { by: engine.who.clone() },

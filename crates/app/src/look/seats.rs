@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use protocol::rules::Standing;
 use protocol::run::{Chair, Phase, Posture};
-use protocol::steps::{Step, Steps};
-use protocol::{AttemptId, Protocol as _, SeatName, Stamp};
+use protocol::{AttemptId, SeatName, Stamp};
 use runner::{History, Moment};
 use serde::Serialize;
 
 use super::heard::Heard;
 use super::usual::Slow;
+use crate::face::Face;
 
 /// Whether somebody acts for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +45,15 @@ pub(crate) enum Doing {
     WaitsForEngine { since: Stamp },
     /// It is ready; the run starts nothing now.
     Held { since: Stamp },
-    /// It is ready; steps before it are about to be sent back.
+    /// It is ready; seats before it are about to be sent back.
     WaitsForWayBack { since: Stamp },
-    /// It needs steps that are not done.
+    /// It needs seats that are not done.
     WaitsFor { seats: Vec<SeatName> },
 }
 
 /// What every seat that is still to do something does, at this moment.
-pub(crate) fn doing(
-    moment: &Moment<Steps>,
+pub(crate) fn doing<P: Face>(
+    moment: &Moment<P>,
     history: &History,
     engine: Engine,
     is_gone: impl Fn(&AttemptId) -> bool,
@@ -63,21 +63,21 @@ pub(crate) fn doing(
         return BTreeMap::new();
     }
     let definition = &moment.frozen.definition;
-    let held_back = Steps::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
-    let about = |step: &Step| match run.chairs.get(&step.id) {
+    let held_back = P::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
+    let about = |seat: &P::Seat| match run.chairs.get(seat) {
         Some(chair) => {
-            let on_its_way = held_back.contains(&step.id);
-            Some(seated(moment, history, engine, &step.id, chair, on_its_way, &is_gone))
+            let on_its_way = held_back.contains(seat);
+            Some(seated(moment, history, engine, &P::seat_name(seat), chair, on_its_way, &is_gone))
         }
-        None => unseated(moment, step),
+        None => unseated(moment, seat),
     };
-    let steps = definition.workflow().steps.iter();
-    steps.filter_map(|step| Some((step.id.clone(), about(step)?))).collect()
+    let seats = P::seats(definition).into_iter();
+    seats.filter_map(|seat| Some((P::seat_name(&seat), about(&seat)?))).collect()
 }
 
 /// A seat in its turn.
-fn seated(
-    moment: &Moment<Steps>,
+fn seated<P: Face>(
+    moment: &Moment<P>,
     history: &History,
     engine: Engine,
     seat: &SeatName,
@@ -111,12 +111,13 @@ fn seated(
     }
 }
 
-/// A step that has not been called, and is still to be done.
-fn unseated(moment: &Moment<Steps>, step: &Step) -> Option<Doing> {
+/// A seat that has not been called, and is still to be done.
+fn unseated<P: Face>(moment: &Moment<P>, seat: &P::Seat) -> Option<Doing> {
     let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
-    if Steps::standing(definition, state, &step.id) != Standing::Open {
+    if P::standing(definition, state, seat) != Standing::Open {
         return None;
     }
-    let missing = step.needs.iter().filter(|need| !state.done.contains(*need));
-    Some(Doing::WaitsFor { seats: missing.cloned().collect() })
+    let needs = P::needs(definition, seat).into_iter();
+    let missing = needs.filter(|need| !P::is_behind(definition, state, need));
+    Some(Doing::WaitsFor { seats: missing.map(|need| P::seat_name(&need)).collect() })
 }

@@ -1,15 +1,14 @@
 //! What a command that looks at a run has in its hands.
 
-use protocol::steps::Steps;
-use protocol::{AttemptId, Revision, RunId, SeatName};
+use protocol::{AttemptId, Revision, RunId};
 use runner::{History, Moment, MomentError};
 use store::{Leader, ReadError, SqliteStore, Store as _, Tenure};
 use supervisor::AttemptDir;
 
 use crate::config::Flags;
+use crate::face::{self, Deed, Face};
 use crate::failure::Failure;
 use crate::here::{Here, Place};
-use crate::wish;
 
 /// The run somebody looks at, and where it is.
 #[derive(Debug)]
@@ -28,8 +27,13 @@ impl Sight {
         Ok(Self { here, store, run })
     }
 
+    /// Does something with what is seen, by the rules of the run's protocol.
+    pub(crate) async fn with<D: Deed>(&self, deed: D) -> Result<D::Done, Failure> {
+        self.here.with_run(&self.store, &self.run, deed).await
+    }
+
     /// The run as it was at a revision, or as it is.
-    pub(crate) async fn moment(&self, at: Option<Revision>) -> Result<Moment<Steps>, Failure> {
+    pub(crate) async fn moment<P: Face>(&self, at: Option<Revision>) -> Result<Moment<P>, Failure> {
         let moment = Moment::at(&self.store, &self.run, at).await?;
         moment.ok_or_else(|| self.here.no_such_run(self.run.as_str()))
     }
@@ -51,8 +55,8 @@ impl Sight {
     }
 
     /// What the journal tells up to that moment.
-    pub(crate) async fn history(&self, moment: &Moment<Steps>) -> Result<History, Failure> {
-        Ok(History::read::<Steps, _>(&self.store, &self.run, moment.revision).await?)
+    pub(crate) async fn history<P: Face>(&self, moment: &Moment<P>) -> Result<History, Failure> {
+        Ok(History::read::<P, _>(&self.store, &self.run, moment.revision).await?)
     }
 
     /// The engine of the run, if it has one. Somebody on an errand is none.
@@ -65,8 +69,8 @@ impl Sight {
     }
 
     /// The seat of that name, or who it may have been meant to be.
-    pub(crate) fn seat(&self, moment: &Moment<Steps>, name: &str) -> Result<SeatName, Failure> {
-        wish::step_of(&self.run, &moment.frozen.definition, name)
+    pub(crate) fn seat<P: Face>(&self, moment: &Moment<P>, name: &str) -> Result<P::Seat, Failure> {
+        face::seat::<P>(&self.run, &moment.frozen.definition, name)
     }
 }
 

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use protocol::run::Exit;
-use protocol::steps::{Status, Steps};
 use protocol::{AttemptId, Revision, Stamp};
 use runner::{Attempted, History, Moment, Over};
 use serde::Serialize;
 use supervisor::AttemptDir;
+
+use crate::face::{self, Face, Light};
 
 /// An attempt that failed.
 #[derive(Debug, Serialize)]
@@ -21,8 +22,8 @@ pub(crate) struct Trouble {
 }
 
 /// The last attempt that failed before this moment. One that somebody stopped did not fail.
-pub(crate) fn last(
-    moment: &Moment<Steps>,
+pub(crate) fn last<P: Face>(
+    moment: &Moment<P>,
     history: &History,
     dir: impl Fn(&AttemptId) -> AttemptDir,
 ) -> Option<Trouble> {
@@ -40,16 +41,22 @@ pub(crate) fn last(
     })
 }
 
-fn error(moment: &Moment<Steps>, history: &History, attempted: &Attempted, over: &Over) -> Option<String> {
+fn error<P: Face>(
+    moment: &Moment<P>,
+    history: &History,
+    attempted: &Attempted,
+    over: &Over,
+) -> Option<String> {
     match over.exit {
         Exit::Repeats { .. } | Exit::Interrupted { .. } | Exit::GaveUp | Exit::Drained => {
             Some(over.error.clone().unwrap_or_else(|| "no reason was kept".to_owned()))
         }
         // A good report, of a gate that failed once too often.
         Exit::Reported => {
-            let step = moment.document.steps.get(attempted.id.seat.as_str())?;
+            let seat = face::find_seat::<P>(&moment.frozen.definition, &attempted.id.seat)?;
+            let shown = P::shown(&moment.document, &seat);
             let is_newest = || history.newest_of(&attempted.id.seat) == Some(attempted);
-            (step.status == Status::Failed && is_newest()).then(|| step.last_error.clone())?
+            (shown.light == Light::Failed && is_newest()).then_some(shown.error)?
         }
         Exit::Halted | Exit::Dismissed => None,
     }

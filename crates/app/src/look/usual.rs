@@ -1,6 +1,6 @@
 //! What takes longer than usual.
 //!
-//! *Usual* is the median of how long attempts of the same step took that ended with a report: in earlier turns of this
+//! *Usual* is the median of how long attempts of the same seat took that ended with a report: in earlier turns of this
 //! run, and in recent runs of the same workflow. Failed attempts say nothing about how long the work takes. An attempt
 //! takes *longer* when it has taken [twice](FACTOR) that and at least [5 seconds](MARGIN) more. With fewer than
 //! [three](ENOUGH) to compare with, nothing is said.
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit};
-use protocol::steps::Steps;
-use protocol::{Protocol as _, Revision, SeatName, Stamp};
+use protocol::{Revision, SeatName, Stamp};
 use runner::{History, Moment};
 use serde::Serialize;
 use store::Store as _;
 
 use super::Sight;
 use super::seats::Doing;
+use crate::face::Face;
 use crate::failure::Failure;
 use crate::here;
 
@@ -44,9 +44,9 @@ pub(crate) struct Slow {
 }
 
 /// Marks those at work that take longer than usual.
-pub(crate) async fn mark(
+pub(crate) async fn mark<P: Face>(
     sight: &Sight,
-    moment: &Moment<Steps>,
+    moment: &Moment<P>,
     history: &History,
     now: Stamp,
     seats: &mut BTreeMap<SeatName, Doing>,
@@ -84,15 +84,15 @@ fn keep(samples: &mut BTreeMap<SeatName, Vec<Duration>>, seat: &SeatName, took: 
     }
 }
 
-async fn from_other_runs(
+async fn from_other_runs<P: Face>(
     sight: &Sight,
-    moment: &Moment<Steps>,
+    moment: &Moment<P>,
     now: Stamp,
     samples: &mut BTreeMap<SeatName, Vec<Duration>>,
 ) -> Result<(), Failure> {
     let rows = sight.store.runs().await?;
     let is_alike = |row: &&store::RunRow| {
-        row.protocol == Steps::NAME
+        row.protocol == P::NAME
             && row.run != sight.run
             && here::summary(row).is_some_and(|summary| summary.title == moment.frozen.title)
     };
@@ -103,11 +103,11 @@ async fn from_other_runs(
         let after = Revision(row.revision.0.saturating_sub(ENTRIES));
         for stored in sight.store.entries_between(&row.run, after, row.revision).await?.iter().rev() {
             // A run of another version is no reason not to show this one.
-            let Ok(entry) = Entry::<Steps>::decode(&stored.body) else { break };
+            let Ok(entry) = Entry::<P>::decode(&stored.body) else { break };
             if entry.at <= now
                 && let Some((seat, took)) = reported(&entry)
             {
-                keep(samples, seat, Some(took));
+                keep(samples, &seat, Some(took));
             }
         }
     }
@@ -115,11 +115,11 @@ async fn from_other_runs(
 }
 
 /// The attempt that the entry says ended with a report, and how long it took.
-fn reported(entry: &Entry<Steps>) -> Option<(&SeatName, Duration)> {
+fn reported<P: Face>(entry: &Entry<P>) -> Option<(SeatName, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Over { attempt, exit: Exit::Reported } => Some((&attempt.seat, took)),
+        Change::Over { attempt, exit: Exit::Reported } => Some((P::seat_name(&attempt.seat), took)),
         _ => None,
     })
 }

@@ -2,9 +2,9 @@
 
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Ending, Fact, Halt, Phase, Request};
-use protocol::steps::{Steps, Verdict};
-use protocol::{Outcome, SeatName};
+use protocol::{Outcome, Protocol};
 
+use crate::face::Face;
 use crate::render;
 
 /// Who it was.
@@ -16,7 +16,7 @@ pub(crate) fn who(author: &Author) -> String {
 }
 
 /// What came in.
-pub(crate) fn what(input: &Input<Steps>) -> String {
+pub(crate) fn what<P: Face>(input: &Input<P>) -> String {
     match input {
         Input::Opened { .. } => "opened".to_owned(),
         Input::Request { request, reason } => {
@@ -26,7 +26,8 @@ pub(crate) fn what(input: &Input<Steps>) -> String {
         Input::Refused { request, attempt } => {
             format!("{} was refused: it came from inside {attempt}", wish(request))
         }
-        Input::Edited { edit, .. } => match *edit {},
+        Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edited(edit)),
+        Input::Edited { edit, from: None } => format!("somebody outside wrote {}", P::edited(edit)),
         Input::Due => "what was due is done".to_owned(),
         Input::Recovered { remains } => remains.to_string(),
         Input::Fact { fact, .. } => match fact {
@@ -36,7 +37,7 @@ pub(crate) fn what(input: &Input<Steps>) -> String {
     }
 }
 
-fn wish(request: &Request<SeatName>) -> String {
+fn wish<S: std::fmt::Display>(request: &Request<S>) -> String {
     match request {
         Request::Pause => "pause".to_owned(),
         Request::Resume => "resume".to_owned(),
@@ -49,7 +50,7 @@ fn wish(request: &Request<SeatName>) -> String {
 }
 
 /// What an attempt was found to say, if the entry is about its end.
-pub(crate) fn verdict(entry: &Entry<Steps>) -> Option<String> {
+pub(crate) fn verdict<P: Face>(entry: &Entry<P>) -> Option<String> {
     let Input::Fact { fact: Fact::Over { ending, .. }, evidence } = &entry.input else { return None };
     let said = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
     let said = said
@@ -57,15 +58,14 @@ pub(crate) fn verdict(entry: &Entry<Steps>) -> Option<String> {
         .map(|log| format!(": {}", render::harmless(log)))
         .unwrap_or_default();
     Some(match ending {
-        Ending::Reported(Verdict::Done) => format!("reported that it is done{said}"),
-        Ending::Reported(Verdict::GateFailed) => format!("reported that its gate failed{said}"),
+        Ending::Reported(verdict) => format!("{}{said}", P::said(verdict)),
         // The line above gives the error.
         Ending::Failed | Ending::Interrupted | Ending::Stopped => return None,
     })
 }
 
 /// What became of the run as a whole.
-pub(crate) fn phases(entry: &Entry<Steps>) -> Vec<&'static str> {
+pub(crate) fn phases<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
     let phases = entry.changes.iter().filter_map(|change| match change {
         Change::Phase { phase } => Some(*phase),
         Change::Play { .. }

@@ -8,7 +8,8 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol::AttemptId;
 use protocol::entry::Entry;
 use protocol::run::{Change, Run};
-use protocol::steps::Steps;
+
+use crate::face::Face;
 
 /// How often the lines are drawn again.
 const TICK: Duration = Duration::from_millis(200);
@@ -66,12 +67,12 @@ impl Drawn {
     }
 
     /// Follows what an entry says about attempts.
-    pub(super) fn follow(&mut self, entry: &Entry<Steps>) {
+    pub(super) fn follow<P: Face>(&mut self, entry: &Entry<P>) {
         for change in &entry.changes {
             match change {
-                Change::Began { attempt, .. } => self.begin(&Run::<Steps>::id(attempt), Duration::ZERO),
+                Change::Began { attempt, .. } => self.begin(&Run::<P>::id(attempt), Duration::ZERO),
                 Change::Over { attempt, .. } => {
-                    if let Some(bar) = self.bars.remove(&Run::<Steps>::id(attempt)) {
+                    if let Some(bar) = self.bars.remove(&Run::<P>::id(attempt)) {
                         bar.finish_and_clear();
                         self.lines.remove(&bar);
                     }

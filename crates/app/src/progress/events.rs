@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit, Run};
-use protocol::steps::{Change as Play, Steps};
 use protocol::{AttemptId, Revision, RunId};
 use runner::{Rest, Summary};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::EngineNews;
+use crate::face::Face;
 use crate::phase;
 
 /// The events an entry is worth.
-pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<Value> {
+pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> Vec<Value> {
     let evidence = entry.input.evidence();
     let event = |name: &str, mut rest: Value| {
         let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });
@@ -24,11 +24,11 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
     };
     let events = entry.changes.iter().filter_map(|change| match change {
         Change::Began { attempt, counted } => {
-            let attempt = Run::<Steps>::id(attempt);
+            let attempt = Run::<P>::id(attempt);
             Some(event("began", json!({ "seat": attempt.seat, "attempt": attempt, "counted": counted })))
         }
         Change::Over { attempt, exit } => {
-            let attempt = Run::<Steps>::id(attempt);
+            let attempt = Run::<P>::id(attempt);
             let how = match exit {
                 Exit::Reported => "done",
                 Exit::Repeats { .. } | Exit::Drained => "failed",
@@ -46,16 +46,7 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
             ))
         }
         Change::Phase { phase } => Some(event("phase", json!({ "phase": phase::name(*phase) }))),
-        Change::Play { play } => match play {
-            Play::GateFailed(gate) => Some(event("gate_failed", json!({ "seat": gate }))),
-            Play::Reset { gates, targets, steps } => {
-                Some(event("reset", json!({ "gates": gates, "targets": targets, "seats": steps })))
-            }
-            Play::Retried(step) => Some(event("retried", json!({ "seat": step }))),
-            Play::Skipped(step) => Some(event("skipped", json!({ "seat": step }))),
-            // Told by how the attempt is over.
-            Play::Done(_) | Play::Failed(_) => None,
-        },
+        Change::Play { play } => P::event(play).map(|(name, fields)| event(name, fields)),
         Change::Called { .. }
         | Change::Rested { .. }
         | Change::AskedToEnd { .. }
@@ -64,10 +55,16 @@ pub(super) fn of(run: &RunId, revision: Revision, entry: &Entry<Steps>) -> Vec<V
     events.collect()
 }
 
-/// The last event of a command.
-pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest) -> Value {
+/// The last event of a command, with what the run came to.
+pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest, mut result: Map<String, Value>) -> Value {
     let (_, word) = super::lines::rest(rest);
-    json!({ "event": "rest", "run": run, "outcome": word, "progress": summary.progress, "at": summary.updated_at })
+    let mut event = json!({
+        "event": "rest", "run": run, "outcome": word, "progress": summary.progress, "at": summary.updated_at,
+    });
+    if let Some(event) = event.as_object_mut() {
+        event.append(&mut result);
+    }
+    event
 }
 
 /// A run as somebody found it who watches it.

@@ -3,15 +3,15 @@
 use anstyle::Style;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit, Halt, Phase};
-use protocol::steps::{Change as Play, Steps};
-use protocol::{Outcome, RunId, SeatName};
+use protocol::{Outcome, RunId};
 use runner::Rest;
 
 use super::EngineNews;
+use crate::face::Face;
 use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// The lines an entry is worth.
-pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
+pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
     let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
     let error = render::harmless(error);
@@ -24,10 +24,10 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
         match change {
             Change::Began { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
             Change::Over { attempt, exit } => lines.push(match exit {
-                Exit::Reported if failed(entry, &attempt.seat) => {
-                    format!("{} {attempt} failed: its gate failed once too often {took}", styled(RED, "✗"))
-                }
-                Exit::Reported => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
+                Exit::Reported => match defeat(entry, &attempt.seat) {
+                    Some(why) => format!("{} {attempt} failed: {why} {took}", styled(RED, "✗")),
+                    None => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
+                },
                 Exit::Repeats { .. } => {
                     let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
                     let wait = render::duration(std::time::Duration::from_millis(wait));
@@ -47,10 +47,11 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
                 Halt::Stopped => "stopped: ending the agents".to_owned(),
             }),
             Change::Phase { phase: Phase::Draining(_) } => {
-                lines.push("a step has failed: running steps may finish, nothing more starts".to_owned());
+                let (one, many) = P::SEAT;
+                lines.push(format!("a {one} has failed: running {many} may finish, nothing more starts"));
             }
             Change::Phase { phase: Phase::Paused } => lines.push("paused: nothing more starts".to_owned()),
-            Change::Play { play } => lines.extend(played(play)),
+            Change::Play { play } => lines.extend(P::line(play)),
             Change::Phase { .. }
             | Change::Called { .. }
             | Change::Rested { .. }
@@ -61,25 +62,18 @@ pub(crate) fn of(entry: &Entry<Steps>) -> Vec<String> {
     lines
 }
 
-/// Whether the entry says that the step has failed for good.
-fn failed(entry: &Entry<Steps>, step: &SeatName) -> bool {
-    entry.changes.iter().any(|change| matches!(change, Change::Play { play: Play::Failed(id) } if id == step))
-}
-
-fn played(play: &Play) -> Option<String> {
-    match play {
-        Play::GateFailed(gate) => Some(format!("{} the gate of {gate} failed", styled(YELLOW, "⟲"))),
-        // Of a run that was rebuilt: it is known how often, not by whom and to where.
-        Play::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
-        Play::Reset { gates, targets, .. } => {
-            let names =
-                |seats: &[SeatName]| seats.iter().map(SeatName::as_str).collect::<Vec<_>>().join(", ");
-            Some(format!("{} back to {}, because of {}", styled(YELLOW, "⟲"), names(targets), names(gates)))
-        }
-        Play::Skipped(step) => Some(format!("{} {step} is skipped", styled(DIM, "»"))),
-        Play::Retried(step) => Some(format!("{} {step} is tried again", styled(CYAN, "↻"))),
-        Play::Done(_) | Play::Failed(_) => None,
-    }
+/// Why the seat has failed for good though its report was fit, if the entry says so.
+fn defeat<P: Face>(entry: &Entry<P>, seat: &P::Seat) -> Option<&'static str> {
+    entry.changes.iter().find_map(|change| match change {
+        Change::Play { play } => P::defeat(play, seat),
+        Change::Phase { .. }
+        | Change::Called { .. }
+        | Change::Rested { .. }
+        | Change::Began { .. }
+        | Change::AskedToEnd { .. }
+        | Change::Over { .. }
+        | Change::Uncalled { .. } => None,
+    })
 }
 
 /// How a run rests, in a word.
@@ -103,11 +97,4 @@ pub(super) fn engine(run: &RunId, engine: EngineNews) -> String {
             format!("{} its engine, process {pid}, has ended; {resume}", styled(YELLOW, "!"))
         }
     }
-}
-
-/// What to type when a run has ended undelivered.
-pub(crate) fn after_failure(run: &RunId) -> String {
-    format!(
-        "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
-    )
 }

@@ -143,6 +143,10 @@ impl Protocol for Peer {
         edit::edit(based_on, current, hand, patch)
     }
 
+    fn partial(seat: &Phase, content: serde_json::Value) -> Option<Patch> {
+        Some(Patch::Set(vec![(format!("/phases/{seat}/output"), content)]))
+    }
+
     fn open_document(definition: &Definition, _: &Stage, at: Stamp) -> Document {
         change::initialise(definition.opening(), at.into())
     }

@@ -134,6 +134,10 @@ impl Protocol for Steps {
         Err(Uneditable::EngineOnly)
     }
 
+    fn partial(_: &SeatName, _: serde_json::Value) -> Option<Patch> {
+        None
+    }
+
     fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
         record::open(definition, stage, at)
     }

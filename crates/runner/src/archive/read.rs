@@ -12,6 +12,7 @@ use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{COMMIT_LIMIT, CommitError, Digest, DraftError, RunWriter, SqliteStore, WriteId};
 use supervisor::AttemptDir;
 use tar::{Archive, EntryType};
+use tempfile::TempDir;
 
 use super::{DEFINITION, FORMAT, JOURNAL, Listed, MANIFEST, Manifest, paper};
 use crate::opening::Frozen;
@@ -65,16 +66,30 @@ pub enum ImportError {
     Store(#[from] DraftError),
 }
 
-/// Takes a run out of an archive: all of it, or nothing.
-pub fn import<P: Protocol>(
-    store: &SqliteStore,
-    archive: impl Read,
-    restaging: &Restaging,
-) -> Result<Imported, ImportError> {
+/// An archive that was unpacked beside the runs of a store, and checked against its manifest. Nothing of it is in the
+/// store yet: which protocol it is to be taken by, only its manifest says.
+#[derive(Debug)]
+pub struct Unpacked {
+    pub manifest: Manifest,
+    staging: TempDir,
+}
+
+/// Unpacks an archive, and says what it is.
+pub fn unpack(store: &SqliteStore, archive: impl Read) -> Result<Unpacked, ImportError> {
     let root = store.location().root();
     let staging = tempfile::Builder::new().prefix("import-").tempdir_in(root);
     let staging = staging.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
-    let manifest = unpack(archive, staging.path())?;
+    let manifest = take_all_out(archive, staging.path())?;
+    Ok(Unpacked { manifest, staging })
+}
+
+/// Takes a run out of an archive: all of it, or nothing.
+pub fn import<P: Protocol>(
+    store: &SqliteStore,
+    unpacked: Unpacked,
+    restaging: &Restaging,
+) -> Result<Imported, ImportError> {
+    let Unpacked { manifest, staging } = unpacked;
     if manifest.protocol != P::NAME {
         return Err(ImportError::OtherProtocol { found: manifest.protocol });
     }
@@ -260,7 +275,7 @@ impl From<DraftError> for Refused {
 const MANIFEST_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Unpacks what the manifest lists, and nothing else, into an empty directory.
-fn unpack(archive: impl Read, into: &Path) -> Result<Manifest, ImportError> {
+fn take_all_out(archive: impl Read, into: &Path) -> Result<Manifest, ImportError> {
     let no_archive = |error: io::Error| ImportError::NotAnArchive(error.to_string());
     let mut archive = Archive::new(archive);
     let mut entries = archive.entries().map_err(no_archive)?;

@@ -86,12 +86,17 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 self.observer.notice(Notice::Lingers { attempt: &attempt, grace: self.house.lingering });
                 Ok(())
             }
+            Happening::Partial { attempt } => {
+                self.hear_partial(attempt);
+                Ok(())
+            }
             Happening::NoPlayer { attempt, agent } => {
                 Err(EngineError::NoPlayer { agent, seat: attempt.seat.to_string() })
             }
             Happening::Lost { attempt, source } => Err(EngineError::Attend { attempt, source }),
             Happening::Over { attempt, cast, ended } => {
                 self.attended.remove(&cast.attempt);
+                self.enter_last_partial(&attempt).await?;
                 let judge = Judge::<P> {
                     definition: &self.journal.frozen.definition,
                     document: &self.journal.document,

@@ -143,7 +143,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         Ok(false)
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &mut self,
         by: Option<Author>,
         input: Input<P>,

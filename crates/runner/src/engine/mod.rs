@@ -5,6 +5,7 @@
 
 mod attempts;
 mod decisions;
+mod partials;
 mod showing;
 mod timers;
 
@@ -20,6 +21,7 @@ use supervisor::Lookout;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use self::partials::Partials;
 use self::showing::Showing;
 pub(crate) use self::timers::until;
 use self::timers::{Deadlines, rested};
@@ -94,6 +96,7 @@ pub struct Engine<'o, P: Protocol, S: Store> {
     /// Actions that were carried out; the acknowledgement rides in the next commit.
     performed: BTreeSet<String>,
     showing: Showing,
+    partials: Partials<P::Seat>,
     deadlines: Deadlines,
     /// The journal shows that we lead.
     introduced: bool,
@@ -134,6 +137,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             news,
             heard,
             performed: BTreeSet::new(),
+            partials: Partials::new(),
             deadlines: Deadlines::default(),
             introduced: false,
             interrupts: 0,
@@ -185,11 +189,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
                 self.write_all_views().await?;
                 return Ok(rest);
             }
-            let (timer, view_due) = (self.next_timer(), self.showing.due());
+            let (timer, view_due, partial_due) = (self.next_timer(), self.showing.due(), self.partials.due());
             tokio::select! {
                 Some(happening) = self.heard.recv() => self.absorb_happening(happening).await?,
                 attempt = rested(timer) => self.absorb(Fact::Rested { attempt }, None).await?,
                 () = until(view_due) => {}
+                () = until(partial_due) => self.enter_partials().await?,
                 Some(newest) = others.recv() => {
                     if newest? > self.journal.position.revision {
                         self.catch_up().await?;

@@ -84,6 +84,10 @@ impl Store for SqliteStore {
         Ok(self.look(|tx| read::load(tx, run))?)
     }
 
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        Ok(self.look(|tx| read::protocol(tx, run))?)
+    }
+
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
         Ok(self.look(|tx| read::entry(tx, run, revision))?)
     }

@@ -32,6 +32,12 @@ pub(super) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option
     }))
 }
 
+pub(super) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<String>> {
+    tx.prepare_cached("SELECT protocol FROM runs WHERE name = ?1")?
+        .query_one([run.as_str()], |row| row.get(0))
+        .optional()
+}
+
 fn newest_snapshot(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Option<StoredEntry>> {
     tx.prepare_cached("SELECT revision, body FROM snapshots WHERE run = ?1 ORDER BY revision DESC LIMIT 1")?
         .query_one([run], stored_entry)

@@ -92,6 +92,18 @@ pub(crate) async fn a_run_is_created_once<B: Backend>(backend: B) {
     );
 }
 
+pub(crate) async fn the_protocol_of_a_run_is_told_without_reading_it<B: Backend>(backend: B) {
+    let store = backend.store();
+    for protocol in ["steps", "opera"] {
+        let commit =
+            Commit { protocol: protocol.to_owned(), ..change(&run(protocol), Position::absent(), "1") };
+        store.commit(commit).await.unwrap();
+    }
+    for (name, protocol) in [("steps", Some("steps")), ("opera", Some("opera")), ("nobody", None)] {
+        assert_eq!(store.protocol(&run(name)).await.unwrap().as_deref(), protocol);
+    }
+}
+
 pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
     let store = backend.store();
     let (left, right) = (run("left"), run("right"));

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use protocol::steps::{Definition, Document, Status, StepDocument, Workflow};
-use protocol::{SeatName, Stamp};
+use protocol::Stamp;
+use protocol::steps::Workflow;
+use runner::Frozen;
 use serde::Serialize;
+
+use crate::face::{Face, Light, WayBack};
 
 /// A workflow, or a run of one.
 #[derive(Debug, Clone, Serialize)]
@@ -25,8 +28,8 @@ pub(super) struct Run {
     pub(super) phase: Option<&'static str>,
 }
 
-/// A step and the places, in the list of steps, of those it has to do with.
-#[derive(Debug, Clone, Serialize)]
+/// A step, or a seat of another protocol, and the places, in the list of steps, of those it has to do with.
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Step {
     pub(super) id: String,
     pub(super) agent: String,
@@ -44,7 +47,10 @@ pub(super) struct Step {
 /// How far a step of a run is.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Reached {
-    pub(super) status: Status,
+    /// The document's word for it.
+    pub(super) status: &'static str,
+    #[serde(skip)]
+    pub(super) light: Light,
     /// How long it took, or has been at work.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub(super) length: Option<Duration>,
@@ -70,48 +76,51 @@ fn milliseconds<S: serde::Serializer>(length: &Option<Duration>, to: S) -> Resul
 
 impl Picture {
     pub(super) fn of_workflow(workflow: &Workflow) -> Self {
-        Self { title: workflow.name.clone(), run: None, steps: steps(workflow, |_| None) }
+        let steps = workflow.steps.iter().map(|step| Step {
+            id: step.id.to_string(),
+            agent: step.agent.clone(),
+            needed: step.needs.iter().map(ToString::to_string).collect(),
+            loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
+            ..Step::default()
+        });
+        Self { title: workflow.name.clone(), run: None, steps: placed(steps.collect()) }
     }
 
     /// A run as its document shows it, at a time.
-    pub(super) fn of_run(run: Run, definition: &Definition, document: &Document, now: Stamp) -> Self {
-        let workflow = definition.workflow();
-        let most = definition.max_iterations().get();
-        let reached = |step: &protocol::steps::Step| {
-            let shown = document.steps.get(step.id.as_str())?;
-            let gate = step.loop_back_to.as_ref();
-            let iteration = gate.map(|_| Iteration { now: shown.iteration_count + 1, most });
-            Some(Reached {
-                status: shown.status,
-                length: length(shown, now),
-                attempts: shown.attempts,
-                iteration,
-                error: shown.last_error.clone(),
-            })
-        };
-        Self { title: workflow.name.clone(), run: Some(run), steps: steps(workflow, reached) }
+    pub(super) fn of_run<P: Face>(run: Run, frozen: &Frozen<P>, document: &P::Document, now: Stamp) -> Self {
+        let definition = &frozen.definition;
+        let name = |seat: &P::Seat| P::seat_name(seat).to_string();
+        let steps = P::seats(definition).into_iter().map(|seat| {
+            let shown = P::shown(document, &seat);
+            let way_back = P::way_back(definition, &seat);
+            Step {
+                id: name(&seat),
+                agent: P::agent(definition, &seat),
+                needed: P::needs(definition, &seat).iter().map(name).collect(),
+                loop_back_to: way_back.as_ref().map(|WayBack { to, .. }| name(to)),
+                reached: Some(Reached {
+                    status: shown.status,
+                    light: shown.light,
+                    length: shown.length(now),
+                    attempts: shown.tries,
+                    iteration: way_back
+                        .map(|WayBack { most, .. }| Iteration { now: shown.sent_back + 1, most }),
+                    error: shown.error,
+                }),
+                ..Step::default()
+            }
+        });
+        Self { title: frozen.title.clone(), run: Some(run), steps: placed(steps.collect()) }
     }
 }
 
-fn steps(workflow: &Workflow, reached: impl Fn(&protocol::steps::Step) -> Option<Reached>) -> Vec<Step> {
-    let place = |id: &SeatName| workflow.steps.iter().position(|step| step.id == *id);
-    let drawn = workflow.steps.iter().map(|step| Step {
-        id: step.id.to_string(),
-        agent: step.agent.clone(),
-        needs: step.needs.iter().filter_map(place).collect(),
-        needed: step.needs.iter().map(ToString::to_string).collect(),
-        back_to: step.loop_back_to.as_ref().and_then(place),
-        loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
-        reached: reached(step),
-    });
-    drawn.collect()
-}
-
-fn length(step: &StepDocument, now: Stamp) -> Option<Duration> {
-    let begun = step.started_at?;
-    match step.status {
-        Status::Running | Status::WaitingOnHuman => Some(now.since(begun)),
-        Status::Completed | Status::Failed => step.ended_at.map(|ended| ended.since(begun)),
-        Status::Pending | Status::Skipped => None,
+/// Finds the places of those that steps have to do with.
+fn placed(mut steps: Vec<Step>) -> Vec<Step> {
+    let names: Vec<_> = steps.iter().map(|step| step.id.clone()).collect();
+    let place = |name: &String| names.iter().position(|known| known == name);
+    for step in &mut steps {
+        step.needs = step.needed.iter().filter_map(place).collect();
+        step.back_to = step.loop_back_to.as_ref().and_then(place);
     }
+    steps
 }

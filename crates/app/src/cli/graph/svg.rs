@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use protocol::steps::Status;
-
 use super::arrange::{Arranged, Cell, Flow, Kind, Line, arrange};
 use super::canvas;
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
+use crate::face::Light;
 
 /// A cell in pixels.
 const CELL: (usize, usize) = (10, 17);
@@ -146,13 +145,13 @@ fn border(cell: Cell, towards: Cell) -> (usize, usize) {
 
 /// Edge, ground and ink of a box; told apart by the colour-blind, and said in words as well.
 fn colours(step: &Step) -> (&'static str, &'static str, &'static str) {
-    match step.reached.as_ref().map(|reached| reached.status) {
+    match step.reached.as_ref().map(|reached| reached.light) {
         None => ("#57606a", "#f6f8fa", "#57606a"),
-        Some(Status::Pending | Status::Skipped) => ("#afb8c1", "#f6f8fa", "#57606a"),
-        Some(Status::Running) => ("#0969da", "#ddf4ff", "#0550ae"),
-        Some(Status::WaitingOnHuman) => ("#9a6700", "#fff8c5", "#7d4e00"),
-        Some(Status::Completed) => ("#1a7f64", "#dafbe9", "#116149"),
-        Some(Status::Failed) => ("#cf222e", "#ffebe9", "#a40e26"),
+        Some(Light::Pending | Light::Skipped) => ("#afb8c1", "#f6f8fa", "#57606a"),
+        Some(Light::Running) => ("#0969da", "#ddf4ff", "#0550ae"),
+        Some(Light::Waits) => ("#9a6700", "#fff8c5", "#7d4e00"),
+        Some(Light::Done) => ("#1a7f64", "#dafbe9", "#116149"),
+        Some(Light::Failed) => ("#cf222e", "#ffebe9", "#a40e26"),
     }
 }
 

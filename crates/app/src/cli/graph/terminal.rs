@@ -1,13 +1,12 @@
 //! The picture for a terminal: boxes if they fit, smaller ones if not, a list if nothing fits.
 
 use anstyle::Style;
-use protocol::steps::Status;
 
 use super::arrange::{Area, Arranged, Flow, arrange};
 use super::canvas::{self, Canvas};
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
-use crate::render::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
+use crate::render::{BOLD, DIM, YELLOW, styled};
 
 /// More rows than this, and smaller boxes are tried.
 const TALL: usize = 100;
@@ -76,14 +75,7 @@ fn sheet(step: &Step, form: Form, charset: Charset) -> Vec<(String, Style)> {
 }
 
 fn colour(step: &Step) -> Style {
-    match step.reached.as_ref().map(|reached| reached.status) {
-        None => Style::new(),
-        Some(Status::Pending | Status::Skipped) => DIM,
-        Some(Status::Running) => CYAN,
-        Some(Status::WaitingOnHuman) => YELLOW,
-        Some(Status::Completed) => GREEN,
-        Some(Status::Failed) => RED,
-    }
+    step.reached.as_ref().map_or_else(Style::new, |reached| reached.light.style())
 }
 
 fn size(sheet: &[(String, Style)], form: Form) -> (usize, usize) {

@@ -1,8 +1,7 @@
 //! How far a step is, said: a sign, a word and a colour, so that none of them is needed to tell it.
 
-use protocol::steps::Status;
-
 use super::picture::{Iteration, Reached, Step};
+use crate::face::Light;
 use crate::render;
 
 /// Which characters may be used.
@@ -12,14 +11,14 @@ pub(super) enum Charset {
     Ascii,
 }
 
-pub(super) fn sign(status: Status, charset: Charset) -> char {
-    let (unicode, ascii) = match status {
-        Status::Pending => ('·', '.'),
-        Status::Running => ('▸', '>'),
-        Status::WaitingOnHuman => ('?', '?'),
-        Status::Completed => ('✓', '+'),
-        Status::Failed => ('✗', 'x'),
-        Status::Skipped => ('»', '-'),
+pub(super) fn sign(light: Light, charset: Charset) -> char {
+    let (unicode, ascii) = match light {
+        Light::Pending => ('·', '.'),
+        Light::Running => ('▸', '>'),
+        Light::Waits => ('?', '?'),
+        Light::Done => ('✓', '+'),
+        Light::Failed => ('✗', 'x'),
+        Light::Skipped => ('»', '-'),
     };
     match charset {
         Charset::Unicode => unicode,
@@ -27,24 +26,24 @@ pub(super) fn sign(status: Status, charset: Charset) -> char {
     }
 }
 
-pub(super) const fn word(status: Status) -> &'static str {
-    match status {
-        Status::Pending => "pending",
-        Status::Running => "running",
-        Status::WaitingOnHuman => "waits",
-        Status::Completed => "done",
-        Status::Failed => "failed",
-        Status::Skipped => "skipped",
+pub(super) const fn word(light: Light) -> &'static str {
+    match light {
+        Light::Pending => "pending",
+        Light::Running => "running",
+        Light::Waits => "waits",
+        Light::Done => "done",
+        Light::Failed => "failed",
+        Light::Skipped => "skipped",
     }
 }
 
 /// What stands below a step's name: who plays it, or how far it is.
 pub(super) fn particulars(step: &Step, charset: Charset) -> Vec<String> {
     let Some(reached) = &step.reached else { return vec![step.agent.clone()] };
-    let Reached { status, length, attempts, iteration, .. } = reached;
+    let Reached { light, length, attempts, iteration, .. } = reached;
     let length = length.map(|length| format!(" {}", render::duration(length))).unwrap_or_default();
     let tries = if *attempts > 1 { format!(", try {attempts}") } else { String::new() };
-    let first = format!("{} {}{length}{tries}", sign(*status, charset), word(*status));
+    let first = format!("{} {}{length}{tries}", sign(*light, charset), word(*light));
     let second = iteration.map(|Iteration { now, most }| format!("iteration {now} of {most}"));
     std::iter::once(first).chain(second).collect()
 }

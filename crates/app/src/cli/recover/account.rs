@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use protocol::run::Phase;
-use protocol::steps::Steps;
 use runner::{Fate, Journal, Salvaged};
 use serde::{Serialize, Serializer};
 use store::{RunRow, SqliteStore};
 
 use super::Arguments;
+use crate::face::Face;
 use crate::failure::Exit;
 use crate::here::Here;
 use crate::phase;
@@ -77,7 +77,7 @@ fn as_name<S: Serializer>(phase: &Option<Phase>, serializer: S) -> Result<S::Ok,
 }
 
 impl RunAccount {
-    pub(super) fn sound(journal: &Journal<Steps, SqliteStore>) -> Self {
+    pub(super) fn sound<P: Face>(journal: &Journal<P, SqliteStore>) -> Self {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::Protocol as _;
-use protocol::steps::Steps;
-use runner::Journal;
+use protocol::{RunId, View};
+use runner::{Flaw, Journal};
 use store::{SqliteStore, Store as _};
 
 use super::account::{Account, RunAccount};
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::Here;
 use crate::views;
@@ -18,16 +18,13 @@ pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Res
     let Some(store) = here.existing_store()? else { return Ok(0) };
     let mut flaws = 0;
     for row in store.runs().await? {
-        if row.protocol != Steps::NAME {
+        if !face::is_known(&row.protocol) {
             told.runs.push(RunAccount::of_another_protocol(&row));
             continue;
         }
-        match runner::verify::<Steps, _>(&store, &here.clock, &row.run).await {
-            Ok(Some(journal)) => {
-                told.runs.push(RunAccount::sound(&journal));
-                show(here, &store, &journal, dry_run, told).await?;
-            }
-            Ok(None) => {}
+        let checking = Checking { here, store: &store, run: &row.run, dry_run, told };
+        match face::by_name(&row.protocol, &row.run, checking).await? {
+            Ok(()) => {}
             // To cut it there would be damage of our own making.
             Err(flaw) if flaw.is_news_to_us() => {
                 return Err(Failure::from_error(Exit::Store, &flaw)
@@ -46,11 +43,37 @@ pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Res
     Ok(flaws)
 }
 
+/// To verify one run and mend its views.
+struct Checking<'a> {
+    here: &'a Here,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    dry_run: bool,
+    told: &'a mut Account,
+}
+
+impl Deed for Checking<'_> {
+    type Done = Result<(), Flaw>;
+
+    async fn with<P: Face>(self) -> Result<Self::Done, Failure> {
+        let Self { here, store, run, dry_run, told } = self;
+        match runner::verify::<P, _>(store, &here.clock, run).await {
+            Ok(Some(journal)) => {
+                told.runs.push(RunAccount::sound(&journal));
+                show(here, store, &journal, dry_run, told).await?;
+            }
+            Ok(None) => {}
+            Err(flaw) => return Ok(Err(flaw)),
+        }
+        Ok(Ok(()))
+    }
+}
+
 /// Writes the views of a run if they do not show it.
-pub(super) async fn show(
+async fn show<P: Face>(
     here: &Here,
     store: &SqliteStore,
-    journal: &Journal<Steps, SqliteStore>,
+    journal: &Journal<P, SqliteStore>,
     dry_run: bool,
     told: &mut Account,
 ) -> Result<(), Failure> {
@@ -68,7 +91,7 @@ pub(super) async fn show(
         return Ok(());
     }
     if !dry_run {
-        let Some(mut set_aside) = views::write(here, store, &journal.run).await? else {
+        let Some(mut set_aside) = views::write::<P>(here, store, &journal.run).await? else {
             told.notes.push(format!("run `{}` has an engine, which writes its files itself", journal.run));
             return Ok(());
         };
@@ -79,12 +102,12 @@ pub(super) async fn show(
 }
 
 /// Files that are missing or show something else.
-fn wrong_views(journal: &Journal<Steps, SqliteStore>) -> Vec<PathBuf> {
-    let view = Steps::view(&journal.document).into_iter();
-    let view = view.filter(|view| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes()));
-    let mut wrong: Vec<_> = view.map(|view| PathBuf::from(view.path)).collect();
-    let reports = Steps::reported(&journal.document).into_iter();
-    let reports = reports.filter_map(|seat| Steps::report_path(&journal.document, &seat)).map(PathBuf::from);
+fn wrong_views<P: Face>(journal: &Journal<P, SqliteStore>) -> Vec<PathBuf> {
+    let view = P::view(&journal.document);
+    let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
+    let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();
+    let reports = P::reported(&journal.document).into_iter();
+    let reports = reports.filter_map(|seat| P::report_path(&journal.document, &seat)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
     wrong
 }

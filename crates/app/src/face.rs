@@ -1,0 +1,137 @@
+//! What a protocol adds so that commands can show its runs and talk about them, and how a command finds the protocol of
+//! the run it was given.
+//!
+//! Every command that takes a run takes one of any protocol: what it does is a [`Deed`], written once for all of them, and
+//! [`by_name`] is the one place that knows which protocols there are. What differs between them is a [`Face`].
+
+mod shown;
+mod steps;
+
+use protocol::steps::Steps;
+use protocol::{Protocol, RunId, SeatName, Stamp};
+use serde_json::{Map, Value};
+
+use crate::failure::{Code, Exit, Failure};
+pub(crate) use shown::{Light, Shown, WayBack};
+
+/// The face of a protocol.
+pub(crate) trait Face: Protocol {
+    /// What people call a seat here, as one and as many.
+    const SEAT: (&'static str, &'static str);
+    /// The member of the document that has the seats by their names.
+    const SEATS_AT: &'static str;
+    /// The command that opens a run, and what it is given: for hints.
+    const OPENED_BY: &'static str;
+    const OPENED_WITH: &'static str;
+
+    // Who plays.
+    /// All seats, in the order in which people read them.
+    fn seats(definition: &Self::Definition) -> Vec<Self::Seat>;
+    /// Who is asked in a seat's turn.
+    fn agent(definition: &Self::Definition, seat: &Self::Seat) -> String;
+    /// Seats that must be behind us before this one begins.
+    fn needs(definition: &Self::Definition, seat: &Self::Seat) -> Vec<Self::Seat>;
+    /// Where a seat can send the run back to.
+    fn way_back(definition: &Self::Definition, seat: &Self::Seat) -> Option<WayBack<Self::Seat>>;
+    /// Whether seats that need this one may begin.
+    fn is_behind(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> bool;
+
+    // What the document says.
+    fn created_at(document: &Self::Document) -> Stamp;
+    fn shown(document: &Self::Document, seat: &Self::Seat) -> Shown;
+    /// What the run came to besides how its seats stand, in lines for people; nothing while it has come to nothing.
+    fn result(document: &Self::Document) -> Vec<String>;
+    /// The same for programs, by name.
+    fn result_fields(document: &Self::Document) -> Map<String, Value>;
+
+    // What an entry says.
+    /// What an attempt says with a verdict: "it reported that …".
+    fn said(verdict: &Self::Verdict) -> &'static str;
+    /// A change as a line for people, if it is worth one.
+    fn line(change: &Self::Change) -> Option<String>;
+    /// The same as an event for programs: its name and its fields.
+    fn event(change: &Self::Change) -> Option<(&'static str, Value)>;
+    /// Where an edit changes the document.
+    fn edited(edit: &Self::Edit) -> String;
+    /// Whether a change is about a seat.
+    fn concerns(change: &Self::Change, seat: &Self::Seat) -> bool;
+    /// Why a seat has failed for good though its report was fit, if the change says so.
+    fn defeat(change: &Self::Change, seat: &Self::Seat) -> Option<&'static str>;
+
+    /// What to type when a run has ended undelivered.
+    fn after_failure(run: &RunId) -> String;
+}
+
+/// What a command does with a run, whatever its protocol.
+pub(crate) trait Deed {
+    type Done;
+
+    async fn with<P: Face>(self) -> Result<Self::Done, Failure>;
+}
+
+/// The protocols there are, by the names that the store has for them.
+const KNOWN: [&str; 1] = [Steps::NAME];
+
+/// Does it with a run, by the rules of the protocol of that name.
+pub(crate) async fn by_name<D: Deed>(protocol: &str, run: &RunId, deed: D) -> Result<D::Done, Failure> {
+    match protocol {
+        Steps::NAME => deed.with::<Steps>().await,
+        unknown => Err(unknown_protocol(unknown, run)),
+    }
+}
+
+pub(crate) fn is_known(protocol: &str) -> bool {
+    KNOWN.contains(&protocol)
+}
+
+fn unknown_protocol(name: &str, run: &RunId) -> Failure {
+    let known = KNOWN.map(|known| format!("`{known}`")).join(", ");
+    Failure::new(Exit::Store, format_args!("run `{run}` is a `{name}` run, which this program does not know"))
+        .code(Code::Newer)
+        .hint(format_args!("it knows {known}; a newer callboard has opened that run: use that one"))
+}
+
+/// The seat of that name, if the run has one.
+pub(crate) fn find_seat<P: Face>(definition: &P::Definition, name: &SeatName) -> Option<P::Seat> {
+    P::seats(definition).into_iter().find(|seat| P::seat_name(seat) == *name)
+}
+
+/// The seat that somebody has typed, or who may have been meant.
+pub(crate) fn seat<P: Face>(run: &RunId, definition: &P::Definition, name: &str) -> Result<P::Seat, Failure> {
+    let seats = P::seats(definition);
+    let names: Vec<_> = seats.iter().map(P::seat_name).collect();
+    if let Some(place) = names.iter().position(|known| known.as_str() == name) {
+        return Ok(seats[place].clone());
+    }
+    let (one, many) = P::SEAT;
+    let failure = Failure::usage(format_args!("run `{run}` has no {one} `{name}`"));
+    Err(match protocol::closest(name, names.iter().map(SeatName::as_str)) {
+        Some(meant) => failure.hint(format_args!("did you mean `{meant}`?")),
+        None => failure.hint(format_args!("`callboard show {run}` lists its {many}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Name;
+
+    impl Deed for Name {
+        type Done = &'static str;
+
+        async fn with<P: Face>(self) -> Result<&'static str, Failure> {
+            Ok(P::NAME)
+        }
+    }
+
+    #[tokio::test]
+    async fn every_known_protocol_is_found_by_its_name_and_no_other() {
+        let run = RunId::new("f8c1a491").unwrap();
+        for name in KNOWN {
+            assert_eq!(by_name(name, &run, Name).await.unwrap(), name);
+        }
+        let failure = by_name("opera", &run, Name).await.unwrap_err();
+        assert_eq!(failure.what, "run `f8c1a491` is a `opera` run, which this program does not know");
+    }
+}

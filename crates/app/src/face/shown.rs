@@ -1,0 +1,75 @@
+//! How a seat stands, as its document says it, in words that are the same for every protocol.
+
+use std::time::Duration;
+
+use protocol::Stamp;
+
+use crate::render::{CYAN, DIM, GREEN, RED, Style, YELLOW};
+
+/// What a document says of a seat.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// In the document's own word.
+    pub(crate) status: &'static str,
+    pub(crate) light: Light,
+    /// Tries of this turn that count.
+    pub(crate) tries: u32,
+    /// How often the run was sent back over it.
+    pub(crate) sent_back: u32,
+    pub(crate) began: Option<Stamp>,
+    pub(crate) ended: Option<Stamp>,
+    pub(crate) error: Option<String>,
+    /// What else there is to say of it.
+    pub(crate) remark: Option<String>,
+}
+
+impl Shown {
+    /// How long it took, or has been at work.
+    pub(crate) fn length(&self, now: Stamp) -> Option<Duration> {
+        let began = self.began?;
+        match self.light {
+            Light::Running | Light::Waits => Some(now.since(began)),
+            Light::Done | Light::Failed => self.ended.map(|ended| ended.since(began)),
+            Light::Pending | Light::Skipped => None,
+        }
+    }
+
+    /// How long it took, if it is over.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        match self.light {
+            Light::Done | Light::Failed => Some(self.ended?.since(self.began?)),
+            Light::Pending | Light::Running | Light::Waits | Light::Skipped => None,
+        }
+    }
+}
+
+/// What a status means, whatever its protocol calls it: it has a colour, and in graphs a sign and a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Light {
+    Pending,
+    Running,
+    /// For a person.
+    Waits,
+    Done,
+    Failed,
+    Skipped,
+}
+
+impl Light {
+    pub(crate) fn style(self) -> Style {
+        match self {
+            Self::Pending | Self::Skipped => DIM,
+            Self::Running => CYAN,
+            Self::Waits => YELLOW,
+            Self::Done => GREEN,
+            Self::Failed => RED,
+        }
+    }
+}
+
+/// Where a gate sends the run back to, and how often it may be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WayBack<S> {
+    pub(crate) to: S,
+    pub(crate) most: u32,
+}

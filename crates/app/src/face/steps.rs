@@ -1,0 +1,152 @@
+//! The face of `steps`.
+
+use protocol::edit::Never;
+use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdict};
+use protocol::{RunId, SeatName, Stamp};
+use serde_json::{Map, Value, json};
+
+use super::{Face, Light, Shown, WayBack};
+use crate::render::{CYAN, DIM, YELLOW, styled};
+
+impl Face for Steps {
+    const SEAT: (&'static str, &'static str) = ("step", "steps");
+    const SEATS_AT: &'static str = "steps";
+    const OPENED_BY: &'static str = "callboard run";
+    const OPENED_WITH: &'static str = "workflow";
+
+    fn seats(definition: &Definition) -> Vec<SeatName> {
+        definition.step_ids().cloned().collect()
+    }
+
+    fn agent(definition: &Definition, seat: &SeatName) -> String {
+        definition.step(seat).agent.clone()
+    }
+
+    fn needs(definition: &Definition, seat: &SeatName) -> Vec<SeatName> {
+        definition.step(seat).needs.clone()
+    }
+
+    fn way_back(definition: &Definition, seat: &SeatName) -> Option<WayBack<SeatName>> {
+        let to = definition.step(seat).loop_back_to.clone()?;
+        Some(WayBack { to, most: definition.max_iterations().get() })
+    }
+
+    /// A step whose gate failed is done, and yet nothing that needs it may begin.
+    fn is_behind(_: &Definition, state: &State, seat: &SeatName) -> bool {
+        state.done.contains(seat)
+    }
+
+    fn created_at(document: &Document) -> Stamp {
+        document.head.created_at
+    }
+
+    fn shown(document: &Document, seat: &SeatName) -> Shown {
+        let step = &document.steps[seat.as_str()];
+        // The document's own words: by whom, and why.
+        let skipped = step.logs.first().filter(|_| step.status == Status::Skipped);
+        Shown {
+            status: step.status.as_str(),
+            light: light(step.status),
+            tries: step.attempts,
+            sent_back: step.iteration_count,
+            began: step.started_at,
+            ended: step.ended_at,
+            error: step.last_error.clone(),
+            remark: skipped.map(|why| why.strip_prefix("Skipped ").unwrap_or(why).to_owned()),
+        }
+    }
+
+    fn result(_: &Document) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn result_fields(_: &Document) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn said(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Done => "reported that it is done",
+            Verdict::GateFailed => "reported that its gate failed",
+        }
+    }
+
+    fn line(change: &Change) -> Option<String> {
+        match change {
+            Change::GateFailed(gate) => Some(format!("{} the gate of {gate} failed", styled(YELLOW, "⟲"))),
+            // Of a run that was rebuilt: it is known how often, not by whom and to where.
+            Change::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
+            Change::Reset { gates, targets, .. } => Some(format!(
+                "{} back to {}, because of {}",
+                styled(YELLOW, "⟲"),
+                names(targets),
+                names(gates)
+            )),
+            Change::Skipped(step) => Some(format!("{} {step} is skipped", styled(DIM, "»"))),
+            Change::Retried(step) => Some(format!("{} {step} is tried again", styled(CYAN, "↻"))),
+            // Told by how the attempt is over.
+            Change::Done(_) | Change::Failed(_) => None,
+        }
+    }
+
+    fn event(change: &Change) -> Option<(&'static str, Value)> {
+        match change {
+            Change::GateFailed(gate) => Some(("gate_failed", json!({ "seat": gate }))),
+            Change::Reset { gates, targets, steps } => {
+                Some(("reset", json!({ "gates": gates, "targets": targets, "seats": steps })))
+            }
+            Change::Retried(step) => Some(("retried", json!({ "seat": step }))),
+            Change::Skipped(step) => Some(("skipped", json!({ "seat": step }))),
+            // Told by how the attempt is over.
+            Change::Done(_) | Change::Failed(_) => None,
+        }
+    }
+
+    fn edited(edit: &Never) -> String {
+        match *edit {}
+    }
+
+    fn concerns(change: &Change, seat: &SeatName) -> bool {
+        match change {
+            Change::Done(about)
+            | Change::Failed(about)
+            | Change::GateFailed(about)
+            | Change::Retried(about)
+            | Change::Skipped(about) => about == seat,
+            Change::Reset { gates, steps, .. } => gates.contains(seat) || steps.contains(seat),
+        }
+    }
+
+    fn defeat(change: &Change, seat: &SeatName) -> Option<&'static str> {
+        match change {
+            Change::Failed(about) if about == seat => Some("its gate failed once too often"),
+            Change::Done(_)
+            | Change::Failed(_)
+            | Change::GateFailed(_)
+            | Change::Reset { .. }
+            | Change::Retried(_)
+            | Change::Skipped(_) => None,
+        }
+    }
+
+    fn after_failure(run: &RunId) -> String {
+        format!(
+            "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
+        )
+    }
+}
+
+fn light(status: Status) -> Light {
+    match status {
+        Status::Pending => Light::Pending,
+        Status::Running => Light::Running,
+        Status::WaitingOnHuman => Light::Waits,
+        Status::Completed => Light::Done,
+        Status::Failed => Light::Failed,
+        Status::Skipped => Light::Skipped,
+    }
+}
+
+fn names(seats: &[SeatName]) -> String {
+    seats.iter().map(SeatName::as_str).collect::<Vec<_>>().join(", ")
+}
