@@ -60,11 +60,20 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     pub(crate) causes: Vec<String>,
     pub(crate) hints: Vec<String>,
+    /// What programs are told besides.
+    details: Option<Box<serde_json::Map<String, serde_json::Value>>>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, what: impl fmt::Display) -> Self {
-        Self { exit, code: None, what: what.to_string(), causes: Vec::new(), hints: Vec::new() }
+        Self {
+            exit,
+            code: None,
+            what: what.to_string(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            details: None,
+        }
     }
 
     pub(crate) fn usage(what: impl fmt::Display) -> Self {
@@ -120,15 +129,25 @@ impl Failure {
         self
     }
 
+    /// Adds what programs are told besides.
+    pub(crate) fn detail(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.details.get_or_insert_default().insert(name.to_owned(), value.into());
+        self
+    }
+
     /// The same for a program that reads events.
     pub(crate) fn event(&self) -> serde_json::Value {
-        serde_json::json!({
+        let mut event = serde_json::json!({
             "event": "failed",
             "code": self.code.map(Code::name),
             "error": self.what,
             "causes": self.causes,
             "hints": self.hints,
-        })
+        });
+        if let (Some(event), Some(details)) = (event.as_object_mut(), &self.details) {
+            event.extend(details.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        event
     }
 
     /// Puts what was being done in front.
@@ -281,6 +300,63 @@ impl From<runner::RequestError> for Failure {
             }
             runner::RequestError::Load(error) => error.into(),
             runner::RequestError::Commit(error) => error.into(),
+        }
+    }
+}
+
+impl From<runner::EditError> for Failure {
+    fn from(error: runner::EditError) -> Self {
+        use runner::EditError;
+        match error {
+            EditError::Refused(refused) => refused.into(),
+            EditError::Conflict(conflict) => {
+                let runner::SequenceConflict { expected, found, expected_revision, attempts, .. } = *conflict;
+                Self::new(Exit::Refused, &conflict)
+                    .code(Code::SequenceConflict)
+                    .detail("kind", "sequence_conflict")
+                    .detail("expected", expected)
+                    .detail("found", found)
+                    .detail("expected_revision", expected_revision.map(|revision| revision.0))
+                    .detail("found_revision", conflict.found_revision.0)
+                    .detail("attempts", attempts)
+                    .detail("why", conflict.why)
+                    .detail("last", conflict.last)
+            }
+            EditError::Straggler { ref attempt, .. } => {
+                let attempt = attempt.to_string();
+                Self::from_error(Exit::Refused, &error)
+                    .code(Code::NotYours)
+                    .detail("kind", "not_yours")
+                    .detail("attempt", attempt)
+            }
+            EditError::Load(error) => error.into(),
+            EditError::Commit(error) => error.into(),
+        }
+    }
+}
+
+impl From<protocol::edit::Uneditable> for Failure {
+    fn from(error: protocol::edit::Uneditable) -> Self {
+        use protocol::edit::Uneditable;
+        let failure = Self::from_error(Exit::Refused, &error).detail("kind", error.kind());
+        let failure = match error.violations() {
+            [] => failure,
+            violations => failure.detail("violations", serde_json::json!(violations)),
+        };
+        match &error {
+            Uneditable::EngineOnly => {
+                failure.code(Code::NotYours).hint("an agent says what it has done with `callboard report`")
+            }
+            Uneditable::NotYours { pointer, .. } => {
+                failure.code(Code::NotYours).detail("pointer", pointer.as_str())
+            }
+            Uneditable::InvalidTransition { .. } => failure.code(Code::NotYours),
+            Uneditable::Violations(violations) => {
+                let repairs = violations.iter().map(|it| format!("`{}`: {}", it.pointer, it.repair));
+                repairs.fold(failure.code(Code::BreaksRules), Failure::hint)
+            }
+            Uneditable::Conflict { .. } => failure.code(Code::SequenceConflict),
+            Uneditable::Unpatchable(_) => failure,
         }
     }
 }

@@ -137,7 +137,7 @@ fn conflict<P: Protocol, S>(
         found_revision: journal.position.revision,
         attempts,
         why: why.to_owned(),
-        last: last_entry::<P>(&journal.document),
+        last: P::last_change(&journal.document),
     };
     EditError::Conflict(Box::new(conflict))
 }
@@ -157,12 +157,6 @@ fn hand<P: Protocol, S>(
         seated.push(id);
     }
     Err(EditError::Straggler { attempt: from.clone(), seated })
-}
-
-/// What a document that counts its changes says of the last one.
-fn last_entry<P: Protocol>(document: &P::Document) -> Option<Value> {
-    let document = serde_json::to_value(document).expect("BUG: a document is plain data");
-    document["history"].as_array()?.last().cloned()
 }
 
 /// The document as it was at this count of its changes, with the newest revision that has it so.

@@ -26,6 +26,9 @@ pub(crate) enum Code {
     Shortage,
     ViewSetAside,
     Bug,
+    SequenceConflict,
+    NotYours,
+    BreaksRules,
 }
 
 /// Name and page of a code.
@@ -36,7 +39,7 @@ macro_rules! page {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Held,
         Self::Gone,
         Self::Damaged,
@@ -55,6 +58,9 @@ impl Code {
         Self::Shortage,
         Self::ViewSetAside,
         Self::Bug,
+        Self::SequenceConflict,
+        Self::NotYours,
+        Self::BreaksRules,
     ];
 
     fn entry(self) -> (&'static str, &'static str) {
@@ -77,6 +83,9 @@ impl Code {
             Self::Shortage => page!("E016"),
             Self::ViewSetAside => page!("E017"),
             Self::Bug => page!("E018"),
+            Self::SequenceConflict => page!("E019"),
+            Self::NotYours => page!("E020"),
+            Self::BreaksRules => page!("E021"),
         }
     }
 

@@ -124,6 +124,10 @@ impl Protocol for Steps {
         None
     }
 
+    fn last_change(_: &Document) -> Option<serde_json::Value> {
+        None
+    }
+
     fn edit(
         _: &Definition,
         _: &Document,
