@@ -5,6 +5,7 @@
 
 mod advice;
 mod code;
+mod edit;
 
 use std::error::Error;
 use std::fmt;
@@ -26,6 +27,8 @@ pub(crate) enum Exit {
     NeedsDoing,
     Usage,
     Refused,
+    /// It goes on when a person has said how.
+    NeedsPerson,
     Store,
     Bug,
     Interrupted,
@@ -38,6 +41,7 @@ impl Exit {
             Self::Undelivered | Self::NeedsDoing => 1,
             Self::Usage => 2,
             Self::Refused => 3,
+            Self::NeedsPerson => 4,
             Self::Store => 5,
             Self::Bug => 70,
             Self::Interrupted => 130,
@@ -286,6 +290,12 @@ impl From<runner::LoadError> for Failure {
             LoadError::Entry { .. } | LoadError::Damaged { .. } => {
                 Self::from_error(Exit::Store, &error).code(Code::Damaged)
             }
+            LoadError::Corrupted { ref run, .. } => {
+                let hint = format!(
+                    "`callboard resume {run}` puts back what was committed last, if that can be proven"
+                );
+                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+            }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
         }
     }
@@ -304,59 +314,26 @@ impl From<runner::RequestError> for Failure {
     }
 }
 
-impl From<runner::EditError> for Failure {
-    fn from(error: runner::EditError) -> Self {
-        use runner::EditError;
+impl From<runner::RestoreError> for Failure {
+    fn from(error: runner::RestoreError) -> Self {
+        use runner::RestoreError;
         match error {
-            EditError::Refused(refused) => refused.into(),
-            EditError::Conflict(conflict) => {
-                let runner::SequenceConflict { expected, found, expected_revision, attempts, .. } = *conflict;
-                Self::new(Exit::Refused, &conflict)
-                    .code(Code::SequenceConflict)
-                    .detail("kind", "sequence_conflict")
-                    .detail("expected", expected)
-                    .detail("found", found)
-                    .detail("expected_revision", expected_revision.map(|revision| revision.0))
-                    .detail("found_revision", conflict.found_revision.0)
-                    .detail("attempts", attempts)
-                    .detail("why", conflict.why)
-                    .detail("last", conflict.last)
+            RestoreError::NotLast { ref run, from, .. } => {
+                let hint = format!(
+                    "`callboard resume {run} --recover` goes on from revision {from}; what came after it is lost"
+                );
+                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
             }
-            EditError::Straggler { ref attempt, .. } => {
-                let attempt = attempt.to_string();
-                Self::from_error(Exit::Refused, &error)
-                    .code(Code::NotYours)
-                    .detail("kind", "not_yours")
-                    .detail("attempt", attempt)
+            RestoreError::NoCandidate { ref run, .. } => {
+                let hint = format!(
+                    "`callboard log {run}` shows its journal; `callboard export {run}` keeps all that is left"
+                );
+                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
             }
-            EditError::Load(error) => error.into(),
-            EditError::Commit(error) => error.into(),
-        }
-    }
-}
-
-impl From<protocol::edit::Uneditable> for Failure {
-    fn from(error: protocol::edit::Uneditable) -> Self {
-        use protocol::edit::Uneditable;
-        let failure = Self::from_error(Exit::Refused, &error).detail("kind", error.kind());
-        let failure = match error.violations() {
-            [] => failure,
-            violations => failure.detail("violations", serde_json::json!(violations)),
-        };
-        match &error {
-            Uneditable::EngineOnly => {
-                failure.code(Code::NotYours).hint("an agent says what it has done with `callboard report`")
-            }
-            Uneditable::NotYours { pointer, .. } => {
-                failure.code(Code::NotYours).detail("pointer", pointer.as_str())
-            }
-            Uneditable::InvalidTransition { .. } => failure.code(Code::NotYours),
-            Uneditable::Violations(violations) => {
-                let repairs = violations.iter().map(|it| format!("`{}`: {}", it.pointer, it.repair));
-                repairs.fold(failure.code(Code::BreaksRules), Failure::hint)
-            }
-            Uneditable::Conflict { .. } => failure.code(Code::SequenceConflict),
-            Uneditable::Unpatchable(_) => failure,
+            RestoreError::Keep { .. } => Self::from_error(Exit::Store, &error),
+            RestoreError::Unadoptable(_) => Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted),
+            RestoreError::Load(error) => error.into(),
+            RestoreError::Commit(error) => error.into(),
         }
     }
 }
@@ -367,6 +344,7 @@ impl From<runner::EngineError> for Failure {
         match error {
             EngineError::Lead(error) => error.into(),
             EngineError::Load(error) => error.into(),
+            EngineError::Restore(error) => error.into(),
             EngineError::Read(error) => error.into(),
             EngineError::Commit(error) => error.into(),
             EngineError::Marks(error) => error.into(),

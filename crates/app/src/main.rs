@@ -7,6 +7,7 @@ mod face;
 mod failure;
 mod here;
 mod look;
+mod mend;
 mod phase;
 mod play;
 mod players;

@@ -13,6 +13,7 @@ use runner::{Moment, Notice, Observer, Rest};
 use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
+use crate::mend;
 use crate::phase;
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
 
@@ -225,6 +226,7 @@ impl<P: Face> Observer<P> for Progress {
                     drawn.output(attempt, stdout);
                 }
             }
+            Notice::Restored(restored) => self.say(&mend::told(restored)),
             Notice::Lingers { attempt, grace } => self.say(&format!(
                 "{} {attempt} has reported and did not exit for {}; it is being ended",
                 styled(YELLOW, "!"),

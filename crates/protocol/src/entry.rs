@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Report;
 use crate::rules::Protocol;
 use crate::run::{Action, Change, ChangeOf, Fact, Request, Run};
-use crate::{AttemptId, Stamp};
+use crate::{AttemptId, Revision, Stamp};
 
 /// The version this program writes. Older ones are lifted by [`Entry::decode`].
 ///
@@ -102,7 +102,24 @@ impl<P: Protocol> Input<P> {
 #[serde(rename_all = "snake_case")]
 pub enum Remains {
     /// A damaged store: its journal ends with the entry before this one, for this reason.
-    Journal { lost: String },
+    Journal {
+        lost: String,
+        /// The last revision that was left, and the newest that is known to have been.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gap: Option<(Revision, Revision)>,
+    },
+    /// The document was not what it should have been; this is what was put in its place.
+    Document {
+        document: serde_json::Value,
+        /// The revision at which the run had this document, and the one at which it was found broken.
+        from: Revision,
+        bad: Revision,
+        /// The highest `sequence` that anybody can have seen.
+        highest: u64,
+        /// What was wrong, and where the bad bytes are kept.
+        what: String,
+        kept: String,
+    },
     /// A view, as it was found; nothing of its journal was left.
     View { path: String, document: serde_json::Value },
     /// An archive, written elsewhere.
@@ -112,7 +129,11 @@ pub enum Remains {
 impl std::fmt::Display for Remains {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Journal { lost } => write!(f, "recovered from a damaged store: {lost}"),
+            Self::Journal { lost, .. } => write!(f, "recovered from a damaged store: {lost}"),
+            Self::Document { from, what, kept, .. } => write!(
+                f,
+                "its document was put back as of revision {from}: {what}; the bad bytes are kept in `{kept}`"
+            ),
             Self::View { path, .. } => {
                 write!(f, "rebuilt from its view `{path}`; its journal before is lost")
             }

@@ -211,6 +211,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
+    /// The rules of its seed that a document breaks which was read from a store, as far as they can be held against it
+    /// at every reading.
+    fn broken(document: &Self::Document) -> Vec<Violation>;
     /// The file that shows the whole document, in layouts that have one.
     fn view(document: &Self::Document) -> Option<View>;
     /// The file that shows the report of a seat's latest attempt, in layouts that have one.

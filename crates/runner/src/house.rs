@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use protocol::RunId;
 use protocol::entry::Author;
 use serde::{Deserialize, Serialize};
 use supervisor::ShimProgram;
@@ -63,6 +64,8 @@ pub struct Again {
     /// Added to the frozen variables, which they replace by name.
     pub env: Vec<(String, String)>,
     pub workdir: Option<PathBuf>,
+    /// A document that is not what was written may be put back even if that loses something.
+    pub recover: bool,
 }
 
 impl House {
@@ -78,6 +81,11 @@ impl House {
     /// Who plays an agent: whoever the command line named, else the configuration.
     pub fn player<'a>(&'a self, staging: &'a Staging, agent: &str) -> Option<&'a Player> {
         staging.player.as_ref().or_else(|| self.by_agent.get(agent))
+    }
+
+    /// Where what nobody of ours has written is kept.
+    pub(crate) fn quarantine(&self, run: &RunId) -> PathBuf {
+        self.store_root.join("quarantine").join(run.as_str())
     }
 
     pub(crate) fn attempts_dir(&self) -> PathBuf {

@@ -54,11 +54,24 @@ pub enum LoadError {
     Entry { run: RunId, revision: Revision, source: BadEntry },
     #[error("run `{run}` is damaged: {what}")]
     Damaged { run: RunId, what: String },
+    /// `corrupted_state`: all else of the run can be read.
+    #[error("the document of run `{run}` is not what was written at revision {revision}: {what}")]
+    Corrupted { run: RunId, revision: Revision, what: String },
 }
 
 impl<P: Protocol, S: Store> Journal<P, S> {
     /// Loads a run; `None` when there is none of that name.
     pub async fn load(store: &S, clock: &Clock, run: &RunId) -> Result<Option<Self>, LoadError> {
+        Self::load_with(store, clock, run, None).await
+    }
+
+    /// The same, with a document in the place of the store's.
+    pub(crate) async fn load_with(
+        store: &S,
+        clock: &Clock,
+        run: &RunId,
+        document: Option<P::Document>,
+    ) -> Result<Option<Self>, LoadError> {
         let Some(loaded) = store.load(run).await? else { return Ok(None) };
         if loaded.protocol != P::NAME {
             return Err(LoadError::OtherProtocol { run: run.clone(), found: loaded.protocol });
@@ -74,10 +87,10 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         for entry in &loaded.tail {
             folded.fold(&decode(run, entry)?);
         }
-        let parts = store.parts_at(run, loaded.position.revision).await?;
-        let parts: Vec<_> = parts.into_iter().map(|part| (part.path, part.body)).collect();
-        let document = P::assemble(&frozen.definition, &parts)
-            .ok_or_else(|| damaged("a part of its document is missing"))?;
+        let document = match document {
+            Some(document) => document,
+            None => document_at::<P, S>(store, run, &frozen.definition, loaded.position.revision).await?,
+        };
         Ok(Some(Self {
             store: store.clone(),
             clock: clock.clone(),
@@ -202,6 +215,28 @@ pub(crate) async fn load_frozen<P: Protocol, S: Store>(
     let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
     serde_json::from_slice(&blob).map_err(|_| damaged("its definition cannot be read"))
+}
+
+/// The document at a revision, which must be there and keep its rules.
+pub(crate) async fn document_at<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    definition: &P::Definition,
+    revision: Revision,
+) -> Result<P::Document, LoadError> {
+    let corrupted = |what: String| LoadError::Corrupted { run: run.clone(), revision, what };
+    let document = assemble::<P, S>(store, run, definition, revision).await?;
+    let document = document.ok_or_else(|| corrupted("a part of it is missing or malformed".to_owned()))?;
+    match P::broken(&document).as_slice() {
+        [] => Ok(document),
+        [first, more @ ..] => {
+            let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
+            Err(corrupted(format!(
+                "it breaks rule {} at `{}`: {}{more}",
+                first.rule, first.pointer, first.message
+            )))
+        }
+    }
 }
 
 pub(crate) async fn assemble<P: Protocol, S: Store>(

@@ -6,7 +6,7 @@ use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{ReadError, Store};
 
 use crate::engine::Rest;
-use crate::journal::{LoadError, assemble, decode, load_frozen};
+use crate::journal::{LoadError, decode, document_at, load_frozen};
 use crate::opening::Frozen;
 use crate::summary::Summary;
 
@@ -75,8 +75,7 @@ impl<P: Protocol> Moment<P> {
         for entry in &tail {
             folded.fold(&decode(run, entry)?);
         }
-        let document = assemble::<P, S>(store, run, &frozen.definition, revision).await?;
-        let document = document.ok_or_else(|| damaged("a part of its document is missing"))?;
+        let document = document_at::<P, S>(store, run, &frozen.definition, revision).await?;
         Ok(Some(Self { run: run.clone(), frozen, folded, document, revision, newest }))
     }
 

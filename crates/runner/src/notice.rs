@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::restore::Restored;
 use protocol::entry::Entry;
 use protocol::{AttemptId, Protocol, Revision};
 
@@ -20,6 +21,8 @@ pub enum Notice<'a, P: Protocol> {
     SetAside { view: PathBuf, kept: PathBuf },
     /// A view could not be written; it is tried again.
     ViewFailed { view: PathBuf, error: &'a std::io::Error },
+    /// The document was not what had been written, and was put back.
+    Restored(&'a Restored),
     /// An attempt has reported and does not exit; it is ended after this long.
     Lingers { attempt: &'a AttemptId, grace: Duration },
 }

@@ -201,7 +201,8 @@ impl Source<'_> {
         };
         let beyond = self.salvage.beyond(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
-        let entry = rebuild.note(Remains::Journal { lost }, by.clone(), now);
+        let remains = Remains::Journal { lost, gap: Some((revision, promised)) };
+        let entry = rebuild.note(remains, by.clone(), now);
         let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: a note always fits");
         writer.append(&commit)?;
         Ok(Fate::Cut { revision, phase: rebuild.folded.run.phase, newest: promised, beyond, why })

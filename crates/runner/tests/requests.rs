@@ -2,40 +2,14 @@
 
 mod stage;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use protocol::SeatName;
-use protocol::entry::Author;
 use protocol::run::{Halt, Phase, Request};
 use protocol::steps::Steps;
-use runner::{Again, Asked, Clock, Engine, House, Journal, Rest};
-use store::{SqliteStore, Store as _, Tenure};
-use supervisor::ShimProgram;
+use runner::{Asked, Clock, Engine, Journal, Rest};
+use store::{Store as _, Tenure};
 use tokio::sync::mpsc;
 
-use stage::{opened, person};
-
-/// A house in which nothing can be started: a test that gets so far ends, and not well.
-fn house(store: &SqliteStore) -> House {
-    House {
-        again: Again::default(),
-        by_agent: BTreeMap::new(),
-        places: 1,
-        backoff: Duration::from_millis(1),
-        lingering: Duration::from_secs(30),
-        shim: ShimProgram { program: "/bin/false".into(), args: Vec::new() },
-        store_root: store.location().root().to_owned(),
-        clock: Clock::system(),
-        boot_id: "none".to_owned(),
-        descriptors: None,
-        author: Author::Engine {
-            host: "here".to_owned(),
-            boot_id: "none".to_owned(),
-            pid: std::process::id(),
-        },
-    }
-}
+use stage::{house, opened, person};
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
 async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest>, Phase)> {

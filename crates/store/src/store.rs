@@ -85,6 +85,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         last: Revision,
     ) -> impl Future<Output = Result<Vec<StoredEntry>, ReadError>> + Send;
 
+    /// Up to which revision the journal is known to be as it was written, without a gap from the first one on.
+    fn intact(&self, run: &RunId) -> impl Future<Output = Result<Revision, ReadError>> + Send;
+
     /// The newest snapshot that is not newer than a revision.
     fn snapshot_at(
         &self,

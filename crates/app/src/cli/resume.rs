@@ -12,6 +12,7 @@ use crate::config::Flags;
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here, Place};
+use crate::mend;
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
 use crate::render;
@@ -29,6 +30,10 @@ use crate::wish::{self, Wish};
 pub(super) struct Arguments {
     /// The run, or a beginning of its name
     run: Option<String>,
+
+    /// Put back a document that is not what was written, even if what came after it is lost
+    #[arg(long, conflicts_with = "all")]
+    recover: bool,
 
     /// Every run that nobody stopped or paused, each in the background
     #[arg(long, conflicts_with_all = ["run", "detach"])]
@@ -55,7 +60,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
     let here = Here::find(&arguments.place, flags)?;
-    let house = play::house(&here, arguments.players.again()?)?;
+    let again = runner::Again { recover: arguments.recover, ..arguments.players.again()? };
+    let house = play::house(&here, again)?;
     block_on(async {
         if arguments.all {
             return all(&here, &arguments).await;
@@ -87,7 +93,12 @@ impl Deed for Resuming<'_> {
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { here, store, run, house, arguments } = self;
+        let mended = mend::mend::<P>(here, store, &house, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
+        if mended && matches!(journal.folded.run.phase, Phase::Finished(_)) {
+            render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
+            return Ok(Exit::Delivered);
+        }
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
         let paused = journal.folded.run.phase == Phase::Paused;
@@ -110,6 +121,7 @@ impl Arguments {
     /// What the engine in the background is to be given.
     fn flags(&self) -> Vec<OsString> {
         let mut flags = self.players.as_arguments();
+        flags.extend(self.recover.then(|| "--recover".into()));
         flags.extend(self.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
         flags
     }

@@ -26,6 +26,7 @@ pub(crate) enum Code {
     Shortage,
     ViewSetAside,
     Bug,
+    Corrupted,
     SequenceConflict,
     NotYours,
     BreaksRules,
@@ -39,7 +40,7 @@ macro_rules! page {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Held,
         Self::Gone,
         Self::Damaged,
@@ -58,6 +59,7 @@ impl Code {
         Self::Shortage,
         Self::ViewSetAside,
         Self::Bug,
+        Self::Corrupted,
         Self::SequenceConflict,
         Self::NotYours,
         Self::BreaksRules,
@@ -83,9 +85,10 @@ impl Code {
             Self::Shortage => page!("E016"),
             Self::ViewSetAside => page!("E017"),
             Self::Bug => page!("E018"),
-            Self::SequenceConflict => page!("E019"),
-            Self::NotYours => page!("E020"),
-            Self::BreaksRules => page!("E021"),
+            Self::Corrupted => page!("E019"),
+            Self::SequenceConflict => page!("E020"),
+            Self::NotYours => page!("E021"),
+            Self::BreaksRules => page!("E022"),
         }
     }
 

@@ -84,7 +84,7 @@ impl State {
             Change::Reviewed { .. } => self == Self::Asked(Phase::Review),
             Change::Closed => matches!(self, Self::Reviewed { .. }),
             Change::Failed(phase) => self.open() == Some(phase),
-            Change::Stands(_) => self == Self::Before(Phase::Plan),
+            Change::Stands(_) => true,
         }
     }
 
@@ -145,7 +145,8 @@ pub(super) fn due(definition: &Definition, state: State) -> Option<Due<Change, P
         State::Reviewed { success } => close(success),
         State::Asked(_) | State::Closed { .. } | State::Failed(_) => return None,
     };
-    Some(Due { quiet: BTreeSet::new(), then })
+    // Nobody is at work then, unless the cycle was put back to an earlier place.
+    Some(Due { quiet: BTreeSet::from(Phase::ALL), then })
 }
 
 /// A stop ends the cycle: the phase in progress fails, or the first that is not completed. When all are completed there is

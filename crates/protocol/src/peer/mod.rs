@@ -39,6 +39,7 @@ pub use seat::BUCKET;
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
+use crate::check::Violation;
 use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
@@ -166,6 +167,10 @@ impl Protocol for Peer {
 
     fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
         parts::assemble(parts)
+    }
+
+    fn broken(document: &Document) -> Vec<Violation> {
+        check_document(document).violations
     }
 
     fn view(_: &Document) -> Option<View> {

@@ -17,11 +17,12 @@ use crate::run::{Change, Exit};
 
 /// Writes the entry into the document; answers the parts that changed.
 pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Peer>) -> Vec<String> {
-    let opened = matches!(entry.input, Input::Opened { .. });
+    // After these, nothing that a store may hold of an earlier document is to be relied on.
+    let whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
     // A change of ours that was decided fits. One of a damaged journal may not: then there is nothing to show of it.
     let Some(Ok(new)) = written(definition, document, entry) else { return Vec::new() };
     let old = std::mem::replace(document, new);
-    if opened { parts::all(document) } else { parts::changed(&old, document) }
+    if whole { parts::all(document) } else { parts::changed(&old, document) }
 }
 
 fn written(
@@ -39,7 +40,16 @@ fn written(
         Input::Recovered { remains: Remains::View { document: found, .. } } => {
             return serde_json::from_value(found.clone()).ok().map(Ok);
         }
-        Input::Recovered { remains: Remains::Journal { .. } | Remains::Archive { .. } }
+        // Numbers that were lost are never given again.
+        Input::Recovered { remains: Remains::Journal { gap: Some((last, newest)), .. } } => {
+            let highest = document.sequence + newest.0.saturating_sub(last.0);
+            return Some(Ok(change::recover(document, highest, last.0, newest.0, at)));
+        }
+        Input::Recovered { remains: Remains::Document { document: found, from, bad, highest, .. } } => {
+            let found: Document = serde_json::from_value(found.clone()).ok()?;
+            return Some(Ok(change::recover(&found, *highest, from.0, bad.0, at)));
+        }
+        Input::Recovered { remains: Remains::Journal { gap: None, .. } | Remains::Archive { .. } }
         | Input::Fact { .. }
         | Input::Request { .. }
         | Input::Refused { .. }

@@ -8,7 +8,7 @@ use super::absorb::{ask_all_to_end, carry_out, play, settle};
 use super::change::{Change, Decision, EndReason};
 use super::state::{Halt, Phase, Run};
 use crate::Turn;
-use crate::rules::{Event, Move, Outcome, Protocol, Standing};
+use crate::rules::{Event, Move, Next, Outcome, Protocol, Standing};
 
 /// What somebody may ask of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +70,13 @@ pub fn adopt<P: Protocol>(
     for (seat, turn) in turns {
         decision.make(run, Change::Called { seat: seat.clone(), turn });
         decision.make(run, Change::Uncalled { seat });
+    }
+    // A run that had ended and now stands at an earlier place is open again.
+    match (run.phase, &stands.next) {
+        (Phase::Finished(_), Next::Call(_) | Next::Recall(_)) => {
+            decision.make(run, Change::Phase { phase: Phase::Open });
+        }
+        (_, Next::Call(_) | Next::Recall(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
     carry_out(run, stands, &mut decision);
     settle(run, &mut decision);

@@ -26,6 +26,7 @@ pub use seat::Verdict;
 pub use workflow::{Step, Workflow};
 
 use crate::brief::Brief;
+use crate::check::Violation;
 use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
@@ -156,6 +157,11 @@ impl Protocol for Steps {
 
     fn assemble(definition: &Definition, parts: &[(String, String)]) -> Option<Document> {
         Document::assemble(definition.step_ids(), parts)
+    }
+
+    /// A large one takes its time: `callboard check` and `callboard recover` have it.
+    fn broken(_: &Document) -> Vec<Violation> {
+        Vec::new()
     }
 
     fn view(document: &Document) -> Option<View> {

@@ -32,9 +32,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
             match self.commit(None, input, decision).await {
                 Ok(()) => return Ok(()),
-                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(CommitError::TooLarge { size, limit }) => {
-                    self.journal.reload().await?;
+                    self.reload().await?;
                     (fact, evidence) = too_large(fact, size, limit);
                 }
                 Err(error) => return Err(error.into()),
@@ -66,7 +66,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                     self.introduced = true;
                     return Ok(());
                 }
-                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(error) => return Err(error.into()),
             }
             // Somebody stopped or paused the run since we looked: the later word holds, we do not undo it.
@@ -98,7 +98,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             }
             match self.commit(None, Input::Due, decision).await {
                 Ok(()) => proceeded = true,
-                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -108,7 +108,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// what it brought.
     pub(super) async fn catch_up(&mut self) -> Result<(), EngineError> {
         loop {
-            self.journal.reload().await?;
+            self.reload().await?;
             // What a later engine committed is for it to carry out.
             let (held, by) = (self.lead.epoch(), self.journal.epoch);
             if by > held {

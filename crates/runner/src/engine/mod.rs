@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use protocol::entry::Author;
 use protocol::run::{Fact, Halt, Phase, Refusal, Request};
-use protocol::{AttemptId, Outcome, Protocol, Revision, RunId};
+use protocol::{AttemptId, Epoch, Outcome, Protocol, Revision, RunId};
 use store::{CommitError, Lead, LeadError, ReadError, Store, Tenure, WriteError};
 use supervisor::Lookout;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,7 +28,8 @@ use self::timers::{Deadlines, rested};
 use crate::attempt::{Happening, Lost, Orders};
 use crate::house::House;
 use crate::journal::{Journal, LoadError};
-use crate::notice::Observer;
+use crate::notice::{Notice, Observer};
+use crate::restore::{Corruption, RestoreError};
 
 /// How an engine leaves its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub enum EngineError {
     Lead(#[from] LeadError),
     #[error(transparent)]
     Load(#[from] LoadError),
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
@@ -122,12 +125,10 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         observer: &'o mut dyn Observer<P>,
     ) -> Result<Self, EngineError> {
         let lead = store.lead_for(run, tenure).await?;
-        let journal = Journal::load(store, &house.clock, run).await?;
-        let journal = journal.ok_or_else(|| EngineError::NoSuchRun(run.clone()))?;
+        let journal = load(store, &house, run, lead.epoch(), observer).await?;
         let (news, heard) = mpsc::unbounded_channel();
-        let quarantine = house.store_root.join("quarantine").join(run.as_str());
         Ok(Self {
-            showing: Showing::new(&journal.views, quarantine),
+            showing: Showing::new(&journal.views, house.quarantine(run)),
             journal,
             lead,
             lookout: Lookout::new().map_err(EngineError::Lookout)?,
@@ -143,6 +144,13 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             interrupts: 0,
             _children: signal(SignalKind::child()).map_err(EngineError::Lookout)?,
         })
+    }
+
+    /// Forgets what was decided here and reads the run again.
+    async fn reload(&mut self) -> Result<(), EngineError> {
+        let Self { journal, lead, house, observer, .. } = self;
+        *journal = load(&journal.store, house, &journal.run, lead.epoch(), *observer).await?;
+        Ok(())
     }
 
     pub fn journal(&self) -> &Journal<P, S> {
@@ -220,6 +228,28 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
         }
     }
+}
+
+/// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may.
+async fn load<P: Protocol, S: Store>(
+    store: &S,
+    house: &House,
+    run: &RunId,
+    epoch: Epoch,
+    observer: &mut dyn Observer<P>,
+) -> Result<Journal<P, S>, EngineError> {
+    let loaded = match Journal::load(store, &house.clock, run).await {
+        Err(LoadError::Corrupted { revision, what, .. }) => {
+            let corruption = Corruption::<P>::examine(store, run, revision, what).await?;
+            let (by, quarantine) = (house.author.clone(), house.quarantine(run));
+            let restored =
+                corruption.restore(store, &house.clock, by, Some(epoch), &quarantine, house.again.recover);
+            observer.notice(Notice::Restored(&restored.await?));
+            Journal::load(store, &house.clock, run).await?
+        }
+        loaded => loaded?,
+    };
+    loaded.ok_or_else(|| EngineError::NoSuchRun(run.clone()))
 }
 
 /// Follows the journal beside the loop, which need not look at the store at every turn.

@@ -94,10 +94,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let input = Input::Edited { edit, from: Some(id.clone()) };
             match self.commit(None, input, Decision::nothing()).await {
                 Ok(()) => break,
-                Err(CommitError::Conflict { .. }) => self.journal.reload().await?,
+                Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(CommitError::TooLarge { size, limit }) => {
                     tracing::warn!(run = %self.journal.run, attempt = %id, size, limit, "a partial report was left out");
-                    self.journal.reload().await?;
+                    self.reload().await?;
                     break;
                 }
                 Err(error) => return Err(error.into()),

@@ -121,6 +121,10 @@ impl Store for SqliteStore {
         Ok(self.look(read::runs)?)
     }
 
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        Ok(self.look(|tx| read::intact(tx, run))?)
+    }
+
     async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
         Ok(self.look(|tx| read::runs_beginning(tx, beginning, at_most))?)
     }

@@ -5,6 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
+use super::seal::seal;
 use crate::Digest;
 use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
 use crate::store::{Loaded, RunRow, StoredEntry};
@@ -83,6 +84,28 @@ pub(super) fn entries_between(
     )?
     .query_map(params![run.as_str(), bound(after), bound(last)], stored_entry)?
     .collect()
+}
+
+/// The last entry in an unbroken line of entries whose seals fit.
+pub(super) fn intact(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Revision> {
+    let mut entries = tx.prepare_cached(
+        "SELECT run, revision, write_id, body, seal FROM entries
+         WHERE run = (SELECT id FROM runs WHERE name = ?1) ORDER BY revision",
+    )?;
+    let mut rows = entries.query([run.as_str()])?;
+    let mut last = Revision(0);
+    while let Some(row) = rows.next()? {
+        let revision = Revision(row.get(1)?);
+        let (write_id, sealed): (Vec<u8>, Option<Vec<u8>>) = (row.get(2)?, row.get(4)?);
+        // A text that is none any more is not what was written, either.
+        let Ok(body) = row.get::<_, String>(3) else { break };
+        let ours = seal(row.get(0)?, revision, &write_id, &body);
+        if revision != last.next() || sealed.is_none_or(|sealed| sealed != ours) {
+            break;
+        }
+        last = revision;
+    }
+    Ok(last)
 }
 
 pub(super) fn snapshot_at(

@@ -1,0 +1,56 @@
+//! A run whose document is not what was written: put back before anything else is done with the run.
+
+use protocol::RunId;
+use runner::{Engine, House, Journal, LoadError, Notice, Observer, Restored};
+use store::{SqliteStore, Tenure};
+
+use crate::face::Face;
+use crate::failure::{Code, Failure};
+use crate::here::Here;
+use crate::render::{self, YELLOW, styled};
+use crate::wish;
+
+/// Puts the document of a run back if it has to be, and says whether it had to. Agents may not: they could lose what
+/// others have written.
+pub(crate) async fn mend<P: Face>(
+    here: &Here,
+    store: &SqliteStore,
+    house: &House,
+    run: &RunId,
+) -> Result<bool, Failure> {
+    match Journal::<P, _>::load(store, &here.clock, run).await {
+        Err(LoadError::Corrupted { .. }) => {
+            wish::refuse_agents_outright("recover a run")?;
+            Engine::<P, _>::lead(store, house.clone(), run, Tenure::Errand, &mut Teller).await?;
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(false),
+    }
+}
+
+/// What people are told of it.
+pub(crate) fn told(restored: &Restored) -> String {
+    let Restored { run, from, bad, what, kept } = restored;
+    let source = if from == bad {
+        "what was committed last is put back".to_owned()
+    } else {
+        format!("it is put back as it was at revision {from}; what came after is lost")
+    };
+    format!(
+        "{} [{}] the document of run `{run}` was not what was written at revision {bad} ({what}); {source}; the bad bytes are kept in {}",
+        styled(YELLOW, "!"),
+        Code::Corrupted,
+        kept.display()
+    )
+}
+
+struct Teller;
+
+impl<P: Face> Observer<P> for Teller {
+    fn notice(&mut self, notice: Notice<'_, P>) {
+        if let Notice::Restored(restored) = notice {
+            render::talk(told(restored));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `corrupted_state`: a document that is not what was written is put back, and nothing of the bad one is lost.
+//!
+//! The bad bytes are kept first. If the journal is as it was written, folding it gives the document that was committed
+//! last, and nobody need be asked. Else the newest revision whose document is sound is the candidate: then a person has to
+//! say so, for what came after it is lost.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use protocol::entry::{Author, Input, Remains};
+use protocol::run::{self, Decision};
+use protocol::{Epoch, Protocol, Revision, RunId, Unadoptable};
+use store::{CommitError, ReadError, Store, WriteId};
+
+use crate::clock::Clock;
+use crate::journal::{Journal, LoadError, Luggage, document_at, load_frozen};
+use crate::rebuild::Rebuild;
+
+/// What is wrong with a run's document, and what could be put in its place.
+#[derive(Debug)]
+pub struct Corruption<P: Protocol> {
+    pub run: RunId,
+    /// The revision whose document is bad.
+    pub bad: Revision,
+    pub what: String,
+    /// The newest sound document there is.
+    candidate: Option<Candidate<P>>,
+}
+
+#[derive(Debug)]
+struct Candidate<P: Protocol> {
+    document: P::Document,
+    /// The revision whose document it is.
+    from: Revision,
+}
+
+/// What was put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    pub run: RunId,
+    pub from: Revision,
+    pub bad: Revision,
+    pub what: String,
+    /// Where the bad bytes are.
+    pub kept: PathBuf,
+}
+
+/// Why a document could not be put back. Nothing of the run has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error(
+        "the document of run `{run}` is not what was written at revision {bad}: {what}; the newest sound one is of revision {from}"
+    )]
+    NotLast { run: RunId, from: Revision, bad: Revision, what: String },
+    #[error(
+        "the document of run `{run}` is not what was written at revision {bad}: {what}; no earlier one is sound"
+    )]
+    NoCandidate { run: RunId, bad: Revision, what: String },
+    #[error("could not keep the bad bytes in `{}`", path.display())]
+    Keep { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Unadoptable(#[from] Unadoptable),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl From<ReadError> for RestoreError {
+    fn from(error: ReadError) -> Self {
+        Self::Load(error.into())
+    }
+}
+
+impl<P: Protocol> Corruption<P> {
+    /// Looks for what could be put in the place of a bad document. Changes nothing.
+    pub async fn examine<S: Store>(
+        store: &S,
+        run: &RunId,
+        bad: Revision,
+        what: String,
+    ) -> Result<Self, LoadError> {
+        let candidate = match folded::<P, S>(store, run, bad).await? {
+            Some(document) => Some(Candidate { document, from: bad }),
+            None => newest_sound::<P, S>(store, run, bad).await?,
+        };
+        Ok(Self { run: run.clone(), bad, what, candidate })
+    }
+
+    /// Puts the candidate in the place of the bad document: as a new revision, with a number that nobody has seen.
+    /// `any`: even if it is not the one that was committed last.
+    pub async fn restore<S: Store>(
+        self,
+        store: &S,
+        clock: &Clock,
+        by: Author,
+        epoch: Option<Epoch>,
+        quarantine: &Path,
+        any: bool,
+    ) -> Result<Restored, RestoreError> {
+        let Self { run, bad, what, candidate } = self;
+        let Some(Candidate { document, from }) = candidate else {
+            return Err(RestoreError::NoCandidate { run, bad, what });
+        };
+        if from != bad && !any {
+            return Err(RestoreError::NotLast { run, from, bad, what });
+        }
+        let kept = quarantine.join(format!("document-{bad}.json"));
+        let found = keep(store, &run, bad, &kept).await?;
+        // Each revision counts one up at most.
+        let highest = P::sequence(&document).unwrap_or(0) + (bad.0 - from.0);
+        let value = serde_json::to_value(&document).expect("BUG: a document is plain data");
+        let journal = Journal::<P, S>::load_with(store, clock, &run, Some(document)).await?;
+        let mut journal =
+            journal.ok_or_else(|| LoadError::Damaged { run: run.clone(), what: "it is gone".to_owned() })?;
+        let decision = if from == bad {
+            Decision::nothing()
+        } else {
+            let stands = P::adopt(&journal.frozen.definition, &value)?;
+            run::adopt(&mut journal.folded.run, stands, BTreeMap::new())
+        };
+        let highest = highest.max(found.filter(|found| *found < highest + PLAUSIBLE).unwrap_or(0));
+        let remains = Remains::Document {
+            document: value,
+            from,
+            bad,
+            highest,
+            what: what.clone(),
+            kept: kept.display().to_string(),
+        };
+        let luggage = Luggage { epoch, ..Luggage::default() };
+        journal.commit(by, Input::Recovered { remains }, decision, luggage).await?;
+        Ok(Restored { run, from, bad, what, kept })
+    }
+}
+
+/// A bad document may claim a sequence that somebody has seen; one far beyond what we know is part of the damage.
+const PLAUSIBLE: u64 = 1 << 20;
+
+/// The document that the journal gives, if every entry of it is as it was written.
+async fn folded<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    bad: Revision,
+) -> Result<Option<P::Document>, LoadError> {
+    if store.intact(run).await? < bad {
+        return Ok(None);
+    }
+    let mut rebuild = Rebuild::<P>::begin(load_frozen::<P, S>(store, run).await?);
+    for entry in store.entries_between(run, Revision(0), bad).await? {
+        if rebuild.add(&entry.body, WriteId::new()).is_err() {
+            return Ok(None);
+        }
+        rebuild.position.revision = entry.revision;
+    }
+    let sound = rebuild.position.revision == bad && P::broken(&rebuild.document).is_empty();
+    Ok(sound.then_some(rebuild.document))
+}
+
+async fn newest_sound<P: Protocol, S: Store>(
+    store: &S,
+    run: &RunId,
+    bad: Revision,
+) -> Result<Option<Candidate<P>>, LoadError> {
+    let frozen = load_frozen::<P, S>(store, run).await?;
+    for revision in (1..bad.0).rev().map(Revision) {
+        match document_at::<P, S>(store, run, &frozen.definition, revision).await {
+            Ok(document) => return Ok(Some(Candidate { document, from: revision })),
+            Err(LoadError::Corrupted { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Keeps what is there, part by part, exactly as it is; answers the sequence it claims.
+async fn keep<S: Store>(
+    store: &S,
+    run: &RunId,
+    bad: Revision,
+    path: &Path,
+) -> Result<Option<u64>, RestoreError> {
+    let parts = store.parts_at(run, bad).await?;
+    let parts: BTreeMap<_, _> = parts.into_iter().map(|part| (part.path, part.body)).collect();
+    let mut text = serde_json::to_string_pretty(&parts).expect("BUG: texts are plain data");
+    text.push('\n');
+    write_firmly(path, text.as_bytes())
+        .map_err(|source| RestoreError::Keep { path: path.to_owned(), source })?;
+    let claimed = parts.values().find_map(|body| {
+        let value: serde_json::Value = serde_json::from_str(body).ok()?;
+        value.get("sequence")?.as_u64()
+    });
+    Ok(claimed)
+}
+
+/// On disk, with its name, before we go on.
+fn write_firmly(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::create_dir_all(directory)?;
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    File::open(directory)?.sync_all()
+}

@@ -1,0 +1,153 @@
+//! A document that is not what was written, on a real store that somebody else has written into.
+
+mod stage;
+
+use std::num::NonZeroU32;
+
+use protocol::peer::{CycleStatus, Definition, Document, Event, Mode, Peer, State};
+use protocol::run::{Phase, Request};
+use protocol::{Revision, RunId, Stage};
+use runner::{
+    Again, Asked, Clock, Engine, EngineError, Frozen, House, Journal, LoadError, RestoreError, Staging,
+};
+use rusqlite::Connection;
+use serde_json::Value;
+use store::{Location, SqliteStore, Store as _, Tenure};
+
+use stage::{house, person};
+
+/// A cycle that was opened and stopped: two revisions.
+struct Stopped {
+    _directory: tempfile::TempDir,
+    store: SqliteStore,
+    run: RunId,
+}
+
+impl Stopped {
+    async fn new() -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
+        let store = SqliteStore::open(&location)?;
+        let definition = Definition {
+            cycle: "peer:global:cycle:1".parse()?,
+            instruction: "plan-product".to_owned(),
+            mode: Mode::New,
+            instruction_args: String::new(),
+            user_requirements: "a product".to_owned(),
+            continues: None,
+            advice: None,
+            tries: NonZeroU32::MIN,
+            timeout: None,
+        };
+        let run = RunId::new(definition.cycle.key())?;
+        let staging = Staging {
+            stage: Stage { run: run.clone(), repo_dir: directory.path().display().to_string() },
+            workdir: directory.path().to_owned(),
+            player: None,
+            env: Vec::new(),
+        };
+        let frozen = Frozen { title: "trial".to_owned(), definition, staging };
+        runner::open::<Peer, _>(&store, &Clock::system(), person(), frozen).await?;
+        let stopped = Self { _directory: directory, store, run };
+        let asked = Asked { request: Request::Stop, by: Some(person()), reason: None };
+        let mut nobody = ();
+        let house = house(&stopped.store);
+        let engine =
+            Engine::<Peer, _>::lead(&stopped.store, house, &stopped.run, Tenure::Errand, &mut nobody);
+        engine.await?.oblige(asked).await?;
+        Ok(stopped)
+    }
+
+    /// What a stranger does to the store.
+    fn meddle(&self, statement: &str) -> anyhow::Result<()> {
+        let changed = Connection::open(self.store.location().database())?.execute(statement, [])?;
+        anyhow::ensure!(changed == 1, "{statement} changed {changed} rows");
+        Ok(())
+    }
+
+    async fn journal(&self) -> Result<Journal<Peer, SqliteStore>, LoadError> {
+        Ok(Journal::load(&self.store, &Clock::system(), &self.run).await?.expect("the run is there"))
+    }
+
+    async fn lead(&self, house: House) -> Result<(), EngineError> {
+        let mut nobody = ();
+        Engine::<Peer, _>::lead(&self.store, house, &self.run, Tenure::Errand, &mut nobody).await.map(drop)
+    }
+
+    fn kept(&self) -> anyhow::Result<Value> {
+        let root = self.store.location().root();
+        let file = root.join("quarantine").join(self.run.as_str()).join("document-2.json");
+        Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
+    }
+}
+
+const TORN: &str = r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
+
+fn last_event(document: &Document) -> (Event, u64) {
+    let last = document.history.last().expect("a document has a history");
+    (last.event.clone(), last.sequence)
+}
+
+#[tokio::test]
+async fn a_torn_or_rule_breaking_document_is_folded_again_from_a_whole_journal() -> anyhow::Result<()> {
+    let broken = r#"UPDATE parts SET body = '{"status": "completed"}' WHERE path = 'phases/execute'"#;
+    let missing = "DELETE FROM parts WHERE path = 'phases/plan' AND revision = 2";
+    for (meddling, bad) in [
+        (TORN, r#"{"status": "fai"#),
+        (broken, r#"{"status": "completed"}"#),
+        // Of a part that is gone an older one is shown: a document of two revisions.
+        (missing, r#"{"status":"pending"}"#),
+    ] {
+        let stopped = Stopped::new().await?;
+        let before = stopped.journal().await?.document;
+        stopped.meddle(meddling)?;
+        assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{meddling}");
+        stopped.lead(house(&stopped.store)).await?;
+        let journal = stopped.journal().await?;
+        assert_eq!(journal.document.phases, before.phases);
+        assert_eq!(last_event(&journal.document), (Event::Recovered, before.sequence + 1));
+        assert_eq!(journal.position.revision, Revision(3));
+        assert!(stopped.kept()?.as_object().unwrap().values().any(|body| body == bad), "{meddling}");
+        runner::verify::<Peer, _>(&stopped.store, &Clock::system(), &stopped.run).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_proven_to_be_the_last_is_put_back_only_when_a_person_says_so() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    stopped.meddle(TORN)?;
+    stopped.meddle("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    let refused = stopped.lead(house(&stopped.store)).await;
+    assert!(
+        matches!(refused, Err(EngineError::Restore(RestoreError::NotLast { from: Revision(1), .. }))),
+        "{refused:?}"
+    );
+    assert_eq!(stopped.store.load(&stopped.run).await?.unwrap().position.revision, Revision(2));
+    assert!(stopped.kept().is_err(), "nothing was touched");
+
+    let again = Again { recover: true, ..Again::default() };
+    stopped.lead(House { again, ..house(&stopped.store) }).await?;
+    let journal = stopped.journal().await?;
+    // Revision 2 had sequence 2: it is never given again.
+    assert_eq!(last_event(&journal.document), (Event::Recovered, 3));
+    assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
+    assert_eq!(
+        (journal.folded.run.phase, journal.folded.run.play),
+        (Phase::Open, State::Before(protocol::peer::Phase::Plan))
+    );
+    assert!(stopped.kept()?.to_string().contains("fai"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_any_sound_document_nothing_is_touched() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    stopped.meddle(TORN)?;
+    stopped.meddle("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
+    stopped.meddle("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    let again = Again { recover: true, ..Again::default() };
+    let refused = stopped.lead(House { again, ..house(&stopped.store) }).await;
+    assert!(matches!(refused, Err(EngineError::Restore(RestoreError::NoCandidate { .. }))), "{refused:?}");
+    Ok(())
+}
