@@ -4,9 +4,11 @@
 //! Every command that takes a run takes one of any protocol: what it does is a [`Deed`], written once for all of them, and
 //! [`by_name`] is the one place that knows which protocols there are. What differs between them is a [`Face`].
 
+mod peer;
 mod shown;
 mod steps;
 
+use protocol::peer::Peer;
 use protocol::steps::Steps;
 use protocol::{Protocol, RunId, SeatName, Stamp};
 use serde_json::{Map, Value};
@@ -23,6 +25,10 @@ pub(crate) trait Face: Protocol {
     /// The command that opens a run, and what it is given: for hints.
     const OPENED_BY: &'static str;
     const OPENED_WITH: &'static str;
+    /// Whether a seat that has failed can be tried again in the same run.
+    const RETRIES: bool;
+    /// Whether a run can have another name where it is imported.
+    const RENAMES: bool;
 
     // Who plays.
     /// All seats, in the order in which people read them.
@@ -37,6 +43,8 @@ pub(crate) trait Face: Protocol {
     fn is_behind(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> bool;
 
     // What the document says.
+    /// What the run is about beyond its title, in lines for people.
+    fn about(document: &Self::Document) -> Vec<String>;
     fn created_at(document: &Self::Document) -> Stamp;
     fn shown(document: &Self::Document, seat: &Self::Seat) -> Shown;
     /// What the run came to besides how its seats stand, in lines for people; nothing while it has come to nothing.
@@ -59,7 +67,7 @@ pub(crate) trait Face: Protocol {
     fn defeat(change: &Self::Change, seat: &Self::Seat) -> Option<&'static str>;
 
     /// What to type when a run has ended undelivered.
-    fn after_failure(run: &RunId) -> String;
+    fn after_failure(run: &RunId, document: &Self::Document) -> String;
 }
 
 /// What a command does with a run, whatever its protocol.
@@ -70,12 +78,13 @@ pub(crate) trait Deed {
 }
 
 /// The protocols there are, by the names that the store has for them.
-const KNOWN: [&str; 1] = [Steps::NAME];
+const KNOWN: [&str; 2] = [Steps::NAME, Peer::NAME];
 
 /// Does it with a run, by the rules of the protocol of that name.
 pub(crate) async fn by_name<D: Deed>(protocol: &str, run: &RunId, deed: D) -> Result<D::Done, Failure> {
     match protocol {
         Steps::NAME => deed.with::<Steps>().await,
+        Peer::NAME => deed.with::<Peer>().await,
         unknown => Err(unknown_protocol(unknown, run)),
     }
 }

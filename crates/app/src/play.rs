@@ -89,16 +89,17 @@ pub(crate) async fn play<P: Face>(
     let mut progress = Progress::new(here, run, show.json);
     let other_player = house.again.player.is_some();
     let engine = Engine::<P, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
-    let engine = engine.map_err(|error| refused::<P>(run, error))?;
+    let engine = engine?;
     let rehearsed =
         engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
     if rehearsed && other_player {
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
+    let after_failure = P::after_failure(run, &engine.journal().document);
     let rest = engine.play(asked, interrupts()?).await;
     progress.clear();
-    let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error)))?;
+    let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error, after_failure)))?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
     progress.conclude(&moment, rest);
     Ok(exit_of(rest))
@@ -113,9 +114,9 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
     }
 }
 
-fn refused<P: Face>(run: &RunId, error: EngineError) -> Failure {
+fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
     let hint = match &error {
-        EngineError::Refused(Refusal::Undelivered) => P::after_failure(run),
+        EngineError::Refused(Refusal::Undelivered) => after_failure,
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
             format!("`callboard show {run}` tells how it stands; `callboard resume {run}` goes on with it")
         }

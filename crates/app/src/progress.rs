@@ -156,7 +156,7 @@ impl Progress {
                 self.run
             ));
         } else if rest == Rest::Finished(Outcome::Undelivered) {
-            render::note(P::after_failure(&self.run));
+            render::note(P::after_failure(&self.run, document));
         }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));

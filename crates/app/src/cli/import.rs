@@ -90,6 +90,12 @@ impl Deed for Taking<'_> {
 
     async fn with<P: Face>(self) -> Result<Self::Done, Failure> {
         let Self { here, store, unpacked, restaging, file } = self;
+        let other = restaging.name.as_ref().filter(|name| **name != unpacked.manifest.run);
+        if let Some(other) = other.filter(|_| !P::RENAMES) {
+            let what =
+                format!("a `{}` run is named by what it is about; it cannot be `{other}` here", P::NAME);
+            return Err(Failure::usage(what).hint("without `--as` it keeps its name"));
+        }
         let imported = runner::import::<P>(store, unpacked, &restaging);
         let imported = imported.map_err(|error| refused(file, &error))?;
         let set_aside = views::write::<P>(here, store, &imported.run).await?;

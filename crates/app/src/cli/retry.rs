@@ -8,7 +8,7 @@ use store::SqliteStore;
 use super::block_on;
 use crate::config::Flags;
 use crate::face::{self, Deed, Face};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
@@ -72,6 +72,14 @@ impl Deed for Retrying<'_> {
         let seat = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { seat };
         wish::refuse_agents(&mut journal, "retry", &request).await?;
+        if !P::RETRIES {
+            let what =
+                format!("a {} of a `{}` run is not tried again once it has failed", P::SEAT.0, P::NAME);
+            return Err(Failure::new(Exit::Refused, what)
+                .while_doing(format_args!("cannot retry run `{run}`"))
+                .code(Code::Refused)
+                .hint(P::after_failure(run, &journal.document)));
+        }
         if wish::engine_of(store, run).await?.is_some() {
             let wish = Wish::<P> { doing: "retry".to_owned(), request, reason: arguments.reason };
             let taken = wish.make(here, store, run).await?;

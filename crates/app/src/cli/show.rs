@@ -84,6 +84,7 @@ fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
     let mut rest = serde_json::to_value(answers).expect("BUG: what we print is plain data");
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
+        shown.append(&mut P::result_fields(&moment.document));
         shown.insert("document".to_owned(), json!(moment.document));
     }
     render::json_pretty(&shown);
@@ -91,6 +92,9 @@ fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
 
 fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
     head(moment, travels);
+    for line in P::about(&moment.document) {
+        render::data(format_args!("  {}", render::harmless(&line)));
+    }
     for Recovered { revision, from } in &answers.recovered {
         render::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
@@ -160,7 +164,7 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         Acts::NotNeeded => {
             let failed = moment.folded.run.phase == Phase::Finished(Outcome::Undelivered);
             if failed && moment.revision == moment.newest {
-                render::data(P::after_failure(run));
+                render::data(P::after_failure(run, &moment.document));
             }
         }
     }

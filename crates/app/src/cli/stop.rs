@@ -14,7 +14,8 @@ use crate::wish::Wish;
 
 /// Stop a run: end its agents and leave it resumable
 ///
-/// Tries that are cut short are not counted. Returns when no agent is left.
+/// Tries that are cut short are not counted. Returns when no agent is left. A cycle of `peer` ends with it, as failed: the
+/// next one continues it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard stop f8c1a491 && callboard resume f8c1a491")]
 pub(super) struct Arguments {

@@ -47,10 +47,12 @@ pub(super) struct Seated {
 }
 
 impl Unfinished {
+    /// Whether the attempt may be alive. Of a run that cannot be read, any may.
     pub(super) fn seats(&self, attempt: &str) -> bool {
-        self.seated
-            .as_ref()
-            .is_ok_and(|seated| seated.iter().any(|seated| seated.attempt.to_string() == attempt))
+        match &self.seated {
+            Ok(seated) => seated.iter().any(|seated| seated.attempt.to_string() == attempt),
+            Err(_) => true,
+        }
     }
 
     /// Whether it goes on only when somebody says so, because somebody said that it shall not.

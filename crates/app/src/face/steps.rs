@@ -13,6 +13,8 @@ impl Face for Steps {
     const SEATS_AT: &'static str = "steps";
     const OPENED_BY: &'static str = "callboard run";
     const OPENED_WITH: &'static str = "workflow";
+    const RETRIES: bool = true;
+    const RENAMES: bool = true;
 
     fn seats(definition: &Definition) -> Vec<SeatName> {
         definition.step_ids().cloned().collect()
@@ -34,6 +36,10 @@ impl Face for Steps {
     /// A step whose gate failed is done, and yet nothing that needs it may begin.
     fn is_behind(_: &Definition, state: &State, seat: &SeatName) -> bool {
         state.done.contains(seat)
+    }
+
+    fn about(_: &Document) -> Vec<String> {
+        Vec::new()
     }
 
     fn created_at(document: &Document) -> Stamp {
@@ -129,7 +135,7 @@ impl Face for Steps {
         }
     }
 
-    fn after_failure(run: &RunId) -> String {
+    fn after_failure(run: &RunId, _: &Document) -> String {
         format!(
             "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
         )

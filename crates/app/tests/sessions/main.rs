@@ -12,6 +12,7 @@ mod formats;
 mod graphs;
 mod hardening;
 mod looking;
+mod protocols;
 mod recovering;
 mod reporting;
 mod resuming;

@@ -200,7 +200,7 @@ fn a_run_with_entries_of_a_newer_program_is_not_cut() {
     let scene = played();
     let path = scene.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
-    let newer = "UPDATE entries SET seal = NULL, body = replace(body, '\"v\":2', '\"v\":99')
+    let newer = "UPDATE entries SET seal = NULL, body = json_set(body, '$.v', 99)
                  WHERE revision = 3 AND run = (SELECT id FROM runs WHERE name = 'one')";
     assert_eq!(database.execute(newer, []).unwrap(), 1);
     drop(database);

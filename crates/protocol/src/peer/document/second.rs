@@ -27,6 +27,12 @@ impl From<Stamp> for Second {
     }
 }
 
+impl From<Second> for Stamp {
+    fn from(second: Second) -> Self {
+        Self::from_timestamp(second.0)
+    }
+}
+
 impl fmt::Display for Second {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0}", self.0)

@@ -1,0 +1,244 @@
+//! The face of `peer`.
+
+use protocol::entry::FaultKind;
+use protocol::peer::output::{self, Judgement, Score};
+use protocol::peer::{
+    Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
+};
+use protocol::rules::Standing;
+use protocol::{Protocol as _, RunId, Stamp};
+use serde_json::{Map, Value, json};
+
+use super::{Face, Light, Shown, WayBack};
+use crate::render::{self, CYAN, GREEN, RED, YELLOW, styled};
+
+impl Face for Peer {
+    const SEAT: (&'static str, &'static str) = ("phase", "phases");
+    const SEATS_AT: &'static str = "phases";
+    const OPENED_BY: &'static str = "callboard peer";
+    const OPENED_WITH: &'static str = "request";
+    const RETRIES: bool = false;
+    /// Its name is its cycle's.
+    const RENAMES: bool = false;
+
+    fn seats(_: &Definition) -> Vec<Phase> {
+        Phase::ALL.to_vec()
+    }
+
+    fn agent(_: &Definition, seat: &Phase) -> String {
+        seat.seat().to_owned()
+    }
+
+    fn needs(_: &Definition, seat: &Phase) -> Vec<Phase> {
+        Phase::ALL.into_iter().filter(|phase| phase.next() == Some(*seat)).collect()
+    }
+
+    /// Improvement is a new cycle.
+    fn way_back(_: &Definition, _: &Phase) -> Option<WayBack<Phase>> {
+        None
+    }
+
+    fn is_behind(definition: &Definition, state: &State, seat: &Phase) -> bool {
+        Self::standing(definition, state, seat) == Standing::Done
+    }
+
+    fn about(document: &Document) -> Vec<String> {
+        let metadata = &document.metadata;
+        let cycle = format!(
+            "{} {}, {}, sequence {}",
+            metadata.instruction,
+            document.cycle_id,
+            metadata.status.as_str(),
+            document.sequence
+        );
+        let continues = document.context.continues.as_ref().map(|cycle| format!("continues {cycle}"));
+        std::iter::once(cycle).chain(continues).collect()
+    }
+
+    fn created_at(document: &Document) -> Stamp {
+        document.metadata.created_at.into()
+    }
+
+    fn shown(document: &Document, seat: &Phase) -> Shown {
+        let phase = &document.phases[*seat];
+        // A phase that is completed has overcome its errors; its tries tell of them.
+        let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
+        Shown {
+            status: phase.status.as_str(),
+            light: match phase.status {
+                PhaseStatus::Pending => Light::Pending,
+                PhaseStatus::InProgress => Light::Running,
+                PhaseStatus::Completed => Light::Done,
+                PhaseStatus::Failed => Light::Failed,
+            },
+            tries: tries(phase),
+            sent_back: 0,
+            began: phase.started_at.map(Stamp::from),
+            ended: phase.completed_at.map(Stamp::from),
+            error: last.map(|error| error.message.clone()),
+            remark: remark(phase),
+        }
+    }
+
+    fn result(document: &Document) -> Vec<String> {
+        let Some(review) = Review::of(document) else { return Vec::new() };
+        let (style, word) = if review.success { (GREEN, "success") } else { (RED, "no success") };
+        let score = match review.judgement.score {
+            Some(score @ Score::Number(_)) => format!("score {score}, {}", score.band().as_str()),
+            Some(score @ Score::Word(_)) => format!("score {score}"),
+            None => "no score".to_owned(),
+        };
+        let executed = if review.judgement.executed { "" } else { "; the execution says that it failed" };
+        let mut lines = vec![format!("review: {}, {score}{executed}", styled(style, word))];
+        if !review.questions.is_empty() {
+            lines.push("it asks you:".to_owned());
+        }
+        let questions = review.questions.iter().map(|question| render::harmless(question));
+        lines.extend(questions.map(|question| format!("  {} {question}", styled(YELLOW, "?"))));
+        lines
+    }
+
+    fn result_fields(document: &Document) -> Map<String, Value> {
+        let review = Review::of(document).map(|review| {
+            let score = review.judgement.score.map(|score| match score {
+                Score::Number(number) => json!(number),
+                Score::Word(band) => json!(band.as_str()),
+            });
+            json!({
+                "success": review.success,
+                "score": score,
+                "band": review.judgement.score.map(|score| score.band().as_str()),
+                "questions_for_user": review.questions,
+            })
+        });
+        review.map(|review| ("review".to_owned(), review)).into_iter().collect()
+    }
+
+    fn said(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Completed => "reported that its phase is completed",
+            Verdict::Reviewed { success: true } => "reported a review that calls the cycle a success",
+            Verdict::Reviewed { success: false } => "reported a review that calls the cycle no success",
+        }
+    }
+
+    fn line(change: &Change) -> Option<String> {
+        match change {
+            Change::Entered(phase) => {
+                Some(format!("{} {phase} is taken over from the cycle before", styled(CYAN, "»")))
+            }
+            Change::Reviewed { success: true } => Some(format!("{} reviewed: a success", styled(GREEN, "✓"))),
+            Change::Reviewed { success: false } => {
+                Some(format!("{} reviewed: no success", styled(YELLOW, "✗")))
+            }
+            Change::Closed => Some("the cycle is completed".to_owned()),
+            Change::Failed(phase) => Some(format!("{} the cycle has failed in {phase}", styled(RED, "✗"))),
+            Change::Stands(_) => Some("the cycle was begun elsewhere".to_owned()),
+            // Told by how an attempt begins and is over.
+            Change::Asked(_) | Change::Completed(_) => None,
+        }
+    }
+
+    fn event(change: &Change) -> Option<(&'static str, Value)> {
+        match change {
+            Change::Entered(phase) => Some(("reused", json!({ "seat": phase }))),
+            Change::Reviewed { success } => Some(("reviewed", json!({ "success": success }))),
+            Change::Closed => Some(("cycle_completed", json!({}))),
+            Change::Failed(phase) => Some(("cycle_failed", json!({ "seat": phase }))),
+            // Told by how an attempt begins and is over; or of a cycle that nobody watched begin.
+            Change::Asked(_) | Change::Completed(_) | Change::Stands(_) => None,
+        }
+    }
+
+    fn edited(edit: &json_patch::Patch) -> String {
+        let paths: Vec<_> = edit.iter().map(|operation| operation.path().to_string()).collect();
+        match paths.split_at_checked(NAMED) {
+            Some((named, [_, ..])) => format!("{} and {} more", named.join(", "), paths.len() - NAMED),
+            Some((_, [])) | None => paths.join(", "),
+        }
+    }
+
+    fn concerns(change: &Change, seat: &Phase) -> bool {
+        match change {
+            Change::Asked(about)
+            | Change::Entered(about)
+            | Change::Completed(about)
+            | Change::Failed(about) => about == seat,
+            Change::Reviewed { .. } => *seat == Phase::Review,
+            Change::Closed | Change::Stands(_) => false,
+        }
+    }
+
+    fn defeat(_: &Change, _: &Phase) -> Option<&'static str> {
+        None
+    }
+
+    /// Nothing leads out of a cycle that has ended. One that failed is continued by the next; after an unsuccessful review
+    /// there is nothing to continue.
+    fn after_failure(_: &RunId, document: &Document) -> String {
+        let spec = document.metadata.spec_name.as_ref();
+        let spec = spec.map(|spec| format!(" --spec {}", render::shell_word(spec.as_str().as_ref())));
+        let spec = spec.unwrap_or_default();
+        match document.metadata.status {
+            CycleStatus::Completed => {
+                let instruction = &document.metadata.instruction;
+                format!("improvement is a new cycle: `callboard peer {instruction}{spec} REQUEST` opens it")
+            }
+            CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed => {
+                format!(
+                    "`callboard peer --continue{spec}` goes on in a new cycle, with what was completed in this one"
+                )
+            }
+        }
+    }
+}
+
+/// As many places of an edit are named.
+const NAMED: usize = 3;
+
+/// What a completed review amounts to.
+struct Review {
+    judgement: Judgement,
+    success: bool,
+    questions: Vec<String>,
+}
+
+impl Review {
+    fn of(document: &Document) -> Option<Self> {
+        let review = &document.phases.review;
+        let reviewed = review.output.as_ref().filter(|_| review.status == PhaseStatus::Completed)?;
+        let executed = document.phases.execute.output.clone().unwrap_or_default();
+        Some(Self {
+            judgement: output::judge(&executed, reviewed),
+            success: output::succeeded(&executed, reviewed, document.cycle_summary.as_ref()),
+            questions: document.insights.as_ref().map(output::questions).unwrap_or_default(),
+        })
+    }
+}
+
+/// Tries of a phase that count, the present one among them. Agents may write errors of their own: those are none.
+fn tries(phase: &PhaseDocument) -> u32 {
+    let ours = |kind: &str| {
+        let kind = serde_json::from_value::<FaultKind>(json!(kind));
+        kind.is_ok_and(|kind| kind != FaultKind::Cancelled)
+    };
+    let failed = phase.errors().iter().filter(|error| ours(&error.kind)).count();
+    let at_work = match phase.status {
+        PhaseStatus::InProgress => true,
+        PhaseStatus::Completed => phase.reused_from.is_none(),
+        PhaseStatus::Pending | PhaseStatus::Failed => false,
+    };
+    u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(u32::from(at_work))
+}
+
+fn remark(phase: &PhaseDocument) -> Option<String> {
+    let filled =
+        phase.output.as_ref().filter(|output| output.as_object().is_none_or(|fields| !fields.is_empty()));
+    let size = filled.map(|output| {
+        let length = u64::try_from(output.to_string().len()).unwrap_or(u64::MAX);
+        format!("output {}", render::size(length))
+    });
+    let reused = phase.reused_from.as_ref().map(|cycle| format!("taken over from {cycle}"));
+    let told: Vec<_> = reused.into_iter().chain(size).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}

@@ -1,0 +1,358 @@
+//! Commands take runs of every protocol: cycles of `peer` as well as workflows, beside each other in one store.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+use protocol::entry::Author;
+use protocol::peer::{CycleId, Definition, Mode, Peer};
+use protocol::rules::DEFAULT_TRIES;
+use protocol::{RunId, Stage};
+use runner::{Clock, Frozen, Staging};
+use serde_json::{Value, json};
+use store::{Location, SqliteStore};
+use testkit::{Callboard, Scene};
+
+use crate::scene;
+
+const CYCLE: &str = "peer:spec:feature-name:cycle:1";
+const RUN: &str = "peer.spec.feature-name.cycle.1";
+
+/// Answers as the file of its phase says, and fails where there is none.
+const AGENT: &str = r#"#!/bin/sh
+fields=$(cat "$ANSWERS/$STEP_ID") || exit 1
+printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y",%s}' \
+    "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$fields" > "$REPORT_PATH"
+"#;
+
+/// Opens a cycle, and writes down what its seats will answer.
+fn open(scene: &Scene) {
+    answer(scene, "plan", &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}));
+    answer(scene, "execute", &json!({"progress": "done"}));
+    answer(scene, "express", &json!({"summary": "it is there"}));
+    answer(scene, "review", &json!({"quality_score": 85}));
+    let agent = scene.kit().join("peer.sh");
+    fs::write(&agent, AGENT).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let cycle: CycleId = CYCLE.parse().unwrap();
+    let repo_dir = scene.repo().to_str().unwrap().to_owned();
+    let frozen = Frozen::<Peer> {
+        title: "create-spec feature-name".to_owned(),
+        definition: Definition {
+            cycle: cycle.clone(),
+            instruction: "create-spec".to_owned(),
+            mode: Mode::New,
+            instruction_args: String::new(),
+            user_requirements: "a feature".to_owned(),
+            continues: None,
+            advice: None,
+            tries: DEFAULT_TRIES,
+            timeout: None,
+        },
+        staging: Staging {
+            stage: Stage { run: RunId::new(cycle.key()).unwrap(), repo_dir },
+            workdir: scene.repo().to_owned(),
+            player: None,
+            env: Vec::new(),
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
+    let by = Author::Person { name: "tester".to_owned(), host: "here".to_owned() };
+    runtime.block_on(runner::open(&store, &Clock::system(), by, frozen)).unwrap();
+}
+
+fn answer(scene: &Scene, phase: &str, output: &Value) {
+    let answers = scene.kit().join("answers");
+    fs::create_dir_all(&answers).unwrap();
+    fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
+}
+
+/// The command with the players of a cycle.
+fn with_players<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
+    let (agent, answers) = (scene.kit().join("peer.sh"), scene.kit().join("answers"));
+    let answers = format!("ANSWERS={}", answers.display());
+    scene.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &answers]].concat())
+}
+
+#[test]
+fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
+    let scene = scene();
+    open(&scene);
+    assert_snapshot!(with_players(&scene, &["resume", CYCLE]).run().transcript(), @"
+    $ callboard resume peer:spec:feature-name:cycle:1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    run peer.spec.feature-name.cycle.1 in [REPO]
+    ▸ plan#1.1 started
+    ✓ plan#1.1 done [TIME]
+    ▸ execute#1.1 started
+    ✓ execute#1.1 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✓ reviewed: a success
+    the cycle is completed
+
+    delivered run `peer.spec.feature-name.cycle.1`: 4 of 4 phases done, [TIME]
+    review: success, score 85, medium
+    [exit 0]
+    ");
+    assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
+    $ callboard show peer:spec:feature-name:cycle:1
+    peer.spec.feature-name.cycle.1 create-spec feature-name  delivered  4/4 phases  revision 15
+      create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
+      completed plan     [TIME]  output 66 bytes
+      completed execute  [TIME]  output 19 bytes
+      completed express  [TIME]  output 25 bytes
+      completed review   [TIME]  output 20 bytes
+    review: success, score 85, medium
+    [exit 0]
+    ");
+    assert_snapshot!(scene.callboard(&["log", CYCLE, "--seat", "review"]).run().transcript(), @"
+    $ callboard log peer:spec:feature-name:cycle:1 --seat review
+      12 [WHEN]  what was due is done  engine [PID] on [HOST]
+      13 [WHEN]  what was due is done  engine [PID] on [HOST]
+           ▸ review#1.1 started
+           [STORE]/attempts/peer.spec.feature-name.cycle.1/review/1.1
+      14 [WHEN]  review#1.1 is over  engine [PID] on [HOST]
+           reported a review that calls the cycle a success
+           ✓ review#1.1 done [TIME]
+           ✓ reviewed: a success
+    [exit 0]
+    ");
+    assert_snapshot!(scene.callboard(&["diff", CYCLE, "3", "4"]).run().transcript(), @r#"
+    $ callboard diff peer:spec:feature-name:cycle:1 3 4
+    peer.spec.feature-name.cycle.1  revision 3 → 4
+       3 [WHEN]  what was due is done  engine [PID] on [HOST]
+       4 [WHEN]  what was due is done  engine [PID] on [HOST]
+    ~ sequence: 1 → 2
+    ~ metadata.status: "initialized" → "in_progress"
+    plan
+      ~ status: "pending" → "in_progress"
+      + started_at: "[WHEN]"
+      + sequence_at_start: 2
+      + output: {}
+      + errors: []
+
+    + history[1]: {"timestamp":"[WHEN]","phase":"plan","event":"started","sequence":2}
+    [exit 0]
+    "#);
+    assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
+    $ callboard ls
+    peer.spec.feature-name.cycle.1  delivered      4/4    create-spec feature-name  [TIME] ago
+    [exit 0]
+    ");
+    let graph = scene.callboard(&["graph", CYCLE, "--json"]).run().json();
+    let drawn = graph["steps"].as_array().unwrap().iter();
+    let drawn: Vec<_> =
+        drawn.map(|step| json!([step["id"], step["agent"], step["needs"], step["status"]])).collect();
+    assert_eq!(
+        json!(drawn),
+        json!([
+            ["plan", "planner", [], "completed"],
+            ["execute", "executor", ["plan"], "completed"],
+            ["express", "expresser", ["execute"], "completed"],
+            ["review", "reviewer", ["express"], "completed"],
+        ])
+    );
+    assert_snapshot!(scene.callboard(&["prompt", CYCLE, "exicute"]).run().transcript(), @"
+    $ callboard prompt peer:spec:feature-name:cycle:1 exicute
+    error: run `peer.spec.feature-name.cycle.1` has no phase `exicute`
+
+    hint: did you mean `execute`?
+    [exit 2]
+    ");
+}
+
+#[test]
+fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
+    let scene = scene();
+    open(&scene);
+    let review = r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
+    fs::write(scene.kit().join("answers/review"), review).unwrap();
+    let session = with_players(&scene, &["resume", RUN, "--json"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let rest = session.events().pop().unwrap();
+    let judged = json!({
+        "success": false, "score": 40.0, "band": "requires_attention", "questions_for_user": ["Which mail server?"],
+    });
+    assert_eq!((&rest["event"], &rest["review"]), (&json!("rest"), &judged));
+    assert_eq!(scene.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
+    assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
+    $ callboard show peer.spec.feature-name.cycle.1
+    peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  4/4 phases  revision 15
+      create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
+    improvement is a new cycle: `callboard peer create-spec --spec feature-name REQUEST` opens it
+      completed plan     [TIME]  output 66 bytes
+      completed execute  [TIME]  output 19 bytes
+      completed express  [TIME]  output 25 bytes
+      completed review   [TIME]  output 20 bytes
+    review: no success, score 40, requires_attention
+    it asks you:
+      ? Which mail server?
+    [exit 0]
+    ");
+}
+
+#[test]
+fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
+    let scene = scene();
+    open(&scene);
+    fs::remove_file(scene.kit().join("answers/execute")).unwrap();
+    let session = with_players(&scene, &["resume", RUN]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    run peer.spec.feature-name.cycle.1 in [REPO]
+    ▸ plan#1.1 started
+    ✓ plan#1.1 done [TIME]
+    ▸ execute#1.1 started
+    ✗ execute#1.1 failed, again in [TIME]: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+    ▸ execute#1.2 started
+    ✗ execute#1.2 failed: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+    ✗ the cycle has failed in execute
+
+    note: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    undelivered run `peer.spec.feature-name.cycle.1`: 1 of 4 phases done, [TIME]
+      failed    execute  Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+      pending   express
+      pending   review
+    [exit 1]
+    ");
+    assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
+    $ callboard show peer.spec.feature-name.cycle.1
+    peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  1/4 phases  revision 10
+      create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
+    `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+      completed plan     [TIME]  output 66 bytes
+      failed    execute  try 2
+      pending   express
+      pending   review
+    last error: execute#1.2, [TIME] ago: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+      [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
+    [exit 0]
+    ");
+    assert_snapshot!(with_players(&scene, &["resume", RUN]).run().transcript(), @"
+    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    error[E013]: cannot go on with run `peer.spec.feature-name.cycle.1`
+      caused by: it ended undelivered
+
+    hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    [exit 3]
+    ");
+    assert_snapshot!(with_players(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
+    $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
+      caused by: a phase of a `peer` run is not tried again once it has failed
+
+    hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    [exit 3]
+    ");
+    assert_snapshot!(scene.callboard(&["skip", RUN, "execute", "--reason", "by hand"]).run().transcript(), @"
+    $ callboard skip peer.spec.feature-name.cycle.1 execute --reason 'by hand'
+    error[E013]: cannot skip a phase of run `peer.spec.feature-name.cycle.1`
+      caused by: `execute` cannot be left out: in a `peer` run every seat builds on the one before
+    [exit 3]
+    ");
+}
+
+#[test]
+fn a_cycle_that_is_stopped_has_ended() {
+    let scene = scene();
+    open(&scene);
+    assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
+    $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
+    run `peer.spec.feature-name.cycle.1` has ended undelivered
+    [exit 0]
+    ");
+    assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
+    $ callboard show peer:spec:feature-name:cycle:1
+    peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  0/4 phases  revision 2
+      create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
+    `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+      failed    plan     Stopped by tester: enough
+      pending   execute
+      pending   express
+      pending   review
+    [exit 0]
+    ");
+}
+
+#[test]
+fn the_first_cycle_is_not_the_beginning_of_the_tenth() {
+    let scene = scene();
+    open(&scene);
+    let session = scene.callboard(&["show", "peer:spec:feature-name:cycle:11"]).run();
+    assert_eq!(session.code, 2, "{}", session.transcript());
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    database.execute("UPDATE runs SET name = name || '0'", []).unwrap();
+    let session = scene.callboard(&["show", CYCLE]).run();
+    assert_eq!(session.code, 2, "{}", session.transcript());
+}
+
+#[test]
+fn a_cycle_is_exported_and_imported_under_its_own_name() {
+    let (there, here) = (scene(), scene());
+    open(&there);
+    assert_eq!(with_players(&there, &["resume", RUN]).run().code, 0);
+    let archive = there.kit().join("cycle.tar");
+    let archive = archive.to_str().unwrap();
+    assert_eq!(there.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
+    let renamed = here.callboard(&["import", archive, "--as", "mine"]).run();
+    assert!(renamed.stderr.contains("it cannot be `mine` here"), "{}", renamed.transcript());
+    let session = here.callboard(&["import", archive]).run();
+    assert_eq!(
+        (session.code, session.stdout.as_str()),
+        (0, format!("{RUN}\n").as_str()),
+        "{}",
+        session.stderr
+    );
+    let shown = |scene: &Scene| scene.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
+    assert_eq!(shown(&here), shown(&there));
+    assert_eq!(here.callboard(&["recover"]).run().code, 0);
+}
+
+#[test]
+fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    database.execute("UPDATE runs SET protocol = 'opera'", []).unwrap();
+    open(&scene);
+    assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
+    $ callboard show trial
+    error[E006]: run `trial` is a `opera` run, which this program does not know
+
+    hint: it knows `steps`, `peer`; a newer callboard has opened that run: use that one
+    [exit 5]
+    ");
+    let doctor = scene.callboard(&["doctor", "--json"]).run().json();
+    let told = doctor.to_string();
+    assert!(
+        told.contains("run `trial` is a `opera` run") && told.contains(&format!("run `{RUN}` is unfinished")),
+        "{told}"
+    );
+    let session = with_players(&scene, &["resume", "--all"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    error[E006]: run `trial` is a `opera` run, which this program does not know
+
+    hint: it knows `steps`, `peer`; a newer callboard has opened that run: use that one
+    note: `callboard watch peer.spec.feature-name.cycle.1` follows it, `callboard stop peer.spec.feature-name.cycle.1` stops it
+    peer.spec.feature-name.cycle.1
+    [exit 5]
+    ");
+    assert_eq!(scene.callboard(&["watch", RUN]).run().code, 0);
+    let recovered = scene.callboard(&["recover"]).run();
+    assert!(
+        recovered.stdout.contains("a `opera` run, which this program cannot check"),
+        "{}",
+        recovered.transcript()
+    );
+}
