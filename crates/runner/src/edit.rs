@@ -47,7 +47,7 @@ pub enum EditError {
 
 /// `sequence_conflict`: others have written since the document was read, and the patch cannot be applied to what they left.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("it was read at sequence {expected}, and is at {found} now: {why}")]
+#[error("it was read at sequence {expected}{}, and is at {found} (revision {found_revision}) now: {why}", known(*expected_revision))]
 pub struct SequenceConflict {
     pub expected: u64,
     pub found: u64,
@@ -59,6 +59,10 @@ pub struct SequenceConflict {
     pub why: String,
     /// What the other writer said of the last change.
     pub last: Option<Value>,
+}
+
+fn known(revision: Option<Revision>) -> String {
+    revision.map(|revision| format!(" (revision {revision})")).unwrap_or_default()
 }
 
 fn now_at_work(seated: &[AttemptId]) -> String {

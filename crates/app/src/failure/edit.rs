@@ -9,19 +9,7 @@ impl From<EditError> for Failure {
     fn from(error: EditError) -> Self {
         match error {
             EditError::Refused(refused) => refused.into(),
-            EditError::Conflict(conflict) => {
-                let SequenceConflict { expected, found, expected_revision, attempts, .. } = *conflict;
-                Self::new(Exit::Refused, &conflict)
-                    .code(Code::SequenceConflict)
-                    .detail("kind", "sequence_conflict")
-                    .detail("expected", expected)
-                    .detail("found", found)
-                    .detail("expected_revision", expected_revision.map(|revision| revision.0))
-                    .detail("found_revision", conflict.found_revision.0)
-                    .detail("attempts", attempts)
-                    .detail("why", conflict.why)
-                    .detail("last", conflict.last)
-            }
+            EditError::Conflict(conflict) => in_conflict(*conflict),
             EditError::Straggler { ref attempt, .. } => {
                 let attempt = attempt.to_string();
                 Self::from_error(Exit::Refused, &error)
@@ -58,4 +46,28 @@ impl From<Uneditable> for Failure {
             Uneditable::Unpatchable(_) => failure,
         }
     }
+}
+
+fn in_conflict(conflict: SequenceConflict) -> Failure {
+    let mut failure = Failure::new(Exit::Refused, &conflict);
+    if let Some(last) = &conflict.last {
+        let word = |name: &str| last[name].as_str().map(|word| format!("{word} "));
+        let words = [word("phase"), word("event")].into_iter().flatten().collect::<String>();
+        let by = last["by"].as_str().map(|by| format!("by {by} ")).unwrap_or_default();
+        let at = last["timestamp"].as_str().unwrap_or_default();
+        failure.causes.push(format!("the last change is {}: {words}{by}at {at}", last["sequence"]));
+    }
+    let SequenceConflict { expected, found, expected_revision, found_revision, attempts, why, last } =
+        conflict;
+    failure
+        .code(Code::SequenceConflict)
+        .hint("read it again, decide again, try again: `callboard state get --json` has the new `sequence`")
+        .detail("kind", "sequence_conflict")
+        .detail("expected", expected)
+        .detail("found", found)
+        .detail("expected_revision", expected_revision.map(|revision| revision.0))
+        .detail("found_revision", found_revision.0)
+        .detail("attempts", attempts)
+        .detail("why", why)
+        .detail("last", last)
 }

@@ -146,6 +146,20 @@ fn first_missing(document: &Value, pointer: &Pointer) -> String {
     at
 }
 
+impl Unpatchable {
+    /// Where it would have written; `None` if it was still testing.
+    pub fn pointer(&self) -> Option<&str> {
+        match self {
+            Self::BadPointer(pointer)
+            | Self::NothingThere { pointer, .. }
+            | Self::NoContainer { pointer, .. }
+            | Self::NoEntry { pointer, .. }
+            | Self::Operation { path: pointer, .. } => Some(pointer),
+            Self::TestFailed { .. } => None,
+        }
+    }
+}
+
 impl From<json_patch::PatchError> for Unpatchable {
     fn from(error: json_patch::PatchError) -> Self {
         let (number, path) = (error.operation + 1, error.path.to_string());

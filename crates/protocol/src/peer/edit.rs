@@ -138,15 +138,23 @@ impl Trial {
     /// `None` if it changes nothing.
     fn of(document: &Document, hand: &Hand<Phase>, patch: &Patch) -> Result<Option<Self>, Uneditable> {
         let old = document.to_value();
-        let new = patch.apply(&old)?;
-        let places = differing(&old, &new);
-        if places.is_empty() {
-            return Ok(None);
-        }
         let working = match document.position() {
             Position::Working(phase) => Some(phase),
             Position::Initialized | Position::Resting(_) | Position::Completed | Position::Failed(_) => None,
         };
+        let new = match patch.apply(&old) {
+            Ok(new) => new,
+            Err(unfit) => {
+                // That it may not write there says more than that there is nothing.
+                let place = unfit.pointer().map(Place::of);
+                refuse_the_engines(document, working, place.as_slice())?;
+                return Err(unfit.into());
+            }
+        };
+        let places = differing(&old, &new);
+        if places.is_empty() {
+            return Ok(None);
+        }
         refuse_the_engines(document, working, &places)?;
         refuse_others(hand, &places)?;
         let progress = places.iter().any(|place| matches!(place.owner, Owner::Work(_)));
