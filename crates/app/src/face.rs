@@ -2,7 +2,7 @@
 //! the run it was given.
 //!
 //! Every command that takes a run takes one of any protocol: what it does is a [`Deed`], written once for all of them, and
-//! [`by_name`] is the one place that knows which protocols there are. What differs between them is a [`Face`].
+//! [`dispatch`] is the one place that knows which protocols there are. What differs between them is a [`Face`].
 
 mod peer;
 mod shown;
@@ -78,15 +78,20 @@ pub(crate) trait Deed {
 }
 
 /// The protocols there are, by the names that the store has for them.
-const KNOWN: [&str; 2] = [Steps::NAME, Peer::NAME];
+pub(crate) const KNOWN: [&str; 2] = [Steps::NAME, Peer::NAME];
 
-/// Does it with a run, by the rules of the protocol of that name.
-pub(crate) async fn by_name<D: Deed>(protocol: &str, run: &RunId, deed: D) -> Result<D::Done, Failure> {
+/// Does it by the rules of the protocol of that name; `None` if there is none.
+pub(crate) async fn dispatch<D: Deed>(protocol: &str, deed: D) -> Option<Result<D::Done, Failure>> {
     match protocol {
-        Steps::NAME => deed.with::<Steps>().await,
-        Peer::NAME => deed.with::<Peer>().await,
-        unknown => Err(unknown_protocol(unknown, run)),
+        Steps::NAME => Some(deed.with::<Steps>().await),
+        Peer::NAME => Some(deed.with::<Peer>().await),
+        _ => None,
     }
+}
+
+/// Does it with a run of that protocol.
+pub(crate) async fn by_name<D: Deed>(protocol: &str, run: &RunId, deed: D) -> Result<D::Done, Failure> {
+    dispatch(protocol, deed).await.unwrap_or_else(|| Err(unknown_protocol(protocol, run)))
 }
 
 pub(crate) fn is_known(protocol: &str) -> bool {

@@ -33,7 +33,7 @@ mod verdict;
 mod verify;
 mod views;
 
-pub use adopt::{AdoptError, FoundView, adopt};
+pub use adopt::{AdoptError, FoundView, adopt, migrate};
 pub use archive::{
     ExportError, ImportError, Imported, Logs, Manifest, Restaging, Unpacked, export, import, unpack,
 };
@@ -53,7 +53,7 @@ pub use read::{Read, read};
 pub use rebuild::{Rebuild, Unfit};
 pub use request::{RequestError, note_refusal, request};
 pub use restore::{Corruption, RestoreError, Restored};
-pub use salvage::{Fate, SalvageRunError, Salvaged, graft, salvage};
+pub use salvage::{Fate, Ground, SalvageRunError, Salvaged, lost, salvage, was_opened_by};
 pub use summary::Summary;
 pub use verdict::{last_line, last_lines};
 pub use verify::{Flaw, verify};

@@ -40,7 +40,8 @@ pub enum SalvageRunError {
 const PLAUSIBLE: u64 = 1 << 40;
 
 /// Where salvaged runs are written to.
-trait Ground {
+pub trait Ground {
+    /// Writes one run: all that `fill` appends, or nothing.
     fn put_run<T>(
         &mut self,
         fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
@@ -65,47 +66,27 @@ impl Ground for &SqliteStore {
     }
 }
 
-/// Puts every run that can be read into a sound store, except those that are there already.
-pub fn graft<P: Protocol>(
-    salvage: &Salvage,
-    mut store: &SqliteStore,
-    there: &[RunId],
-    by: &Author,
-    now: Stamp,
-) -> Result<Vec<Salvaged>, SalvageRunError> {
-    let mut told = Vec::new();
-    for found in salvage.runs()? {
-        told.extend(salvage_run::<P>(salvage, &found, &mut store, there, by, now)?);
-    }
-    Ok(told)
+/// Whether a run was opened by this protocol: so says what it was opened with, for entries do not name their protocol.
+pub fn was_opened_by<P: Protocol>(salvage: &Salvage, found: &FoundRun) -> Result<bool, SalvageRunError> {
+    let Some(first) = salvage.entry(found, Revision(1))? else { return Ok(false) };
+    let Ok(digest) = definition_of::<P>(&first.body) else { return Ok(false) };
+    let Some(blob) = salvage.blob(&digest)? else { return Ok(false) };
+    Ok(Rebuild::<P>::read(&blob).is_ok())
 }
 
-/// Puts every run that can be read into the draft, and says what became of each.
+/// Runs that were listed, and not one entry of them was found.
+pub fn lost(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>, SalvageRunError> {
+    let seen = |run: &RunId| found.iter().any(|salvaged| salvaged.run.as_ref() == Ok(run));
+    let lost = salvage.listed()?.into_iter().filter(|(run, _)| !seen(run)).map(|(run, newest)| {
+        let why = "none of its entries could be read".to_owned();
+        Salvaged { run: Ok(run), fate: Fate::Unreadable { newest, why } }
+    });
+    Ok(lost.collect())
+}
+
+/// Puts as much of a run as can be read into a draft or a sound store, and says what became of it. Nothing, if the run
+/// is among those to be left out.
 pub fn salvage<P: Protocol>(
-    salvage: &Salvage,
-    draft: &mut Draft,
-    by: &Author,
-    now: Stamp,
-) -> Result<Vec<Salvaged>, SalvageRunError> {
-    let mut told = Vec::new();
-    let mut seen = Vec::new();
-    for found in salvage.runs()? {
-        let salvaged = salvage_run::<P>(salvage, &found, draft, &[], by, now)?;
-        seen.extend(salvaged.iter().filter_map(|salvaged| salvaged.run.clone().ok()));
-        told.extend(salvaged);
-    }
-    // Listed, and not one entry of them was found.
-    for (run, newest) in salvage.listed()? {
-        if !seen.contains(&run) {
-            let why = "none of its entries could be read".to_owned();
-            told.push(Salvaged { run: Ok(run), fate: Fate::Unreadable { newest, why } });
-        }
-    }
-    Ok(told)
-}
-
-/// Nothing, if the run is among those to be left out.
-fn salvage_run<P: Protocol>(
     salvage: &Salvage,
     found: &FoundRun,
     ground: &mut impl Ground,

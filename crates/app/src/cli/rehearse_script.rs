@@ -1,23 +1,30 @@
-//! `callboard rehearse-script WORKFLOW`.
+//! `callboard rehearse-script WORKFLOW | --peer`.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use crate::failure::{Exit, Failure};
-use crate::rehearsal;
+use crate::rehearsal::{self, Roles};
 use crate::render;
 
-/// Print a script for `run --rehearse=SCRIPT` to edit
+/// Print a script for `--rehearse=SCRIPT` to edit
 ///
-/// Every step and every kind of part is explained in it. As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
+/// Every step, or every phase of a cycle, and every kind of part is explained in it. As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard rehearse-script wf.yaml --output rehearsal.yaml
-  callboard run wf.yaml --rehearse=rehearsal.yaml")]
+  callboard run wf.yaml --rehearse=rehearsal.yaml
+  callboard rehearse-script --peer > cycle.yaml
+  callboard peer create-spec 'dark mode' --rehearse=cycle.yaml")]
 pub(super) struct Arguments {
     /// The workflow file
-    workflow: PathBuf,
+    #[arg(required_unless_present = "peer", conflicts_with = "peer")]
+    workflow: Option<PathBuf>,
+
+    /// For the phases of a peer cycle
+    #[arg(long)]
+    peer: bool,
 
     /// Write it to a new file
     #[arg(long, short, value_name = "FILE")]
@@ -25,7 +32,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let script = rehearsal::blank_script(&arguments.workflow)?;
+    let (roles, used_by) = match &arguments.workflow {
+        Some(workflow) => (rehearsal::roles_in(workflow)?, "callboard run WORKFLOW"),
+        None => (Roles::of_peer(), "callboard peer INSTRUCTION"),
+    };
+    let script = rehearsal::blank_script(&roles);
     let Some(file) = arguments.output else {
         render::raw(&script);
         return Ok(Exit::Delivered);
@@ -35,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let shown = file.display();
     match written {
         Ok(()) => {
-            render::note(format_args!("edit it, then `callboard run WORKFLOW --rehearse={shown}`"));
+            render::note(format_args!("edit it, then `{used_by} --rehearse={shown}`"));
             Ok(Exit::Delivered)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

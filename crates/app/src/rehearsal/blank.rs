@@ -2,22 +2,20 @@
 
 use std::fmt::Write as _;
 
-use protocol::steps::Workflow;
+use super::roles::Roles;
 
-const EXPLAINED: &str = r#"#
-# Below each step stands a list of parts, one for each try; the last one repeats. An iteration (the step was sent back
-# by a gate) and `callboard retry` begin the list anew. A step that is left out plays `ok`.
-#
-# Kinds of parts:
-#
-#   - ok                               # a report that the work is done; one small file in the run's artifacts/
+const KINDS: &str = r#"#   - ok                               # a report that the work is done; one small file in the run's artifacts/
 #   - ok:                              # the same, with more to show
 #       logs: ["did this", "and that"]
 #       artifacts: ["notes.txt"]       # small files made in the run's artifacts/ and named in the report
 #       write: {"src/x.txt": "text"}   # files written in the repository: the only way it changes
 #   - fail: "syntax error"             # a report that it failed
-#   - gate_fail: {times: 2, why: "found P0 issues"}   # sends back in the first two iterations, then `ok`
-#   - take: 2s                         # takes its time, then `ok`; may stand beside any other kind
+"#;
+
+const GATES: &str = r#"#   - gate_fail: {times: 2, why: "found P0 issues"}   # sends back in the first two iterations, then `ok`
+"#;
+
+const MORE_KINDS: &str = r#"#   - take: 2s                         # takes its time, then `ok`; may stand beside any other kind
 #   - hang                             # no report and no end: a time-out's case
 #   - crash                            # killed by a signal, without a report
 #   - exit: 3                          # ends with this code, without a report
@@ -27,18 +25,42 @@ const EXPLAINED: &str = r#"#
 #   - report_then_hang                 # `ok`, but the process does not end
 "#;
 
-pub(super) fn script(workflow: &Workflow) -> String {
-    // A line's end in a name would leave the comment.
-    let name: String = workflow.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+/// Of phases, which have outputs.
+const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output instead of a small one that will do; one that will not costs a try
+#   - ok: {output: null}               # none at all, which costs a try
+#   - partial: {progress: "half"}      # handed in as progress, then `ok`; a list makes several; may stand beside any kind
+#
+# Only for `review`:
+#
+#   - ok: {score: 86}                  # a usual review with this score, or with `low` and the like
+#   - ok: {cycle_summary: {success: false}, insights: {questions_for_user: ["Which one?"]}}
+"#;
+
+pub(super) fn script(roles: &Roles) -> String {
+    let Roles { word: (one, many), title, .. } = roles;
+    let anew = if roles.have_outputs() {
+        "A new cycle begins"
+    } else {
+        "An iteration (the step was sent back\n# by a gate) and `callboard retry` begin"
+    };
     let mut text = format!(
-        "# How `{name}` is rehearsed: callboard run WORKFLOW --rehearse=THIS-FILE\n{EXPLAINED}\nsteps:\n"
+        "# {title}\n#\n# Below each {one} stands a list of parts, one for each try; the last one repeats. {anew} the list \
+         anew. A {one} that is left out plays `ok`.\n#\n# Kinds of parts:\n#\n{KINDS}"
     );
-    for step in &workflow.steps {
-        let gate = match &step.loop_back_to {
+    if !roles.have_outputs() {
+        text.push_str(GATES);
+    }
+    text.push_str(MORE_KINDS);
+    if roles.have_outputs() {
+        text.push_str(OUTPUTS);
+    }
+    write!(text, "\n{many}:\n").expect("BUG: a string grows");
+    for role in &roles.roles {
+        let gate = match &role.gate {
             Some(target) => format!("   # a gate: `gate_fail` sends back to `{target}`"),
             None => String::new(),
         };
-        write!(text, "  {}:{gate}\n    - ok\n", key(step.id.as_str())).expect("BUG: a string grows");
+        write!(text, "  {}:{gate}\n    - ok\n", key(role.seat.as_str())).expect("BUG: a string grows");
     }
     text
 }

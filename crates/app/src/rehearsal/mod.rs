@@ -1,33 +1,37 @@
-//! Rehearsal: any workflow played through by the built-in player, without an agent and without a token spent.
+//! Rehearsal: any workflow or cycle played through by the built-in player, without an agent and without a token spent.
 //!
-//! `run --rehearse` freezes the built-in player with the run ([`cast`]), with the parts of a [`script`] if one was given.
+//! `--rehearse` freezes the built-in player with the run ([`cast`]), with the parts of a [`script`] if one was given.
 //! Every attempt is then a real process under the real shim: our own program as `__player` ([`player`]). Which part
 //! is played when is decided beside the other adapters, in `supervisor::adapter::rehearsal`.
 
 mod blank;
+mod flag;
 mod node;
 pub(crate) mod player;
+mod roles;
 mod script;
+mod usual;
 
 use std::fs;
 use std::path::Path;
 
-use protocol::steps::Workflow;
 use protocol::steps::load;
 use runner::{GRACE, Player};
 use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
 
 use crate::failure::Failure;
+pub(crate) use flag::RehearseFlag;
+pub(crate) use roles::Roles;
 
-/// The built-in player for every seat of this workflow. Whatever is wrong with the script is told now.
-pub(crate) fn cast(script: Option<&Path>, workflow: &Workflow) -> Result<Player, Failure> {
+/// The built-in player for all of these seats. Whatever is wrong with the script is told now.
+fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
     let rehearsal = match script {
-        None => Rehearsal::default(),
+        None => Rehearsal { usual: roles.usual(), ..Rehearsal::default() },
         Some(file) => {
             let source = read("script", file)?;
-            script::load(&source, workflow).map_err(|problems| {
+            script::load(&source, roles).map_err(|problems| {
                 Failure::of_problems("script", file, &source, &problems)
-                    .hint("`callboard rehearse-script WORKFLOW` prints one with every kind of part explained")
+                    .hint(format_args!("{} prints one with every kind of part explained", roles.printed_by()))
             })?
         }
     };
@@ -42,12 +46,17 @@ pub(crate) fn cast(script: Option<&Path>, workflow: &Workflow) -> Result<Player,
     })
 }
 
-/// A script for this workflow file in which nothing goes wrong yet, with all that could.
-pub(crate) fn blank_script(file: &Path) -> Result<String, Failure> {
+/// The seats of a workflow file, for a script.
+pub(crate) fn roles_in(file: &Path) -> Result<Roles, Failure> {
     let source = read("workflow", file)?;
     let loaded =
         load::load(&source).map_err(|problems| Failure::of_problems("workflow", file, &source, &problems))?;
-    Ok(blank::script(&loaded.workflow))
+    Ok(Roles::of_workflow(&loaded.workflow))
+}
+
+/// A script in which nothing goes wrong yet, with all that could.
+pub(crate) fn blank_script(roles: &Roles) -> String {
+    blank::script(roles)
 }
 
 fn read(what: &str, file: &Path) -> Result<String, Failure> {

@@ -19,7 +19,7 @@ pub(super) struct Placed<T> {
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Nothing,
-    Truth,
+    Truth(bool),
     /// As text: what reads it knows what it must be.
     Number(String),
     Text(String),
@@ -35,7 +35,7 @@ impl Node {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
-            Self::Truth => "a truth value",
+            Self::Truth(_) => "a truth value",
             Self::Number(_) => "a number",
             Self::Text(_) => "a text",
             Self::List(_) => "a list",
@@ -121,8 +121,8 @@ impl<'de> Visitor<'de> for Builder {
         Ok(Node::Nothing)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Truth)
+    fn visit_bool<E>(self, truth: bool) -> Result<Node, E> {
+        Ok(Node::Truth(truth))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Node, E> {

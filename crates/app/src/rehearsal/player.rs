@@ -1,7 +1,10 @@
 //! The player: our own program in the place of an agent, as `callboard __player PART`.
 //!
 //! It is told what every agent is told, through the usual variables, and the part of this try as its argument. It must
-//! behave like a program of somebody else's: it reads nothing of ours and writes its report to `REPORT_PATH`.
+//! behave like a program of somebody else's: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
+//! hands in as any agent can, by `callboard report --partial`.
+
+mod progress;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,7 +19,7 @@ use jiff::Timestamp;
 use protocol::report::SCHEMA;
 use rustix::process::{self as kernel, Signal};
 use serde_json::json;
-use supervisor::adapter::rehearsal::{Delivery, PLAYER_ARGUMENT, PLAYER_PROGRAM, Part, Play};
+use supervisor::adapter::rehearsal::{Delivery, Fields, PLAYER_ARGUMENT, PLAYER_PROGRAM, Part, Play};
 
 use crate::failure::Exit;
 
@@ -97,16 +100,21 @@ impl Told {
     fn play(&self, part: &Part) -> io::Result<ExitCode> {
         let Self { step, iteration, step_attempt, .. } = self;
         say(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
+        for output in &part.partial {
+            say("handing in progress")?;
+            progress::hand_in(output)?;
+        }
         if let Some(length) = part.take {
             say(&format!("taking {length:?}"))?;
             thread::sleep(length);
         }
         match &part.play {
-            Play::Ok(delivery) => self.deliver(delivery)?,
-            Play::Fail { why } => self.report("FAILED", &[], std::slice::from_ref(why), false)?,
+            Play::Ok(delivery) => self.deliver(delivery, &part.says)?,
+            Play::Fail { why } => self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?,
             Play::GateFail { why, .. } => {
                 let findings = self.leave(&self.own_file(), why)?;
-                self.report("COMPLETED", &[findings], std::slice::from_ref(why), true)?;
+                let gate = Fields::from_iter([("gate_failure".to_owned(), true.into())]);
+                self.report("COMPLETED", &[findings], std::slice::from_ref(why), &gate)?;
             }
             Play::Hang => return hang(),
             Play::Crash => {
@@ -120,7 +128,7 @@ impl Told {
             }
             Play::Flood { bytes } => {
                 flood(*bytes)?;
-                self.deliver(&Delivery::default())?;
+                self.deliver(&Delivery::default(), &part.says)?;
             }
             Play::Rubbish => {
                 say("reporting rubbish")?;
@@ -128,17 +136,17 @@ impl Told {
             }
             Play::LeaveChild => {
                 leave_child()?;
-                self.deliver(&Delivery::default())?;
+                self.deliver(&Delivery::default(), &part.says)?;
             }
             Play::ReportThenHang => {
-                self.deliver(&Delivery::default())?;
+                self.deliver(&Delivery::default(), &part.says)?;
                 return hang();
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn deliver(&self, delivery: &Delivery) -> io::Result<()> {
+    fn deliver(&self, delivery: &Delivery, says: &Fields) -> io::Result<()> {
         let said = format!("rehearsed by the built-in player as `{}`", self.attempt);
         let mut made = Vec::new();
         let own = [self.own_file()];
@@ -148,7 +156,7 @@ impl Told {
         }
         made.extend(self.write(&delivery.write)?);
         let logs = if delivery.logs.is_empty() { vec![said] } else { delivery.logs.clone() };
-        self.report("COMPLETED", &made, &logs, false)
+        self.report("COMPLETED", &made, &logs, says)
     }
 
     /// The file that is made when a script names none. It carries the attempt, so that no try hides another's.
@@ -173,14 +181,8 @@ impl Told {
         Ok(files.keys().cloned().collect())
     }
 
-    fn report(
-        &self,
-        status: &str,
-        artifacts: &[String],
-        logs: &[String],
-        gate_failure: bool,
-    ) -> io::Result<()> {
-        let report = json!({
+    fn report(&self, status: &str, artifacts: &[String], logs: &[String], says: &Fields) -> io::Result<()> {
+        let mut report = json!({
             "schema": SCHEMA,
             "run_id": self.run,
             "step_id": self.step,
@@ -191,14 +193,17 @@ impl Told {
             "artifacts": artifacts,
             "metrics": {},
             "logs": logs,
-            "gate_failure": gate_failure,
+            "gate_failure": false,
         });
+        for (field, value) in says {
+            report[field.as_str()] = value.clone();
+        }
         // Whole or not at all: the engine may look at any moment.
         let mut draft: OsString = self.report.clone().into_os_string();
         draft.push(".draft");
         fs::write(&draft, format!("{report:#}\n"))?;
         fs::rename(&draft, &self.report)?;
-        let gate = if gate_failure { ", the gate fails" } else { "" };
+        let gate = if report["gate_failure"] == true { ", the gate fails" } else { "" };
         say(&format!("reported {status}{gate}"))
     }
 }

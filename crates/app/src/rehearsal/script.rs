@@ -3,6 +3,7 @@
 //! As strict as the workflow's loader: a part that is silently ignored would rehearse another play than the author's.
 
 mod part;
+mod says;
 #[cfg(test)]
 mod tests;
 
@@ -10,21 +11,21 @@ use std::collections::BTreeMap;
 
 use protocol::SeatName;
 use protocol::closest;
-use protocol::steps::Workflow;
 use protocol::steps::load::{Problem, Rule};
 use supervisor::adapter::Rehearsal;
 use supervisor::adapter::rehearsal::Part;
 
 use super::node::{self, Entry, Node, Placed};
+use super::roles::{Role, Roles};
 
-/// Reads a script for this workflow. On failure every problem that could be found is returned, in the order of the file.
-pub(super) fn load(text: &str, workflow: &Workflow) -> Result<Rehearsal, Vec<Problem>> {
+/// Reads a script for these seats. On failure every problem that could be found is returned, in the order of the file.
+pub(super) fn load(text: &str, roles: &Roles) -> Result<Rehearsal, Vec<Problem>> {
     let root = node::parse(text).map_err(|problem| vec![problem])?;
-    let mut reader = Reader { workflow, problems: Vec::new() };
+    let mut reader = Reader { roles, problems: Vec::new() };
     let seats = reader.script(&root);
     let mut problems = reader.problems;
     if problems.is_empty() {
-        return Ok(Rehearsal { seats });
+        return Ok(Rehearsal { seats, usual: roles.usual() });
     }
     problems.sort_by(|a, b| (a.line, a.column, &a.message).cmp(&(b.line, b.column, &b.message)));
     problems.dedup();
@@ -32,71 +33,69 @@ pub(super) fn load(text: &str, workflow: &Workflow) -> Result<Rehearsal, Vec<Pro
 }
 
 struct Reader<'a> {
-    workflow: &'a Workflow,
+    roles: &'a Roles,
     problems: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
     fn script(&mut self, root: &Placed<Node>) -> BTreeMap<SeatName, Vec<Part>> {
-        let hint = "a script begins with `steps:`, and below it `STEP: [PART, …]`";
+        let (one, many) = self.roles.word;
+        let upper = one.to_uppercase();
+        let hint = format!("a script begins with `{many}:`, and below it `{upper}: [PART, …]`");
         let entries = match &root.value {
             Node::Mapping(entries) => entries,
             Node::Nothing => {
                 self.problem(root, Rule::EmptyFile, "the file is empty", hint);
                 return BTreeMap::new();
             }
-            other @ (Node::Truth | Node::Number(_) | Node::Text(_) | Node::List(_)) => {
+            other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_)) => {
                 let message = format!("the file is {} where a mapping is expected", other.kind());
                 self.problem(root, Rule::NotAMapping, message, hint);
                 return BTreeMap::new();
             }
         };
-        let [steps] = self.known("a script", entries, ["steps"]);
-        let Some((key, steps)) = steps else {
-            self.problem(root, Rule::MissingKey, "the script has no `steps`", hint);
+        let [seats] = self.known("a script", entries, [many], &[]);
+        let Some((key, seats)) = seats else {
+            self.problem(root, Rule::MissingKey, format!("the script has no `{many}`"), hint);
             return BTreeMap::new();
         };
-        match &steps.value {
+        match &seats.value {
             Node::Mapping(seats) if !seats.is_empty() => {
                 seats.iter().filter_map(|entry| self.seat(entry)).collect()
             }
             Node::Mapping(_) | Node::Nothing => {
-                let hint = "name a step, or rehearse without a script: `--rehearse`";
-                self.problem(key, Rule::NoSteps, "`steps` is empty", hint);
+                let hint = format!("name a {one}, or rehearse without a script: `--rehearse`");
+                self.problem(key, Rule::NoSteps, format!("`{many}` is empty"), hint);
                 BTreeMap::new()
             }
-            other @ (Node::Truth | Node::Number(_) | Node::Text(_) | Node::List(_)) => {
-                let message = format!("`steps` is {} where a mapping is expected", other.kind());
-                self.problem(
-                    steps,
-                    Rule::WrongType,
-                    message,
-                    "write `STEP:`, and below it one `- PART` a try",
-                );
+            other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_)) => {
+                let message = format!("`{many}` is {} where a mapping is expected", other.kind());
+                let hint = format!("write `{upper}:`, and below it one `- PART` a try");
+                self.problem(seats, Rule::WrongType, message, hint);
                 BTreeMap::new()
             }
         }
     }
 
     fn seat(&mut self, (name, parts): &Entry) -> Option<(SeatName, Vec<Part>)> {
-        let workflow: &'a Workflow = self.workflow;
-        let Some(step) = workflow.steps.iter().find(|step| step.id.as_str() == name.value) else {
+        let roles: &'a Roles = self.roles;
+        let Some(role) = roles.find(&name.value) else {
             self.unknown_seat(name);
             return None;
         };
+        let Role { seat, .. } = role;
         match &parts.value {
             Node::List(list) if !list.is_empty() => {
-                let parts = list.iter().filter_map(|node| self.part(step, node)).collect();
-                Some((step.id.clone(), parts))
+                let parts = list.iter().filter_map(|node| self.part(role, node)).collect();
+                Some((seat.clone(), parts))
             }
             Node::List(_) | Node::Nothing => {
-                let message = format!("step `{}` has no part", step.id);
+                let message = format!("{} `{seat}` has no part", roles.word.0);
                 self.problem(name, Rule::EmptyValue, message, "write `- ok` below it, or remove it");
                 None
             }
-            other @ (Node::Truth | Node::Number(_) | Node::Text(_) | Node::Mapping(_)) => {
-                let message =
-                    format!("the parts of `{}` are {} where a list is expected", step.id, other.kind());
+            other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::Mapping(_)) => {
+                let message = format!("the parts of `{seat}` are {} where a list is expected", other.kind());
                 self.problem(parts, Rule::WrongType, message, "begin each part with `- `, one a try");
                 None
             }
@@ -104,26 +103,27 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_seat(&mut self, name: &Placed<String>) {
-        let ids = || self.workflow.steps.iter().map(|step| step.id.as_str());
-        let hint = match closest(&name.value, ids()) {
+        let Roles { word: (one, _), whose, .. } = self.roles;
+        let hint = match closest(&name.value, self.roles.names()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("it has {}", listed(ids())),
+            None => format!("it has {}", listed(self.roles.names())),
         };
-        let message = format!("the workflow has no step `{}`", name.value);
-        self.problem(name, Rule::UnknownStep, message, hint);
+        self.problem(name, Rule::UnknownStep, format!("{whose} has no {one} `{}`", name.value), hint);
     }
 
-    /// The values of the known keys; the others are problems.
+    /// The values of the known keys; all but those and `others` are problems.
     fn known<'n, const N: usize>(
         &mut self,
         what: &str,
         entries: &'n [Entry],
         keys: [&str; N],
+        others: &[&str],
     ) -> [Option<&'n Entry>; N] {
-        for (key, _) in entries.iter().filter(|(key, _)| !keys.contains(&key.value.as_str())) {
-            let hint = match closest(&key.value, keys) {
+        let all = || keys.iter().chain(others).copied();
+        for (key, _) in entries.iter().filter(|(key, _)| all().all(|known| known != key.value)) {
+            let hint = match closest(&key.value, all()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("{what} has {}", listed(keys)),
+                None => format!("{what} has {}", listed(all())),
             };
             self.problem(key, Rule::UnknownKey, format!("`{}` is not a key of {what}", key.value), hint);
         }
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
     fn wrong(&mut self, what: &str, value: &Placed<Node>, expected: &str, example: &str) {
         let message = match &value.value {
             Node::Nothing => format!("{what} has no value where {expected} is expected"),
-            Node::Truth | Node::Number(_) | Node::Text(_) | Node::List(_) | Node::Mapping(_) => {
+            Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_) | Node::Mapping(_) => {
                 format!("{what} is {} where {expected} is expected", value.value.kind())
             }
         };

@@ -272,6 +272,14 @@ pub fn recover(
     new
 }
 
+/// Enters a cycle that was played again from an older format, whose keys are named. It is the first write of its document.
+pub(super) fn migrate(played: &Document, keys: &[String], at: Second) -> Document {
+    let (mut new, _) = written(played, at, None, Event::Migrated);
+    let entry = new.history.last_mut().expect("BUG: every write has its entry");
+    entry.unknown.insert("from".to_owned(), keys.into());
+    new
+}
+
 /// What every write does. Answers the time it really has: never before the last one.
 fn written(old: &Document, at: Second, phase: Option<Phase>, event: Event) -> (Document, Second) {
     let mut new = old.clone();

@@ -6,7 +6,8 @@
 //!
 //! The table is in `decide`, what an entry writes into the document in `record`. Beneath them lie: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), what others may edit (`edit`), and what each seat is told ([`prompts`]).
+//! write is such a change ([`transition`]), what others may edit (`edit`), what each seat is told ([`prompts`]), and how
+//! [older formats](old) become this one.
 
 mod adopt;
 pub mod change;
@@ -16,6 +17,7 @@ mod definition;
 pub mod document;
 mod edit;
 pub mod name;
+pub mod old;
 pub mod output;
 mod parts;
 mod position;
@@ -44,7 +46,8 @@ use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View,
+    Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable,
+    View,
 };
 use crate::{SeatName, Stamp};
 
@@ -157,7 +160,11 @@ impl Protocol for Peer {
         change::initialise(definition.opening(), at.into())
     }
 
-    fn record(definition: &Definition, document: &mut Document, entry: &Entry<Self>) -> Vec<String> {
+    fn record(
+        definition: &Definition,
+        document: &mut Document,
+        entry: &Entry<Self>,
+    ) -> Result<Vec<String>, Unrecordable> {
         record::record(definition, document, entry)
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use protocol::SeatName;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::assignment::Assignment;
 
@@ -26,7 +27,13 @@ pub struct Rehearsal {
     /// One part for each try of an iteration; the last one repeats.
     #[serde(default)]
     pub seats: BTreeMap<SeatName, Vec<Part>>,
+    /// What a seat says when its part is done and does not say it itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub usual: BTreeMap<SeatName, Fields>,
 }
+
+/// Fields of a report beyond those that every report has: a protocol may ask for them.
+pub type Fields = Map<String, Value>;
 
 /// What is played in one try.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,7 +41,13 @@ pub struct Part {
     /// How long it takes before anything else happens.
     #[serde(default)]
     pub take: Option<Duration>,
+    /// What it hands in as progress before that, one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partial: Vec<Value>,
     pub play: Play,
+    /// What a report that the work is done says besides.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub says: Fields,
 }
 
 /// How one try goes.
@@ -86,10 +99,13 @@ impl Rehearsal {
     pub fn part(&self, seat: &SeatName, iteration: u32, step_attempt: u32) -> Part {
         let parts = self.seats.get(seat).map_or(&[][..], Vec::as_slice);
         let place = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-        let Some(part) = parts.get(place).or(parts.last()) else { return Part::default() };
+        let mut part = parts.get(place).or(parts.last()).cloned().unwrap_or_default();
+        for (field, value) in self.usual.get(seat).into_iter().flatten() {
+            part.says.entry(field.clone()).or_insert_with(|| value.clone());
+        }
         match &part.play {
             Play::GateFail { times, .. } if iteration >= times.get() => {
-                Part { take: part.take, play: Play::default() }
+                Part { play: Play::default(), ..part }
             }
             Play::Ok(_)
             | Play::Fail { .. }
@@ -100,7 +116,7 @@ impl Rehearsal {
             | Play::Flood { .. }
             | Play::Rubbish
             | Play::LeaveChild
-            | Play::ReportThenHang => part.clone(),
+            | Play::ReportThenHang => part,
         }
     }
 
@@ -128,7 +144,7 @@ mod tests {
     use super::*;
 
     fn fail(why: &str) -> Part {
-        Part { take: None, play: Play::Fail { why: why.to_owned() } }
+        Part { play: Play::Fail { why: why.to_owned() }, ..Part::default() }
     }
 
     fn seat() -> SeatName {
@@ -136,7 +152,7 @@ mod tests {
     }
 
     fn rehearsal(parts: Vec<Part>) -> Rehearsal {
-        Rehearsal { seats: BTreeMap::from([(seat(), parts)]) }
+        Rehearsal { seats: BTreeMap::from([(seat(), parts)]), ..Rehearsal::default() }
     }
 
     #[test]
@@ -152,10 +168,23 @@ mod tests {
     #[test]
     fn a_gate_fails_so_many_iterations_and_passes_then() {
         let times = NonZeroU32::new(2).unwrap();
-        let gate = Part { take: None, play: Play::GateFail { times, why: "P0".to_owned() } };
+        let gate = Part { play: Play::GateFail { times, why: "P0".to_owned() }, ..Part::default() };
         let rehearsal = rehearsal(vec![gate.clone()]);
         let played = [0, 1, 2, 3].map(|iteration| rehearsal.part(&seat(), iteration, 1));
         assert_eq!(played, [gate.clone(), gate, Part::default(), Part::default()]);
+    }
+
+    #[test]
+    fn a_part_says_what_is_usual_unless_it_says_it_itself() {
+        let fields = |fields: Value| serde_json::from_value::<Fields>(fields).unwrap();
+        let says = fields(serde_json::json!({"output": null}));
+        let silent = Part { says, ..Part::default() };
+        let mut rehearsal = rehearsal(vec![silent, fail("late")]);
+        let usual = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
+        rehearsal.usual.insert(seat(), usual.clone());
+        let said = rehearsal.part(&seat(), 0, 1).says;
+        assert_eq!(said, fields(serde_json::json!({"output": null, "insights": {}})));
+        assert_eq!(rehearsal.part(&seat(), 0, 2), Part { says: usual, ..fail("late") });
     }
 
     #[test]

@@ -9,9 +9,20 @@ use super::{Broken, Explored, Scene};
 
 /// Writes the entry into the document, and compares it with the run.
 pub(super) fn record<P: Explored>(scene: &Scene<P>, moment: &mut Moment<P>, entry: &Entry<P>) -> Vec<Broken> {
-    moment.touched = P::record(&scene.definition, &mut moment.document, entry);
+    moment.touched = match P::record(&scene.definition, &mut moment.document, entry) {
+        Ok(touched) => touched,
+        Err(error) => return vec![Broken::new("the document keeps its rules", error.to_string())],
+    };
     let differs = P::compare(&scene.definition, &moment.folded.run, &moment.document);
     differs.into_iter().map(|what| Broken::new("the document shows the run", what)).collect()
+}
+
+/// Writes the parts that were said to have changed, as a store would.
+pub(super) fn keep_parts<P: Explored>(moment: &mut Moment<P>) {
+    for path in std::mem::take(&mut moment.touched) {
+        let body = P::part(&moment.document, &path);
+        moment.parts.insert(path.into(), body.into());
+    }
 }
 
 /// What takes longer, once per state: the document keeps the rules of its seed, the parts a store would hold give the
@@ -21,10 +32,7 @@ pub(super) fn survives<P: Explored>(
     moment: &mut Moment<P>,
     entry: &Entry<P>,
 ) -> Vec<Broken> {
-    for path in std::mem::take(&mut moment.touched) {
-        let body = P::part(&moment.document, &path);
-        moment.parts.insert(path.into(), body.into());
-    }
+    keep_parts(moment);
     let wrong = (scene.check)(&moment.document).into_iter();
     let mut broken: Vec<_> = wrong.map(|what| Broken::new("the document keeps its rules", what)).collect();
     let parts: Vec<_> = moment.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();

@@ -1,17 +1,21 @@
 //! Everything that could come in next.
 
-use protocol::run::{Attempt, Ending, Fact, Phase, Posture, Request, Run, proceed};
+use protocol::run::{Attempt, Ending, Fact, Phase, Posture, Request, Run, proceed, seat_waiting};
 
-use super::Explored;
-use super::scene::Scene;
+use super::scene::{Scene, Seating};
+use super::{Explored, Writing};
 
 /// One input of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Input<P: Explored> {
     Fact(Fact<P::Seat, P::Verdict>),
     /// What the protocol wants done without any news.
     Due,
+    /// Free places are given, where that has an entry of its own.
+    Places,
     Ask(Request<P::Seat>),
+    /// Somebody writes into the document.
+    Write(Writing<P::Seat>),
 }
 
 /// How often one turn is interrupted. Repeating it five times brings nothing to see but the limit.
@@ -42,6 +46,12 @@ pub(super) fn without_requests<P: Explored>(
         return vec![Input::Due];
     }
     let mut inputs = Vec::new();
+    // Beside the facts, for they may come while somebody else's request waits for the engine's eye.
+    if scene.seating == Seating::Apart
+        && !seat_waiting(&scene.definition, &mut run.clone(), scene.places.count()).is_nothing()
+    {
+        inputs.push(Input::Places);
+    }
     for (seat, chair) in &run.chairs {
         let attempt = Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
         let is_counted = match chair.posture {

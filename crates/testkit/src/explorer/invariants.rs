@@ -11,6 +11,7 @@ use protocol::run::{
 use protocol::{TryNo, Turn};
 
 use super::input::{Interruptions, goes_by_itself, without_requests};
+use super::scene::Seating;
 use super::transition::{Moment, Transition};
 use super::{Broken, Explored, Input, Scene};
 
@@ -31,7 +32,11 @@ pub(super) fn transition<P: Explored>(
             retries(scene, transition, seat.as_ref(), &mut broken);
         }
         Some(Input::Ask(request)) => granted_twice(scene, transition.after, request, &mut broken),
-        Some(Input::Due) | None => {}
+        Some(Input::Write(_)) => writes(transition, &mut broken),
+        Some(Input::Due | Input::Places) | None => {}
+    }
+    if let Some(Input::Ask(Request::Stop)) = transition.input {
+        stops(scene, transition, &mut broken);
     }
     broken
 }
@@ -93,9 +98,12 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
         let what = format!("it was {:?}, and opens without being asked", before.phase);
         broken.push(Broken::new("only people open a run again", what));
     }
-    for seat in after.chairs.keys() {
+    // Where a stop ends the run, whoever was at work has failed by it, and is still to end.
+    let stops_end = P::stopped(&scene.definition, &after.play).is_some();
+    for (seat, chair) in &after.chairs {
         let standing = P::standing(&scene.definition, &after.play, seat);
-        if standing != Standing::Open {
+        let is_ending = matches!(after.phase, Phase::Closing(_)) && chair.posture == Posture::Ending;
+        if standing != Standing::Open && !(stops_end && is_ending && standing == Standing::Failed) {
             let what = format!("`{seat}` has a turn, but is {standing:?}");
             broken.push(Broken::new("what is done is not done again", what));
         }
@@ -112,7 +120,7 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken
         .count();
     let was_finished = matches!(transition.before.phase, Phase::Finished(_));
     let is_finished = matches!(transition.after.phase, Phase::Finished(_));
-    if finished > 1 || (was_finished && !matches!(transition.input, Some(Input::Ask(_)))) {
+    if finished > 1 || (was_finished && !matches!(transition.input, Some(Input::Ask(_) | Input::Write(_)))) {
         broken.push(Broken::new(RULE, "it is finished again"));
     }
     if is_finished && !transition.after.chairs.is_empty() {
@@ -187,6 +195,33 @@ fn retries<P: Explored>(
     }
 }
 
+/// A stop ends the runs of a protocol that says how, and halts all others.
+fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
+    let (before, after) = (&transition.before, transition.after.phase);
+    let ends = match before.phase {
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {
+            P::stopped(&scene.definition, &before.play).is_some()
+        }
+        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => true,
+    };
+    let done = match after {
+        Phase::Open | Phase::Paused | Phase::Draining(_) => false,
+        Phase::Halting(_) | Phase::Halted(_) => !ends,
+        Phase::Closing(_) | Phase::Finished(_) => ends,
+    };
+    if !done {
+        let what = format!("it was {:?}, and is {after:?}", before.phase);
+        broken.push(Broken::new("a stop halts the run or ends it", what));
+    }
+}
+
+/// What is written into the document is no news to the run.
+fn writes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
+    if transition.before != transition.after || !transition.entry.actions.is_empty() {
+        broken.push(Broken::new("a writing moves nothing", "the run is another"));
+    }
+}
+
 fn granted_twice<P: Explored>(
     scene: &Scene<P>,
     after: &Run<P>,
@@ -196,10 +231,17 @@ fn granted_twice<P: Explored>(
     let mut again = after.clone();
     let nothing = match consider(&scene.definition, &mut again, request) {
         Ok(mut decision) => {
-            decision.append(seat_waiting(&scene.definition, &mut again, scene.places.count()));
+            if scene.seating == Seating::Together {
+                decision.append(seat_waiting(&scene.definition, &mut again, scene.places.count()));
+            }
             decision.is_nothing()
         }
-        Err(_) => false,
+        // A stop that has ended the run cannot be granted again: it is over.
+        Err(_) => {
+            let ended = P::stopped(&scene.definition, &after.play).is_some()
+                && matches!(after.phase, Phase::Finished(_));
+            *request == Request::Stop && ended
+        }
     };
     if !nothing || again != *after {
         broken.push(Broken::new("a request granted twice changes nothing", "the second time it does"));

@@ -10,23 +10,29 @@
 //! than two requests on a path, more than one interruption of a turn (the limit has a test of its own), and time.
 
 mod broken;
+mod course;
 mod document;
+mod entry;
 mod input;
 mod invariants;
 mod notation;
+pub mod peer;
 mod print;
 mod scene;
 mod search;
 pub mod steps;
 mod transition;
 mod walk;
+mod writing;
 
 pub use broken::{Broken, CounterExample};
+pub use course::Course;
 pub use input::{Input, Interruptions};
-pub use scene::{Places, Scene};
+pub use scene::{Places, Scene, Seating};
 pub use search::{Exploration, Limits, Rows};
 pub use transition::Transition;
 pub use walk::{Walked, Walks};
+pub use writing::{Rights, Writing};
 
 use protocol::Protocol;
 use protocol::report::Report;
@@ -51,6 +57,16 @@ pub trait Explored: Protocol {
 
     /// The change in a word or two.
     fn say_change(change: &Self::Change) -> String;
+
+    /// Where the document stands, in a word or two, where the run alone does not say it; for the diagram of its writes, too.
+    fn say_document(_: &Self::Document) -> Option<String> {
+        None
+    }
+
+    /// What could be written into the document, whether or not it may; nothing where only the engine writes.
+    fn writings(_: &Run<Self>, _: &Self::Document) -> Vec<Writing<Self::Seat>> {
+        Vec::new()
+    }
 
     /// Where the document shows something else than the run.
     fn compare(definition: &Self::Definition, run: &Run<Self>, document: &Self::Document) -> Vec<String>;

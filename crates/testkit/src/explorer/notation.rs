@@ -65,6 +65,8 @@ pub(super) fn say_input<P: Explored>(input: &Input<P>) -> String {
             }
         }
         Input::Due => "(due)".to_owned(),
+        Input::Places => "(places)".to_owned(),
+        Input::Write(writing) => format!("write: {}", writing.name),
         Input::Ask(request) => match request {
             Request::Pause => "ask: pause".to_owned(),
             Request::Resume => "ask: resume".to_owned(),
@@ -82,6 +84,14 @@ pub(super) fn say_changes<P: Explored>(changes: &[ChangeOf<P>]) -> String {
         return "nothing".to_owned();
     }
     changes.iter().map(say_change::<P>).collect::<Vec<_>>().join(", ")
+}
+
+/// Where a write leads, of documents that say so.
+pub(super) fn say_written<P: Explored>(was: &P::Document, shown: &P::Document) -> String {
+    match P::say_document(shown).filter(|_| was != shown) {
+        Some(stands) => format!(" ✎ {stands}"),
+        None => String::new(),
+    }
 }
 
 fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {

@@ -69,7 +69,9 @@ impl Exploration {
         let ends = arrows.keys().map(|(_, to)| *to).filter(|to| arrows.keys().all(|(from, _)| from != to));
         let ends: BTreeSet<_> = ends.collect();
         for ((from, to), inputs) in &arrows {
-            let _ = writeln!(diagram, "    s{from} --> s{to} : {}", inputs.join(", "));
+            // A colon ends a label.
+            let label = inputs.join(", ").replace(": ", " ");
+            let _ = writeln!(diagram, "    s{from} --> s{to} : {label}");
         }
         for end in ends {
             let _ = writeln!(diagram, "    s{end} --> [*]");

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Folded, Input as EntryInput, Timer};
-use protocol::run::{
-    Absorbed, Change, Decision, Ending, Exit, Fact, Refusal, Request, Run, absorb, consider, open, proceed,
-    seat_waiting,
-};
+use protocol::entry::{Entry, Folded, Input as EntryInput, Remains};
+use protocol::run::{Absorbed, Decision, Request, Run, absorb, adopt, consider, open, proceed, seat_waiting};
 use protocol::{RunId, Stage, Stamp};
+use serde_json::Value;
 
 use super::transition::{Moment, Transition};
-use super::{Broken, Explored, Input, document, invariants};
+use super::{Broken, Explored, Input, document, entry, invariants, writing};
 
 /// How many attempts may be alive at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +37,14 @@ impl fmt::Display for Places {
     }
 }
 
+/// When free places are given. An engine gives them with what it decides; what others decide, and what is due, has an entry
+/// of its own, and it may be killed before the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seating {
+    Together,
+    Apart,
+}
+
 /// Says what is wrong with a document; nothing if it is sound.
 pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> Vec<String> + Send + Sync>;
 
@@ -52,6 +57,9 @@ pub struct Scene<P: Explored> {
     pub name: String,
     pub definition: P::Definition,
     pub places: Places,
+    pub seating: Seating,
+    /// A document that was begun elsewhere and is taken over.
+    pub(super) adopted: Option<Value>,
     pub(super) check: Check<P>,
     pub(super) asks: Asks<P>,
 }
@@ -80,7 +88,10 @@ impl<P: Explored> From<Vec<Broken>> for Fault<P> {
 /// What came of an input.
 pub(super) enum Taken<P: Explored> {
     Moved(Box<Moment<P>>, Box<Entry<P>>),
-    Refused(Refusal),
+    /// With the reason.
+    Refused(String),
+    /// There was nothing to write.
+    Nothing,
 }
 
 impl<P: Explored> Scene<P> {
@@ -91,7 +102,29 @@ impl<P: Explored> Scene<P> {
         places: Places,
         check: impl Fn(&P::Document) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { name: name.into(), definition, places, check: Box::new(check), asks: |_, _, _| true }
+        Self {
+            name: name.into(),
+            definition,
+            places,
+            seating: Seating::Together,
+            adopted: None,
+            check: Box::new(check),
+            asks: |_, _, _| true,
+        }
+    }
+
+    /// Gives free places in entries of their own.
+    #[must_use]
+    pub fn seating_apart(mut self) -> Self {
+        self.seating = Seating::Apart;
+        self
+    }
+
+    /// Begins with a document that was begun elsewhere.
+    #[must_use]
+    pub fn adopting(mut self, document: Value) -> Self {
+        self.adopted = Some(document);
+        self
     }
 
     /// Leaves out requests, where a known fault would hide all others.
@@ -101,7 +134,7 @@ impl<P: Explored> Scene<P> {
         self
     }
 
-    /// The run's first entry.
+    /// The run's first entry, or the two of one that is taken over.
     pub(super) fn open(&self) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
         guarded(|| {
             let stage = Stage {
@@ -115,12 +148,31 @@ impl<P: Explored> Scene<P> {
                 parts: BTreeMap::new(),
                 touched: Vec::new(),
                 started: BTreeMap::new(),
+                written: Vec::new(),
             };
             let mut run = before.folded.run.clone();
-            let decision = open(&self.definition, &mut run);
             let input = EntryInput::Opened { definition: "none".to_owned() };
-            self.enter(&before, None, run, input, decision)
+            match &self.adopted {
+                None => {
+                    let decision = open(&self.definition, &mut run);
+                    self.enter(&before, None, run, input, decision)
+                }
+                Some(document) => {
+                    let (opened, _) = self.enter(&before, None, run, input, Decision::nothing())?;
+                    self.adopt(opened, document)
+                }
+            }
         })
+    }
+
+    fn adopt(&self, mut opened: Moment<P>, document: &Value) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
+        document::keep_parts(&mut opened);
+        let mut run = opened.folded.run.clone();
+        let stands = P::adopt(&self.definition, document)
+            .map_err(|why| vec![Broken::new("a sound document is taken over", why.to_string())])?;
+        let decision = adopt(&mut run, stands, BTreeMap::new());
+        let remains = Remains::View { path: "/repo/view.json".to_owned(), document: document.clone() };
+        self.enter(&opened, None, run, EntryInput::Recovered { remains }, decision)
     }
 
     /// Takes an input in, as the engine does: decide, give free places, write the entry.
@@ -129,7 +181,10 @@ impl<P: Explored> Scene<P> {
             let mut run = before.folded.run.clone();
             let (entry_input, decision) = match input {
                 Input::Fact(fact) => match absorb(&self.definition, &mut run, fact.clone()) {
-                    Absorbed::Decided(decision) => (self.fact(fact), decision),
+                    Absorbed::Decided(decision) => {
+                        let fact = entry::fact(self, before, fact).map_err(|broken| vec![broken])?;
+                        (fact, decision)
+                    }
                     Absorbed::Ignored(stale) => {
                         return Err(not_taken(format!("it was ignored: {stale}")));
                     }
@@ -138,6 +193,9 @@ impl<P: Explored> Scene<P> {
                     Some(decision) => (EntryInput::Due, decision),
                     None => return Err(not_taken("nothing is due any more".to_owned())),
                 },
+                Input::Places => {
+                    (EntryInput::Due, seat_waiting(&self.definition, &mut run, self.places.count()))
+                }
                 Input::Ask(request) => match consider(&self.definition, &mut run, request) {
                     Ok(decision) => {
                         let reason = Some("because".to_owned());
@@ -146,12 +204,19 @@ impl<P: Explored> Scene<P> {
                     Err(refusal) => {
                         let broken = invariants::refusal(before, &run, &refusal);
                         return if broken.is_empty() {
-                            Ok(Taken::Refused(refusal))
+                            Ok(Taken::Refused(refusal.to_string()))
                         } else {
                             Err(broken.into())
                         };
                     }
                 },
+                Input::Write(writing) => {
+                    match writing::consider(self, before, writing).map_err(|broken| vec![broken])? {
+                        Ok(Some(edit)) => (edit, Decision::nothing()),
+                        Ok(None) => return Ok(Taken::Nothing),
+                        Err(refused) => return Ok(Taken::Refused(refused)),
+                    }
+                }
             };
             let (moment, entry) = self.enter(before, Some(input), run, entry_input, decision)?;
             Ok(Taken::Moved(Box::new(moment), Box::new(entry)))
@@ -167,28 +232,11 @@ impl<P: Explored> Scene<P> {
         entry_input: EntryInput<P>,
         mut decision: Decision<P>,
     ) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
-        decision.append(seat_waiting(&self.definition, &mut run, self.places.count()));
-        let at = before.folded.at.plus(Duration::from_secs(1));
-        let by = match &entry_input {
-            EntryInput::Request { .. } => Author::Person { name: "ada".to_owned(), host: "here".to_owned() },
-            EntryInput::Opened { .. }
-            | EntryInput::Fact { .. }
-            | EntryInput::Refused { .. }
-            | EntryInput::Edited { .. }
-            | EntryInput::Due
-            | EntryInput::Recovered { .. } => {
-                Author::Engine { host: "here".to_owned(), boot_id: "boot".to_owned(), pid: 1 }
-            }
-        };
-        let entry = Entry {
-            v: ENTRY_VERSION,
-            at,
-            by,
-            input: entry_input,
-            timers: timers::<P>(&decision, at),
-            changes: decision.changes,
-            actions: decision.actions,
-        };
+        let seats = self.seating == Seating::Together && !matches!(input, Some(Input::Write(_)));
+        if seats {
+            decision.append(seat_waiting(&self.definition, &mut run, self.places.count()));
+        }
+        let entry = entry::of(before, entry_input, decision);
         let mut after = before.clone();
         after.folded.fold(&entry);
         let mut broken = Vec::new();
@@ -198,47 +246,25 @@ impl<P: Explored> Scene<P> {
                 "the changes of the decision, replayed, give another state",
             ));
         }
-        let transition = Transition { before: &before.folded.run, input, entry: &entry, after: &run };
+        broken.extend(document::record(self, &mut after, &entry));
+        let transition = Transition {
+            before: &before.folded.run,
+            input,
+            entry: &entry,
+            after: &run,
+            was: &before.document,
+            shown: &after.document,
+        };
         broken.extend(invariants::transition(self, before, &transition));
         broken.extend(P::inspect(&self.definition, &transition));
-        for attempt in transition.started() {
-            after.started.insert(attempt.seat.clone(), (attempt.turn, attempt.try_no));
+        after
+            .started
+            .extend(transition.started().map(|begun| (begun.seat.clone(), (begun.turn, begun.try_no))));
+        if let Some(Input::Write(writing)) = input {
+            after.written.push(writing.name);
         }
-        broken.extend(document::record(self, &mut after, &entry));
         if broken.is_empty() { Ok((after, entry)) } else { Err(Fault { broken, after: Some(run) }) }
     }
-
-    fn fact(&self, fact: &Fact<P::Seat, P::Verdict>) -> EntryInput<P> {
-        let evidence = match fact {
-            Fact::Rested { .. } => None,
-            Fact::Over { attempt, ending } => Some(Box::new(match ending {
-                Ending::Reported(verdict) => Evidence {
-                    kind: None,
-                    error: None,
-                    report: Some(P::report(&self.definition, &attempt.seat, verdict)),
-                    duration_ms: Some(1),
-                },
-                Ending::Failed => evidence("Agent process exited with code 1 without a report"),
-                Ending::Interrupted => evidence("Agent process was interrupted: its shim was killed"),
-                Ending::Stopped => evidence("Agent process was stopped"),
-            })),
-        };
-        EntryInput::Fact { fact: fact.clone(), evidence }
-    }
-}
-
-fn evidence(error: &str) -> Evidence {
-    Evidence { error: Some(error.to_owned()), duration_ms: Some(1), ..Evidence::default() }
-}
-
-/// The timers an engine sets: one for each attempt that is to be repeated.
-fn timers<P: Explored>(decision: &Decision<P>, at: Stamp) -> Vec<Timer> {
-    let repeated = decision.changes.iter().filter_map(|change| match change {
-        Change::Over { attempt, exit: Exit::Repeats { .. } } => Some(attempt),
-        _ => None,
-    });
-    let timer = |attempt| Timer { attempt: Run::<P>::id(attempt), due: at, length_ms: 1 };
-    repeated.map(timer).collect()
 }
 
 fn not_taken<P: Explored>(what: String) -> Fault<P> {

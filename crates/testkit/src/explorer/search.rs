@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use protocol::run::{Phase, Posture, Run};
 
+use super::course::Course;
 use super::input::{Interruptions, requests, without_requests};
-use super::notation::{say_changes, say_input, say_run};
+use super::notation::{say_changes, say_input, say_run, say_written};
 use super::print::Row;
 use super::scene::{Scene, Taken};
 use super::transition::Moment;
@@ -16,6 +17,8 @@ use super::{Broken, CounterExample, Explored, Input, document, invariants};
 pub struct Limits {
     /// Requests on one path.
     pub requests: usize,
+    /// Writings into the document on one path.
+    pub writings: usize,
     /// More states than this are a mistake in the definition or the protocol, and fail.
     pub states: usize,
     pub interruptions: Interruptions,
@@ -33,7 +36,19 @@ pub enum Rows {
 impl Limits {
     /// Everything that could come in, with so many requests on a path.
     pub fn with_requests(requests: usize) -> Self {
-        Self { requests, states: MOST_STATES, interruptions: Interruptions::Once, rows: Rows::Counted }
+        Self {
+            requests,
+            writings: 0,
+            states: MOST_STATES,
+            interruptions: Interruptions::Once,
+            rows: Rows::Counted,
+        }
+    }
+
+    /// And with so many writings.
+    #[must_use]
+    pub fn and_writings(self, writings: usize) -> Self {
+        Self { writings, ..self }
     }
 
     /// For a table or a diagram: an interruption is a try that does not count, on every page.
@@ -56,17 +71,26 @@ pub struct Exploration {
     /// The longest way to a state in which nothing more happens by itself, from any state, without requests.
     pub longest: usize,
     pub(super) rows: Vec<Row>,
+    pub(super) course: Course,
 }
 
-/// A run without the names of its attempts: what decides about its future, and nothing else.
-type Key<P> =
-    (Phase, <P as protocol::Protocol>::State, Vec<(<P as protocol::Protocol>::Seat, u32, u32, Posture)>);
+/// A run without the names of its attempts: what decides about its future, and nothing else; where its document stands; and
+/// what was written into that, which decides nothing and must not be lost.
+type Key<P> = (
+    Phase,
+    <P as protocol::Protocol>::State,
+    Vec<(<P as protocol::Protocol>::Seat, u32, u32, Posture)>,
+    Option<String>,
+    Vec<&'static str>,
+);
 
-fn key<P: Explored>(run: &Run<P>) -> Key<P> {
+fn key<P: Explored>(moment: &Moment<P>) -> Key<P> {
+    let run: &Run<P> = &moment.folded.run;
     let chairs = run.chairs.iter();
     let chairs =
         chairs.map(|(seat, chair)| (seat.clone(), chair.failures, chair.interruptions, chair.posture));
-    (run.phase, run.play.clone(), chairs.collect())
+    let stands = P::say_document(&moment.document);
+    (run.phase, run.play.clone(), chairs.collect(), stands, moment.written.clone())
 }
 
 struct Search<'s, P: Explored> {
@@ -79,6 +103,7 @@ struct Search<'s, P: Explored> {
     transitions: usize,
     refusals: usize,
     rows: Vec<Row>,
+    course: Course,
 }
 
 struct Visit<P: Explored> {
@@ -102,6 +127,7 @@ impl<P: Explored> Scene<P> {
             transitions: 0,
             refusals: 0,
             rows: Vec::new(),
+            course: Course::default(),
         };
         search.run()
     }
@@ -119,6 +145,7 @@ impl<P: Explored> Scene<P> {
             let (state, next) = match taken {
                 Some(Ok(Taken::Moved(next, _))) => (say_run(self, &next.folded.run), Some(*next)),
                 Some(Ok(Taken::Refused(refusal))) => (format!("refused: {refusal}"), None),
+                Some(Ok(Taken::Nothing)) => ("nothing".to_owned(), None),
                 Some(Err(fault)) => {
                     (fault.after.map_or_else(|| "breaks".to_owned(), |after| say_run(self, &after)), None)
                 }
@@ -146,7 +173,7 @@ impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
         let (mut moment, entry) = self.scene.open().map_err(|fault| self.scene.tell(fault.broken, &[]))?;
         self.scene.settle(&mut moment, &entry).map_err(|broken| self.scene.tell(broken, &[]))?;
-        self.index.insert(key(&moment.folded.run), 0);
+        self.index.insert(key(&moment), 0);
         self.visits.push(Visit { came: None, requests: 0, is_expanded: false, next: Vec::new() });
         self.queues[0].push_back((0, moment));
         for used in 0..=self.limits.requests {
@@ -164,6 +191,7 @@ impl<P: Explored> Search<'_, P> {
             refusals: self.refusals,
             longest,
             rows: std::mem::take(&mut self.rows),
+            course: std::mem::take(&mut self.course),
         })
     }
 
@@ -175,6 +203,11 @@ impl<P: Explored> Search<'_, P> {
         if self.visits[state].requests < self.limits.requests {
             for request in requests(self.scene, &moment.folded.run) {
                 self.go(state, moment, Input::Ask(request))?;
+            }
+        }
+        if moment.written.len() < self.limits.writings {
+            for writing in P::writings(&moment.folded.run, &moment.document) {
+                self.go(state, moment, Input::Write(writing))?;
             }
         }
         Ok(())
@@ -196,12 +229,15 @@ impl<P: Explored> Search<'_, P> {
                     self.keep(moment, &input, format!("refused: {refusal}"), None);
                     return Ok(None);
                 }
+                Taken::Nothing => return Ok(None),
             };
         self.transitions += 1;
-        self.keep(moment, &input, say_changes::<P>(&entry.changes), Some(&next));
+        let written = say_written::<P>(&moment.document, &next.document);
+        self.keep(moment, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
+        self.course.note(moment, &input, &next);
         let requests = self.visits[state].requests + usize::from(matches!(input, Input::Ask(_)));
         let count = self.visits.len();
-        let found = *self.index.entry(key(&next.folded.run)).or_insert(count);
+        let found = *self.index.entry(key(&next)).or_insert(count);
         if found == count {
             self.scene.settle(&mut next, &entry).map_err(|broken| broke(self, broken))?;
             if count >= self.limits.states {

@@ -20,6 +20,8 @@ pub(super) struct Moment<P: Explored> {
     pub(super) touched: Vec<String>,
     /// The newest attempt of each seat that was ever started, as the outside world knows it.
     pub(super) started: BTreeMap<P::Seat, (Turn, TryNo)>,
+    /// What people and agents wrote into the document themselves, by its name: the run does not remember it.
+    pub(super) written: Vec<&'static str>,
 }
 
 /// One input, what was decided, and where it led.
@@ -30,6 +32,9 @@ pub struct Transition<'a, P: Explored> {
     pub input: Option<&'a Input<P>>,
     pub entry: &'a Entry<P>,
     pub after: &'a Run<P>,
+    /// The document before; of the opening, one that nobody has seen.
+    pub was: &'a P::Document,
+    pub shown: &'a P::Document,
 }
 
 impl<P: Explored> Transition<'_, P> {

@@ -14,6 +14,8 @@ pub struct Walks {
     pub count: usize,
     /// Requests on one walk, besides those without which it would not go on.
     pub requests: usize,
+    /// Writings on one walk.
+    pub writings: usize,
     /// A walk of more inputs than this does not end.
     pub longest: usize,
 }
@@ -48,7 +50,7 @@ impl<P: Explored> Scene<P> {
         inputs: &mut usize,
     ) -> Result<Outcome, CounterExample> {
         let mut path = Vec::new();
-        let mut left = walks.requests;
+        let (mut left, mut writings) = (walks.requests, walks.writings);
         let (mut moment, entry) = self.open().map_err(|fault| self.tell(fault.broken, &[]))?;
         self.settle(&mut moment, &entry).map_err(|broken| self.tell(broken, &[]))?;
         loop {
@@ -69,7 +71,11 @@ impl<P: Explored> Scene<P> {
                 return Err(self.tell(vec![broken], &path));
             }
             let mut possible = without_requests(self, &moment.folded.run, Interruptions::Any);
-            let input = if possible.is_empty() && left == 0 {
+            let input = if writings > 0 && random.bool() {
+                writings -= 1;
+                let mut writings = P::writings(&moment.folded.run, &moment.document);
+                Input::Write(writings.swap_remove(random.usize(..writings.len())))
+            } else if possible.is_empty() && left == 0 {
                 Input::Ask(Request::Resume)
             } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
                 left -= 1;
@@ -85,7 +91,7 @@ impl<P: Explored> Scene<P> {
             path.push(input);
             let taken = self.take(&moment, &path[path.len() - 1]);
             match taken.map_err(|fault| self.tell(fault.broken, &path))? {
-                Taken::Refused(_) => {
+                Taken::Refused(_) | Taken::Nothing => {
                     path.pop();
                 }
                 Taken::Moved(mut next, entry) => {
@@ -101,6 +107,6 @@ fn is_bad<P: Explored>(input: &Input<P>) -> bool {
     match input {
         Input::Fact(Fact::Over { ending: Ending::Reported(_), .. } | Fact::Rested { .. }) => false,
         Input::Fact(Fact::Over { .. }) => true,
-        Input::Due | Input::Ask(_) => false,
+        Input::Due | Input::Places | Input::Ask(_) | Input::Write(_) => false,
     }
 }

@@ -1,10 +1,13 @@
-//! `steps`, explored: every state of small workflows, long walks through larger ones, and what was seen, for people.
+//! The protocols, explored: every state of small definitions, long walks through larger ones, and what was seen, for
+//! people. `steps` is in this directory, `peer` in its own file.
 //!
 //! `CALLBOARD_REWRITE=1 cargo test -p callboard-testkit --test exploration` writes the files under `docs/protocols/`
 //! anew; without it they must be what the exploration gives.
 
+mod all;
 mod every_state;
 mod files;
+mod peer;
 mod shapes;
 mod tables;
 mod walks;

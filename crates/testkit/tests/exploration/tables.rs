@@ -29,28 +29,28 @@ fn about(shape: &Shape) -> String {
 #[test]
 fn one_step_and_everything_that_can_be_asked_of_it() {
     let explored = explored(&shapes::ONE, OnFailure::Stop, ANY_NUMBER);
-    must_hold("one-step.txt", &explored.table(&about(&shapes::ONE), LEGEND));
+    must_hold("protocols/steps/one-step.txt", &explored.table(&about(&shapes::ONE), LEGEND));
 }
 
 #[test]
 fn a_gate_that_sends_one_step_back() {
     let explored = explored(&shapes::GATE, OnFailure::Stop, 0);
-    must_hold("gate.txt", &explored.table(&about(&shapes::GATE), LEGEND));
-    must_hold("gate.mmd", &explored.diagram());
+    must_hold("protocols/steps/gate.txt", &explored.table(&about(&shapes::GATE), LEGEND));
+    must_hold("protocols/steps/gate.mmd", &explored.diagram());
 }
 
 #[test]
 fn a_gate_and_one_request() {
     let explored = explored(&shapes::GATE, OnFailure::Stop, 1);
-    must_hold("gate-asked.txt", &explored.table(&about(&shapes::GATE), LEGEND));
+    must_hold("protocols/steps/gate-asked.txt", &explored.table(&about(&shapes::GATE), LEGEND));
 }
 
 #[test]
 fn a_fork_and_its_join_under_each_policy() {
     for (policy, name) in [
-        (OnFailure::Stop, "fork-stop.txt"),
-        (OnFailure::Drain, "fork-drain.txt"),
-        (OnFailure::Continue, "fork-continue.txt"),
+        (OnFailure::Stop, "protocols/steps/fork-stop.txt"),
+        (OnFailure::Drain, "protocols/steps/fork-drain.txt"),
+        (OnFailure::Continue, "protocols/steps/fork-continue.txt"),
     ] {
         let explored = explored(&shapes::FORK, policy, 0);
         must_hold(name, &explored.table(&about(&shapes::FORK), LEGEND));
@@ -60,11 +60,14 @@ fn a_fork_and_its_join_under_each_policy() {
 #[test]
 fn a_gate_with_a_sibling_at_work() {
     let explored = explored(&shapes::SIBLING, OnFailure::Stop, 0);
-    must_hold("gate-with-sibling.txt", &explored.table(&about(&shapes::SIBLING), LEGEND));
+    must_hold("protocols/steps/gate-with-sibling.txt", &explored.table(&about(&shapes::SIBLING), LEGEND));
 }
 
 #[test]
 fn one_step_as_a_diagram() {
-    must_hold("one-step.mmd", &explored(&shapes::ONE, OnFailure::Stop, 0).diagram());
-    must_hold("one-step-asked.mmd", &explored(&shapes::ONE, OnFailure::Stop, ANY_NUMBER).diagram());
+    must_hold("protocols/steps/one-step.mmd", &explored(&shapes::ONE, OnFailure::Stop, 0).diagram());
+    must_hold(
+        "protocols/steps/one-step-asked.mmd",
+        &explored(&shapes::ONE, OnFailure::Stop, ANY_NUMBER).diagram(),
+    );
 }

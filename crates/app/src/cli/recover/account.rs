@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::RunId;
+use protocol::peer::CycleId;
 use protocol::run::Phase;
 use runner::{Fate, Journal, Salvaged};
 use serde::{Serialize, Serializer};
@@ -241,6 +242,8 @@ impl Account {
                     "`callboard resume {name}` goes on where it is cut; what its agents finished later is found in \
                      their directories"
                 )),
+                // A cycle has no view.
+                ("unreadable", _) if CycleId::from_key(&name).is_ok() => {}
                 ("unreadable", _) if run.run.is_some() => render::note(format_args!(
                     "`callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` rebuilds \
                      `{name}` from its view"

@@ -3,12 +3,13 @@
 use std::error::Error;
 use std::path::Path;
 
-use protocol::steps::Steps;
-use runner::{Fate, Salvaged};
-use store::{Closed, Draft, Kept, Salvage, Store as _, find_damage};
+use protocol::RunId;
+use runner::{Fate, Ground, Salvaged};
+use store::{Closed, Draft, FoundRun, Kept, Salvage, Store as _, find_damage};
 
 use super::account::{Account, RunAccount};
 use super::{Arguments, sound};
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
 
@@ -43,8 +44,7 @@ pub(super) async fn recover(
     let draft =
         if arguments.dry_run { Draft::at(&scratch.path().join("draft.db")) } else { Draft::begin(&closed) };
     let mut draft = draft.map_err(|error| failed(&error))?;
-    let salvaged = runner::salvage::<Steps>(&salvage, &mut draft, &here::person(), now);
-    let salvaged = salvaged.map_err(|error| failed(&error))?;
+    let salvaged = salvage_all(here, &salvage, &mut draft, &[]).await?;
     told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
     told.runs = salvaged.iter().map(RunAccount::salvaged).collect();
     if salvaged.iter().all(|run| matches!(run.fate, Fate::Unreadable { .. })) {
@@ -77,14 +77,12 @@ pub(super) async fn graft(
     arguments: &Arguments,
     mut told: Account,
 ) -> Result<Exit, Failure> {
-    let now = here.clock.now();
     let scratch = scratch(here)?;
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
     let store = here.store()?;
     let there: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
     let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
-    let salvaged = runner::salvage::<Steps>(&salvage, &mut draft, &here::person(), now);
-    let salvaged = salvaged.map_err(|error| failed(&error))?;
+    let salvaged = salvage_all(here, &salvage, &mut draft, &[]).await?;
     draft.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, fate } in &salvaged {
         let exists = run.as_ref().is_ok_and(|run| there.contains(run));
@@ -96,8 +94,7 @@ pub(super) async fn graft(
     if arguments.dry_run {
         return Ok(told.tell());
     }
-    let taken = runner::graft::<Steps>(&salvage, &store, &there, &here::person(), now);
-    taken.map_err(|error| failed(&error))?;
+    salvage_all(here, &salvage, &mut &store, &there).await?;
     let mut after = Account::new(here, arguments);
     sound::check(here, false, &mut after).await?;
     told.damage.append(&mut after.damage);
@@ -105,6 +102,68 @@ pub(super) async fn graft(
     told.quarantined = after.quarantined;
     told.notes.append(&mut after.notes);
     Ok(told.tell())
+}
+
+/// Puts every run that can be read where it is to be, except those that are left out, and says what became of each.
+async fn salvage_all(
+    here: &Here,
+    salvage: &Salvage,
+    ground: &mut impl Ground,
+    but: &[RunId],
+) -> Result<Vec<Salvaged>, Failure> {
+    let mut salvaged = Vec::new();
+    for found in salvage.runs().map_err(|error| failed(&error))? {
+        let salvaging = Salvaging { here, salvage, found: &found, ground, but };
+        let protocol = protocol_of(salvage, &found).await?;
+        let one = face::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
+        salvaged.extend(one?);
+    }
+    let lost = runner::lost(salvage, &salvaged).map_err(|error| failed(&error))?;
+    salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| but.contains(run))));
+    Ok(salvaged)
+}
+
+/// The protocol that a run was opened by. Of one that no protocol makes anything of, any can say what is wrong with it.
+async fn protocol_of(salvage: &Salvage, found: &FoundRun) -> Result<&'static str, Failure> {
+    for protocol in face::KNOWN {
+        let asking = Asking { salvage, found };
+        if face::dispatch(protocol, asking).await.expect("BUG: we know this protocol")? {
+            return Ok(protocol);
+        }
+    }
+    Ok(face::KNOWN[0])
+}
+
+/// Whether a run is one of a protocol's.
+struct Asking<'a> {
+    salvage: &'a Salvage,
+    found: &'a FoundRun,
+}
+
+impl Deed for Asking<'_> {
+    type Done = bool;
+
+    async fn with<P: Face>(self) -> Result<bool, Failure> {
+        runner::was_opened_by::<P>(self.salvage, self.found).map_err(|error| failed(&error))
+    }
+}
+
+struct Salvaging<'a, G> {
+    here: &'a Here,
+    salvage: &'a Salvage,
+    found: &'a FoundRun,
+    ground: &'a mut G,
+    but: &'a [RunId],
+}
+
+impl<G: Ground> Deed for Salvaging<'_, G> {
+    type Done = Option<Salvaged>;
+
+    async fn with<P: Face>(self) -> Result<Option<Salvaged>, Failure> {
+        let Self { here, salvage, found, ground, but } = self;
+        let (by, now) = (here::person(), here.clock.now());
+        runner::salvage::<P>(salvage, found, ground, but, &by, now).map_err(|error| failed(&error))
+    }
 }
 
 fn scratch(here: &Here) -> Result<tempfile::TempDir, Failure> {

@@ -6,12 +6,12 @@ use std::path::{Component, Path};
 use std::time::Duration;
 
 use protocol::closest;
-use protocol::steps::Step;
 use protocol::steps::load::{Rule, parse_duration};
-use supervisor::adapter::rehearsal::{Delivery, LONGEST_PART, Part, Play};
+use supervisor::adapter::rehearsal::{Delivery, Fields, LONGEST_PART, Part, Play};
 
 use super::{Reader, listed};
 use crate::rehearsal::node::{Entry, Node, Placed};
+use crate::rehearsal::roles::Role;
 
 /// What can be played, with an example of each.
 pub(crate) const KINDS: [(&str, &str); 11] = [
@@ -28,12 +28,15 @@ pub(crate) const KINDS: [(&str, &str); 11] = [
     ("report_then_hang", "report_then_hang"),
 ];
 
+/// What may stand beside any kind.
+const BESIDE: [&str; 2] = ["take", "partial"];
+
 /// More output than this is taken for a slip of the pen.
 const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
     /// A word, or a mapping of a kind to what it needs; `take` may stand beside any kind.
-    pub(super) fn part(&mut self, step: &Step, node: &Placed<Node>) -> Option<Part> {
+    pub(super) fn part(&mut self, role: &Role, node: &Placed<Node>) -> Option<Part> {
         let nothing = Placed { value: Node::Nothing, line: node.line, column: node.column };
         let word;
         let entries = match &node.value {
@@ -42,17 +45,18 @@ impl Reader<'_> {
                 word = [(Placed { value: text.clone(), line: node.line, column: node.column }, nothing)];
                 &word
             }
-            other @ (Node::Nothing | Node::Truth | Node::Number(_) | Node::List(_)) => {
-                let message = format!("a part of `{}` is {}", step.id, other.kind());
+            other @ (Node::Nothing | Node::Truth(_) | Node::Number(_) | Node::List(_)) => {
+                let message = format!("a part of `{}` is {}", role.seat, other.kind());
                 self.problem(node, Rule::WrongType, message, format!("a part is {}", kinds()));
                 return None;
             }
         };
-        let take = entries.iter().find(|(key, _)| key.value == "take");
-        let mut plays = entries.iter().filter(|(key, _)| key.value != "take");
+        let beside = |key: &Entry| BESIDE.contains(&key.0.value.as_str());
+        let [take, partial] = BESIDE.map(|name| entries.iter().find(|(key, _)| key.value == name));
+        let mut plays = entries.iter().filter(|entry| !beside(entry));
         let play = match plays.next() {
-            Some((kind, value)) => self.play(step, kind, value),
-            None if take.is_some() => Some(Play::default()),
+            Some((kind, value)) => self.play(role, kind, value),
+            None if take.is_some() || partial.is_some() => Some(Default::default()),
             None => {
                 self.problem(node, Rule::EmptyValue, "this part is empty", format!("a part is {}", kinds()));
                 None
@@ -67,8 +71,13 @@ impl Reader<'_> {
             Some((_, value)) => Some(self.length_of_time(value)?),
             None => None,
         };
-        let part = Part { take, play: play? };
-        let length = part.to_argument().len();
+        let partial = match partial {
+            Some(entry) => self.partial(role, entry)?,
+            None => Vec::new(),
+        };
+        let (play, says) = play?;
+        let part = Part { take, partial, play, says };
+        let length = part.to_argument().len() + usual_length(role);
         if length > LONGEST_PART {
             let message = format!("this part has {length} bytes, the limit is {LONGEST_PART}");
             self.problem(node, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
@@ -77,11 +86,14 @@ impl Reader<'_> {
         Some(part)
     }
 
-    fn play(&mut self, step: &Step, kind: &Placed<String>, value: &Placed<Node>) -> Option<Play> {
-        match kind.value.as_str() {
-            "ok" => self.delivery(value).map(Play::Ok),
+    fn play(&mut self, role: &Role, kind: &Placed<String>, value: &Placed<Node>) -> Option<(Play, Fields)> {
+        let play = match kind.value.as_str() {
+            "ok" => {
+                let (delivery, says) = self.delivery(role, value)?;
+                return Some((Play::Ok(delivery), says));
+            }
             "fail" => self.why("`fail`", value, "rehearsed failure").map(|why| Play::Fail { why }),
-            "gate_fail" => self.gate(step, kind, value),
+            "gate_fail" => self.gate(role, kind, value),
             "hang" => self.alone(kind, value, Play::Hang),
             "crash" => self.alone(kind, value, Play::Crash),
             "exit" => self
@@ -99,7 +111,8 @@ impl Reader<'_> {
                 self.problem(kind, Rule::UnknownKey, format!("`{other}` is not a kind of part"), hint);
                 None
             }
-        }
+        };
+        Some((play?, Fields::new()))
     }
 
     /// A kind that says everything by its name.
@@ -115,29 +128,27 @@ impl Reader<'_> {
     fn why(&mut self, what: &str, value: &Placed<Node>, unsaid: &str) -> Option<String> {
         match &value.value {
             Node::Nothing => Some(unsaid.to_owned()),
-            Node::Text(_) | Node::Truth | Node::Number(_) | Node::List(_) | Node::Mapping(_) => {
+            Node::Text(_) | Node::Truth(_) | Node::Number(_) | Node::List(_) | Node::Mapping(_) => {
                 self.text(what, value)
             }
         }
     }
 
-    fn gate(&mut self, step: &Step, kind: &Placed<String>, value: &Placed<Node>) -> Option<Play> {
-        if step.loop_back_to.is_none() {
-            let message =
-                format!("step `{}` has no `loop_back_to`, so it has no gate that could fail", step.id);
-            let hint = "write `fail` for a step that fails; a gate is set up in the workflow";
+    fn gate(&mut self, role: &Role, kind: &Placed<String>, value: &Placed<Node>) -> Option<Play> {
+        if role.gate.is_none() {
+            let (message, hint) = self.roles.without_gate(&role.seat);
             self.problem(kind, Rule::MissingKey, message, hint);
             return None;
         }
         let entries = match &value.value {
             Node::Nothing => &[][..],
             Node::Mapping(entries) => entries,
-            Node::Truth | Node::Number(_) | Node::Text(_) | Node::List(_) => {
+            Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_) => {
                 self.wrong("`gate_fail`", value, "a mapping", "gate_fail: {times: 1, why: found issues}");
                 return None;
             }
         };
-        let [times, why] = self.known("`gate_fail`", entries, ["times", "why"]);
+        let [times, why] = self.known("`gate_fail`", entries, ["times", "why"], &[]);
         let times = match times {
             Some((_, value)) => self.number("`times`", value, "a whole number from 1", "times: 1"),
             None => Some(NonZeroU32::MIN),
@@ -150,17 +161,18 @@ impl Reader<'_> {
         Some(Play::GateFail { times: times?, why: why? })
     }
 
-    fn delivery(&mut self, value: &Placed<Node>) -> Option<Delivery> {
+    fn delivery(&mut self, role: &Role, value: &Placed<Node>) -> Option<(Delivery, Fields)> {
         let entries = match &value.value {
-            Node::Nothing => return Some(Delivery::default()),
+            Node::Nothing => return Some((Delivery::default(), Fields::new())),
             Node::Mapping(entries) => entries,
-            Node::Truth | Node::Number(_) | Node::Text(_) | Node::List(_) => {
+            Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_) => {
                 self.wrong("`ok`", value, "a mapping", "ok: {logs: [did it]}");
                 return None;
             }
         };
-        let [logs, artifacts, write] = self.known("`ok`", entries, ["logs", "artifacts", "write"]);
         let before = self.problems.len();
+        let says = self.says(role, entries);
+        let [logs, artifacts, write] = self.known("`ok`", entries, ["logs", "artifacts", "write"], role.says);
         let logs = self.texts(logs);
         let artifacts = self.texts(artifacts);
         let mut delivery = Delivery::default();
@@ -170,7 +182,7 @@ impl Reader<'_> {
             delivery.artifacts.push(artifact.value);
         }
         delivery.write = self.files(write);
-        (self.problems.len() == before).then_some(delivery)
+        (self.problems.len() == before).then_some((delivery, says))
     }
 
     /// Files to write, by path.
@@ -217,7 +229,7 @@ impl Reader<'_> {
     fn text(&mut self, what: &str, value: &Placed<Node>) -> Option<String> {
         match &value.value {
             Node::Text(text) => Some(text.clone()),
-            Node::Number(_) | Node::Truth => {
+            Node::Number(_) | Node::Truth(_) => {
                 let message = format!("{what} is {} where a text is expected", value.value.kind());
                 self.problem(value, Rule::WrongType, message, "put it in quotes");
                 None
@@ -238,7 +250,7 @@ impl Reader<'_> {
     ) -> Option<T> {
         let number = match &value.value {
             Node::Number(number) => number.parse().ok(),
-            Node::Nothing | Node::Truth | Node::Text(_) | Node::List(_) | Node::Mapping(_) => {
+            Node::Nothing | Node::Truth(_) | Node::Text(_) | Node::List(_) | Node::Mapping(_) => {
                 self.wrong(what, value, expected, example);
                 return None;
             }
@@ -259,7 +271,7 @@ impl Reader<'_> {
                     .map_err(|bad| self.problem(value, Rule::BadTimeout, format!("bad `take`: {bad}"), hint))
                     .ok()
             }
-            Node::Nothing | Node::Truth | Node::List(_) | Node::Mapping(_) => {
+            Node::Nothing | Node::Truth(_) | Node::List(_) | Node::Mapping(_) => {
                 self.wrong("`take`", value, "a length of time", "take: 2s");
                 None
             }
@@ -295,6 +307,11 @@ fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// What the seat's usual fields add to a part at most.
+fn usual_length(role: &Role) -> usize {
+    serde_json::to_string(&role.usual).map_or(0, |usual| usual.len())
 }
 
 fn kinds() -> String {

@@ -1,7 +1,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::steps::load;
+use protocol::steps::{Workflow, load};
 use supervisor::adapter::rehearsal::{Delivery, Play};
 
 use super::*;
@@ -22,7 +22,7 @@ fn workflow() -> Workflow {
 }
 
 fn loaded(text: &str) -> Rehearsal {
-    load(text, &workflow()).unwrap_or_else(|problems| panic!("{problems:#?}"))
+    load(text, &Roles::of_workflow(&workflow())).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
 /// The parts of `code`, written as a list.
@@ -36,7 +36,7 @@ fn played(part: &str) -> Play {
 
 /// Each problem as `line:column rule: message (hint)`.
 fn problems(text: &str) -> Vec<String> {
-    let problems = load(text, &workflow()).unwrap_err();
+    let problems = load(text, &Roles::of_workflow(&workflow())).unwrap_err();
     let shown = |problem: &Problem| {
         let Problem { line, column, rule, message, hint } = problem;
         format!("{line}:{column} {rule}: {message} ({hint})")
@@ -69,10 +69,10 @@ steps:
         write: BTreeMap::from([("src/x.txt".to_owned(), "content".to_owned())]),
     };
     let code = [Play::Fail { why: "syntax error".to_owned() }, Play::Ok(delivery)];
-    assert_eq!(rehearsal.seats[&seat("code")], code.map(|play| Part { take: None, play }));
+    assert_eq!(rehearsal.seats[&seat("code")], code.map(|play| Part { play, ..Part::default() }));
     let times = NonZeroU32::new(2).unwrap();
     let gate = Play::GateFail { times, why: "found P0 issues".to_owned() };
-    assert_eq!(rehearsal.seats[&seat("review")], [Part { take: None, play: gate }]);
+    assert_eq!(rehearsal.seats[&seat("review")], [Part { play: gate, ..Part::default() }]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn every_kind_is_read() {
         assert_eq!(played(part), play, "{part}");
     }
     let take = parts("[take: 1m30s, {take: 0.5, fail: slow}]");
-    assert_eq!(take[0], Part { take: Some(Duration::from_secs(90)), play: Play::default() });
+    assert_eq!(take[0], Part { take: Some(Duration::from_secs(90)), ..Part::default() });
     assert_eq!(take[1].take, Some(Duration::from_millis(500)));
     assert_eq!(take[1].play, Play::Fail { why: "slow".to_owned() });
 }
@@ -243,7 +243,7 @@ fn a_part_that_cannot_be_an_argument_is_refused() {
 #[test]
 fn a_printed_script_can_be_loaded_and_names_every_step() {
     let workflow = workflow();
-    let script = blank::script(&workflow);
+    let script = blank::script(&Roles::of_workflow(&workflow));
     let rehearsal = loaded(&script);
     assert!(workflow.steps.iter().all(|step| rehearsal.seats[&step.id] == [Part::default()]), "{script}");
     assert!(script.contains("  review:   # a gate: `gate_fail` sends back to `code`\n"), "{script}");
@@ -251,7 +251,7 @@ fn a_printed_script_can_be_loaded_and_names_every_step() {
 
 #[test]
 fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
-    let script = blank::script(&workflow());
+    let script = blank::script(&Roles::of_workflow(&workflow()));
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: Vec<_> = comments.map(|line| format!("    {line}\n")).collect();
     let gate = loaded(&format!("steps:\n  review:\n{}", examples.concat()));
@@ -260,4 +260,74 @@ fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
     for (kind, _) in part::KINDS {
         assert!(examples.iter().any(|line| line.trim_start().starts_with(&format!("- {kind}"))), "{kind}");
     }
+}
+
+fn of_a_cycle(part: &str) -> Result<Part, Vec<Problem>> {
+    let review = SeatName::new("review").unwrap();
+    let script = load(&format!("phases: {{review: [{part}]}}"), &Roles::of_peer());
+    script.map(|mut rehearsal| rehearsal.seats.remove(&review).unwrap().remove(0))
+}
+
+#[test]
+fn a_phase_hands_in_what_the_script_says() {
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let part = of_a_cycle(
+        "{partial: [{a: 1}, {a: [true, ~, x]}], take: 1s, ok: {output: {n: 1.5, m: -3}, insights: {}, logs: [x]}}",
+    );
+    let part = part.unwrap();
+    assert_eq!(part.partial, [json(r#"{"a": 1}"#), json(r#"{"a": [true, null, "x"]}"#)]);
+    let says = serde_json::Value::Object(part.says);
+    assert_eq!(says, json(r#"{"output": {"n": 1.5, "m": -3}, "insights": {}}"#));
+    let part = of_a_cycle("ok: {score: 40}").unwrap();
+    assert_eq!(part.says["output"]["quality_score"], 40);
+    assert_eq!(part.says["cycle_summary"]["success"], false);
+    let part = of_a_cycle("{partial: {a: 1}, crash: }").unwrap();
+    assert_eq!((part.partial.len(), part.play), (1, Play::Crash));
+    assert_eq!(of_a_cycle("ok: {output: ~}").unwrap().says["output"], serde_json::Value::Null);
+}
+
+#[test]
+fn what_a_cycle_does_not_have_is_refused_in_its_own_words() {
+    let parts = [
+        "gate_fail",
+        "ok: {scor: 4}",
+        "ok: {score: [1]}",
+        "ok: {score: 4, output: {a: 1}}",
+        "partial: x",
+        "ok: {output: .inf}",
+    ];
+    let said = parts.map(|part| {
+        let problem = of_a_cycle(part).unwrap_err().remove(0);
+        format!("{}: {} ({})", problem.rule, problem.message, problem.hint)
+    });
+    insta::assert_snapshot!(said.join("\n"), @"
+    missing-key: a cycle has no gates: its review sends nobody back (write `ok: {score: 40}` for a review that is not content, `fail` for a phase that fails)
+    unknown-key: `scor` is not a key of `ok` (did you mean `score`?)
+    wrong-type: `score` is neither a number nor a word (write `score: 86`, or `score: low`; anything else goes into `output`)
+    unknown-key: `score` stands beside `output`, which has a score of its own (write it as `quality_score` in `output`)
+    wrong-type: `partial` is a text where an output, or a list of them is expected (write `partial: {progress: half}`)
+    broken-yaml: this is not valid YAML: value `.inf` is not a finite number (check indentation, quotes and brackets; `- ` begins a part)
+    ");
+    for (text, message) in [
+        ("phases: {plan: [ok: {score: 3}]}", "`score` is not a key of `ok`"),
+        ("phases: {planner: [ok]}", "a cycle has no phase `planner`"),
+        ("steps: {plan: [ok]}", "`steps` is not a key of a script"),
+    ] {
+        assert_eq!(load(text, &Roles::of_peer()).unwrap_err()[0].message, message);
+    }
+    assert!(problem("steps: {code: [partial: {a: 1}]}").contains("step `code` has no output"));
+}
+
+#[test]
+fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
+    let roles = Roles::of_peer();
+    let script = blank::script(&roles);
+    let rehearsal = load(&script, &roles).unwrap();
+    assert_eq!(rehearsal.seats.len(), 4, "{script}");
+    let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
+    let examples: String = comments.map(|line| format!("    {line}\n")).collect();
+    let loaded = load(&format!("phases:\n  review:\n{examples}"), &roles).unwrap();
+    let plays = &loaded.seats[&SeatName::new("review").unwrap()];
+    // All kinds but `gate_fail`, the longer `ok`, and what only phases have.
+    assert_eq!(plays.len(), part::KINDS.len() - 1 + 1 + 5, "{examples}");
 }

@@ -90,7 +90,7 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
         Some(Input::Ask(Request::Skip { seat })) => {
             done.insert(seat.clone());
         }
-        Some(Input::Fact(_) | Input::Ask(_) | Input::Due) | None => {}
+        Some(Input::Fact(_) | Input::Ask(_) | Input::Write(_) | Input::Due | Input::Places) | None => {}
     }
     for change in &transition.entry.changes {
         if let Change::Play { play: Play::Reset { steps, .. } } = change {

@@ -1,0 +1,25 @@
+//! Progress of a phase, handed in as every agent can: by `callboard report --partial`.
+
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use supervisor::adapter::rehearsal::PLAYER_PROGRAM;
+
+/// Hands in what the phase has produced so far. What our own program has to say about it goes into the attempt's log.
+pub(super) fn hand_in(output: &Value) -> io::Result<()> {
+    let mut report = Command::new(PLAYER_PROGRAM)
+        .args(["report", "--partial"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::inherit())
+        .spawn()?;
+    if let Some(mut stdin) = report.stdin.take() {
+        stdin.write_all(output.to_string().as_bytes())?;
+    }
+    let ended = report.wait()?;
+    if ended.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("`callboard report --partial` ended with {ended}")))
+}

@@ -1,0 +1,73 @@
+//! Entries, as an engine or a command would write them.
+
+use std::time::Duration;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input as EntryInput, Timer};
+use protocol::run::{Change, Decision, Ending, Exit, Fact, Run};
+use protocol::{Reading, Stamp};
+
+use super::transition::Moment;
+use super::{Broken, Explored, Scene};
+
+/// The entry that makes a decision true, a second after the last one.
+pub(super) fn of<P: Explored>(before: &Moment<P>, input: EntryInput<P>, decision: Decision<P>) -> Entry<P> {
+    let at = before.folded.at.plus(Duration::from_secs(1));
+    let by = match &input {
+        EntryInput::Request { .. } | EntryInput::Edited { .. } => {
+            Author::Person { name: "ada".to_owned(), host: "here".to_owned() }
+        }
+        EntryInput::Opened { .. }
+        | EntryInput::Fact { .. }
+        | EntryInput::Refused { .. }
+        | EntryInput::Due
+        | EntryInput::Recovered { .. } => {
+            Author::Engine { host: "here".to_owned(), boot_id: "boot".to_owned(), pid: 1 }
+        }
+    };
+    let timers = timers::<P>(&decision, at);
+    Entry { v: ENTRY_VERSION, at, by, input, timers, changes: decision.changes, actions: decision.actions }
+}
+
+/// A fact with what lies behind it. A report must say what it is taken to say.
+pub(super) fn fact<P: Explored>(
+    scene: &Scene<P>,
+    before: &Moment<P>,
+    fact: &Fact<P::Seat, P::Verdict>,
+) -> Result<EntryInput<P>, Broken> {
+    let evidence = match fact {
+        Fact::Rested { .. } => None,
+        Fact::Over { attempt, ending } => Some(Box::new(match ending {
+            Ending::Reported(verdict) => {
+                let report = P::report(&scene.definition, &attempt.seat, verdict);
+                let read = P::read_report(&scene.definition, &before.document, &attempt.seat, &report);
+                if read != Reading::Verdict(verdict.clone()) {
+                    let what = format!("{verdict:?} of `{attempt}` is read as {read:?}");
+                    return Err(Broken::new("a report says its verdict", what));
+                }
+                Evidence { report: Some(report), duration_ms: Some(1), ..Evidence::default() }
+            }
+            Ending::Failed => {
+                evidence(FaultKind::NoReport, "Agent process exited with code 1 without a report")
+            }
+            Ending::Interrupted => {
+                evidence(FaultKind::Interrupted, "Agent process was interrupted: its shim was killed")
+            }
+            Ending::Stopped => evidence(FaultKind::Cancelled, "Agent process was stopped"),
+        })),
+    };
+    Ok(EntryInput::Fact { fact: fact.clone(), evidence })
+}
+
+fn evidence(kind: FaultKind, error: &str) -> Evidence {
+    Evidence { kind: Some(kind), error: Some(error.to_owned()), duration_ms: Some(1), ..Evidence::default() }
+}
+
+/// The timers an engine sets: one for each attempt that is to be repeated.
+fn timers<P: Explored>(decision: &Decision<P>, at: Stamp) -> Vec<Timer> {
+    let repeated = decision.changes.iter().filter_map(|change| match change {
+        Change::Over { attempt, exit: Exit::Repeats { .. } } => Some(attempt),
+        _ => None,
+    });
+    let timer = |attempt| Timer { attempt: Run::<P>::id(attempt), due: at, length_ms: 1 };
+    repeated.map(timer).collect()
+}

@@ -1,0 +1,66 @@
+//! Which transition of the seed's matrix an input must make of a document: by the document before, by who was at work, and
+//! by nothing that the protocol decided.
+
+use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Written};
+use protocol::run::{Ending, Fact, INTERRUPTIONS, Phase as RunPhase, Posture, Request};
+
+use super::super::{Input, Transition};
+use super::first_open;
+use super::writings::NOTE;
+
+pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
+    let Transition { before, input, was, .. } = transition;
+    let is_over =
+        matches!(before.phase, RunPhase::Draining(_) | RunPhase::Closing(_) | RunPhase::Finished(_));
+    match input {
+        None => Written::Initialized,
+        Some(Input::Write(writing)) => match first_open(was) {
+            Some(phase) if writing.name != NOTE => Written::Progress { phase, foreign: false },
+            Some(_) | None => Written::Foreign,
+        },
+        Some(_) if is_over => Written::Unchanged,
+        Some(Input::Fact(Fact::Over { attempt, ending })) => {
+            let chair = &before.chairs[&attempt.seat];
+            let plays = chair.posture == Posture::Playing;
+            let failed = |used_up: bool| match (plays, used_up) {
+                (false, _) => Written::Unchanged,
+                (true, true) => Written::Failed(attempt.seat),
+                (true, false) => Written::Progress { phase: attempt.seat, foreign: false },
+            };
+            match ending {
+                Ending::Reported(_) => Written::Completed(attempt.seat),
+                Ending::Failed => failed(chair.failures + 1 >= definition.tries.get()),
+                // One that is repeated is no failure: there is nothing to show of it.
+                Ending::Interrupted | Ending::Stopped if chair.interruptions < INTERRUPTIONS => {
+                    Written::Unchanged
+                }
+                Ending::Interrupted | Ending::Stopped => failed(true),
+            }
+        }
+        Some(Input::Ask(Request::Stop)) => first_open(was).map_or(Written::CycleCompleted, Written::Failed),
+        Some(Input::Due) => match first_open(was) {
+            None => Written::CycleCompleted,
+            Some(phase) if !is_reused(definition, phase) => begins(transition),
+            Some(phase) => match was.phases[phase].status {
+                PhaseStatus::Pending => Written::Started(phase),
+                PhaseStatus::InProgress | PhaseStatus::Completed | PhaseStatus::Failed => {
+                    Written::Completed(phase)
+                }
+            },
+        },
+        Some(Input::Fact(Fact::Rested { .. }) | Input::Places | Input::Ask(_)) => begins(transition),
+    }
+}
+
+/// The first attempt of a phase begins it; nothing else that starts somebody shows.
+fn begins(transition: &Transition<'_, Peer>) -> Written {
+    let pending = |phase: &Phase| transition.was.phases[*phase].status == PhaseStatus::Pending;
+    let mut first = transition.started().map(|attempt| attempt.seat).filter(pending);
+    first.next().map_or(Written::Unchanged, Written::Started)
+}
+
+/// Whether the output comes from the cycle that this one continues.
+pub(super) fn is_reused(definition: &Definition, phase: Phase) -> bool {
+    let count = definition.continues.as_ref().map_or(0, |continued| continued.outputs.len());
+    super::ORDER.into_iter().take(count).any(|reused| reused == phase)
+}

@@ -1,0 +1,206 @@
+//! `peer`, explored: its vocabulary for tables. What must hold in it is in `rules`, which cycles are explored in `scenes`.
+
+mod expected;
+mod rules;
+mod scenes;
+mod writings;
+
+use protocol::peer::{
+    Change as Play, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
+};
+use protocol::report::{self, Report, SCHEMA};
+use protocol::run::Run;
+use protocol::{Protocol as _, RunId};
+use serde_json::{Map, Value, json};
+
+use super::{Broken, Explored, Standing, Transition, Writing};
+pub use scenes::{adopted, continued, cycle, global, scene};
+
+/// What the marks of `peer` mean.
+pub const LEGEND: &str = "· not asked yet   ✓ completed   ! completed, and the review finds fault   ✗ failed
+⇐ entered as begun: its output comes from the cycle that this one continues
+✎ the document is written, and stands there now";
+
+/// The seed's order, written down here again: what is checked is not asked in which order it should be.
+pub(super) const ORDER: [Phase; 4] = [Phase::Plan, Phase::Execute, Phase::Express, Phase::Review];
+
+/// From here on a review finds no fault.
+const GOOD: u64 = 70;
+
+/// What a phase has produced in all that is explored.
+pub(super) fn output(phase: Phase) -> Value {
+    match phase {
+        Phase::Plan => json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}),
+        Phase::Execute => json!({"progress": "all done", "execution_status": "success"}),
+        Phase::Express => json!({"told": "what was done"}),
+        Phase::Review => json!({"quality_score": 85}),
+    }
+}
+
+fn reported(phase: Phase, verdict: Verdict) -> Map<String, Value> {
+    let fields = match verdict {
+        Verdict::Completed | Verdict::Reviewed { success: true } => json!({ "output": output(phase) }),
+        Verdict::Reviewed { success: false } => json!({
+            "output": {"quality_score": 40},
+            "cycle_summary": {"user_action_required": true},
+            "insights": {"questions_for_user": ["which mail server?"]},
+        }),
+    };
+    fields.as_object().cloned().unwrap_or_default()
+}
+
+/// Whether all is done, and the review finds no fault with it.
+fn succeeded(document: &Document) -> bool {
+    let score = document.phases.review.output.as_ref().and_then(|review| review["quality_score"].as_u64());
+    document.metadata.status == CycleStatus::Completed && score.is_some_and(|score| score >= GOOD)
+}
+
+/// The first phase that is not completed, by the document.
+fn first_open(document: &Document) -> Option<Phase> {
+    ORDER.into_iter().find(|phase| document.phases[*phase].status != PhaseStatus::Completed)
+}
+
+impl Explored for Peer {
+    fn seats(_: &Definition) -> Vec<Phase> {
+        ORDER.to_vec()
+    }
+
+    fn verdicts(_: &Definition, seat: &Phase) -> Vec<Verdict> {
+        match seat {
+            Phase::Plan | Phase::Execute | Phase::Express => vec![Verdict::Completed],
+            Phase::Review => {
+                vec![Verdict::Reviewed { success: true }, Verdict::Reviewed { success: false }]
+            }
+        }
+    }
+
+    fn report(_: &Definition, seat: &Phase, verdict: &Verdict) -> Report {
+        Report {
+            schema: SCHEMA.to_owned(),
+            run_id: RunId::new("explored").expect("BUG: the name is safe"),
+            step_id: Self::seat_name(seat),
+            agent: seat.seat().to_owned(),
+            status: report::Status::Completed,
+            started_at: "2025-06-15T15:00:00.000000Z".to_owned(),
+            ended_at: "2025-06-15T15:00:01.000000Z".to_owned(),
+            artifacts: Vec::new(),
+            metrics: [("lines".to_owned(), "12".to_owned())].into_iter().collect(),
+            logs: vec![format!("{seat} worked")],
+            next_suggested_steps: Vec::new(),
+            gate_failure: false,
+            memory_updates: Vec::new(),
+            others: reported(*seat, *verdict),
+        }
+    }
+
+    fn say_verdict(verdict: &Verdict) -> String {
+        match verdict {
+            Verdict::Completed => "completed",
+            Verdict::Reviewed { success: true } => "success",
+            Verdict::Reviewed { success: false } => "fault",
+        }
+        .to_owned()
+    }
+
+    fn say_standing(_: &Definition, state: &State, seat: &Phase) -> Standing {
+        let (open, mark) = match state {
+            State::Before(phase) | State::Asked(phase) => (Some(*phase), "·"),
+            State::Entered(phase) => (Some(*phase), "⇐"),
+            State::Failed(phase) => (Some(*phase), "✗"),
+            State::Reviewed { success: true } | State::Closed { success: true } => (None, "✓"),
+            State::Reviewed { success: false } | State::Closed { success: false } => (None, "!"),
+        };
+        let mark = match open {
+            Some(open) if *seat == open => mark,
+            Some(open) if *seat > open => "·",
+            Some(_) => "✓",
+            None if *seat == Phase::Review => mark,
+            None => "✓",
+        };
+        Standing { mark, note: String::new() }
+    }
+
+    fn say_change(change: &Play) -> String {
+        match change {
+            Play::Asked(phase) => format!("{phase} asked"),
+            Play::Entered(phase) => format!("{phase} entered"),
+            Play::Completed(phase) => format!("{phase} completed"),
+            Play::Reviewed { success: true } => "review completed".to_owned(),
+            Play::Reviewed { success: false } => "review completed, with fault".to_owned(),
+            Play::Closed => "cycle completed".to_owned(),
+            Play::Failed(phase) => format!("{phase} failed"),
+            Play::Stands(_) => "taken over".to_owned(),
+        }
+    }
+
+    fn say_document(document: &Document) -> Option<String> {
+        Some(place(document))
+    }
+
+    fn writings(run: &Run<Self>, document: &Document) -> Vec<Writing<Phase>> {
+        writings::writings(run, document)
+    }
+
+    fn compare(_: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
+        let begun = |phase| run.chairs.get(&phase).is_some_and(|chair| chair.try_no.0 > 0);
+        let (open, cycle) = match run.play {
+            // Whatever was taken over in progress is asked for again, and shown as it was.
+            State::Before(phase) | State::Asked(phase) if !begun(phase) => (Some((phase, None)), None),
+            State::Before(phase) | State::Asked(phase) | State::Entered(phase) => {
+                (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
+            }
+            State::Failed(phase) => (Some((phase, Some(PhaseStatus::Failed))), Some(CycleStatus::Failed)),
+            State::Reviewed { .. } => (None, Some(CycleStatus::InProgress)),
+            State::Closed { .. } => (None, Some(CycleStatus::Completed)),
+        };
+        let mut differs = Vec::new();
+        for phase in ORDER {
+            let shown = document.phases[phase].status;
+            let expected = match open {
+                Some((open, status)) if phase == open => status,
+                Some((open, _)) if phase > open => Some(PhaseStatus::Pending),
+                Some(_) | None => Some(PhaseStatus::Completed),
+            };
+            let fits = match expected {
+                Some(expected) => shown == expected,
+                None => matches!(shown, PhaseStatus::Pending | PhaseStatus::InProgress),
+            };
+            if !fits {
+                differs.push(format!("`{phase}` is shown as {shown:?}, the run is {:?}", run.play));
+            }
+        }
+        if cycle.is_some_and(|cycle| document.metadata.status != cycle) {
+            differs.push(format!(
+                "the cycle is shown as {:?}, the run is {:?}",
+                document.metadata.status, run.play
+            ));
+        }
+        differs
+    }
+
+    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Broken> {
+        rules::inspect(definition, transition)
+    }
+}
+
+/// Where the document stands, in the seed's words.
+fn place(document: &Document) -> String {
+    let of = |status| ORDER.into_iter().find(|phase| document.phases[*phase].status == status);
+    match document.metadata.status {
+        CycleStatus::Initialized => "initialized".to_owned(),
+        CycleStatus::Completed => "completed".to_owned(),
+        CycleStatus::Failed => "failed".to_owned(),
+        CycleStatus::InProgress => match of(PhaseStatus::InProgress) {
+            Some(phase) => format!("{phase} in_progress"),
+            None => format!("{} completed", document.metadata.current_phase),
+        },
+    }
+}
+
+/// All places, from the first to the last.
+pub fn places() -> Vec<String> {
+    let phases =
+        ORDER.into_iter().flat_map(|phase| [format!("{phase} in_progress"), format!("{phase} completed")]);
+    let ends = ["completed", "failed"].map(str::to_owned);
+    ["initialized".to_owned()].into_iter().chain(phases).chain(ends).collect()
+}

@@ -1,0 +1,242 @@
+//! What must hold in `peer`, over and above what holds in all protocols.
+//!
+//! Written from the seed's tables and the two documents around an entry, not with the functions that decide or write: a
+//! mistake made there shall not be made here as well.
+
+use protocol::Outcome;
+use protocol::edit::Hand;
+use protocol::entry::{Input as EntryInput, Remains};
+use protocol::peer::transition::recognise;
+use protocol::peer::{
+    CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, Transition as Written,
+};
+use protocol::run::{Phase as RunPhase, Request};
+use serde_json::Value;
+
+use super::super::{Broken, Input, Transition, Writing};
+use super::expected::{expected, is_reused};
+use super::{ORDER, succeeded};
+
+pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    order(transition.shown, &mut broken);
+    ends(transition, &mut broken);
+    if let EntryInput::Recovered { remains: Remains::View { document, .. } } = &transition.entry.input {
+        if transition.shown.to_value() != *document {
+            broken.push(Broken::new("what is taken over stays as it is", "the document is another"));
+        }
+        return broken;
+    }
+    let wrote = expected(definition, transition);
+    recognised(transition, wrote, &mut broken);
+    plays(definition, transition, &mut broken);
+    if transition.input.is_some() {
+        counts(transition.was, transition.shown, &mut broken);
+        keeps(transition, wrote, &mut broken);
+        reuses(definition, transition, wrote, &mut broken);
+    }
+    if let Some(Input::Write(writing)) = transition.input {
+        stands(transition, writing, &mut broken);
+    }
+    broken
+}
+
+/// The entry makes the write that its input must make, and no other.
+fn recognised(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Broken>) {
+    const RULE: &str = "an entry makes the one write that its input asks for";
+    let old = transition.input.map(|_| transition.was);
+    match recognise(old, transition.shown) {
+        Ok(found) if found == wrote => {}
+        Ok(found) => broken.push(Broken::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
+        Err(invalid) => broken.push(Broken::new(RULE, format!("it is none, not `{wrote}`: {invalid}"))),
+    }
+}
+
+/// One write, one number, one entry of the history.
+fn counts(was: &Document, shown: &Document, broken: &mut Vec<Broken>) {
+    let mut wrong = |what: String| broken.push(Broken::new("every write is counted once", what));
+    if was == shown {
+        return;
+    }
+    if shown.sequence != was.sequence + 1 {
+        wrong(format!("`sequence` goes from {} to {}", was.sequence, shown.sequence));
+    }
+    if shown.metadata.updated_at < was.metadata.updated_at {
+        wrong(format!("it was updated at {}, before the last time", shown.metadata.updated_at));
+    }
+    match shown.history.split_last() {
+        Some((own, before)) if before == was.history => {
+            if (own.sequence, own.timestamp) != (shown.sequence, shown.metadata.updated_at) {
+                wrong(format!("its entry has number {} and is of {}", own.sequence, own.timestamp));
+            }
+        }
+        Some(_) | None => wrong(format!(
+            "the history had {} entries and has {}, or others",
+            was.history.len(),
+            shown.history.len()
+        )),
+    }
+}
+
+/// A phase is begun when all before it are completed, and not before.
+fn order(shown: &Document, broken: &mut Vec<Broken>) {
+    let begun = ORDER.into_iter().rfind(|phase| shown.phases[*phase].status != PhaseStatus::Pending);
+    let open = |phase: &Phase| shown.phases[*phase].status != PhaseStatus::Completed;
+    for (at, earlier) in ORDER.into_iter().enumerate().filter(|(_, phase)| open(phase)) {
+        if let Some(later) = begun.filter(|later| ORDER[at + 1..].contains(later)) {
+            let what = format!("`{later}` has begun, and `{earlier}` is not completed");
+            broken.push(Broken::new("phases are begun in their order", what));
+        }
+    }
+}
+
+/// Whoever is started plays the one phase in progress; what is completed is not played again, and what is taken over not at
+/// all.
+fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
+    for attempt in transition.started() {
+        let (was, shown) = (&transition.was.phases[attempt.seat], &transition.shown.phases[attempt.seat]);
+        let mut wrong = |what: &str| {
+            let what = format!("`{attempt}` {what}");
+            broken.push(Broken::new("who is started plays the phase in progress", what));
+        };
+        if shown.status != PhaseStatus::InProgress {
+            wrong("starts, and its phase is not in progress");
+        }
+        if was.status == PhaseStatus::Completed {
+            wrong("starts, and its phase is completed");
+        }
+        if is_reused(definition, attempt.seat) {
+            wrong("starts, and the output of its phase is there");
+        }
+    }
+}
+
+/// What stands in the document stays there: completed phases, errors, outputs, fields that nobody knows.
+fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Broken>) {
+    let (was, shown) = (transition.was, transition.shown);
+    let writes = matches!(transition.input, Some(Input::Write(_)));
+    let mut lost = |what: String| broken.push(Broken::new("nothing that stands is lost", what));
+    for phase in ORDER {
+        let (old, new) = (&was.phases[phase], &shown.phases[phase]);
+        if old.status == PhaseStatus::Completed && known(old) != known(new) {
+            lost(format!("`{phase}` was completed, and changes"));
+        }
+        if !writes && old.unknown != new.unknown {
+            lost(format!("fields of `{phase}` that the seed does not know"));
+        }
+        let produces =
+            wrote == Written::Completed(phase) || (wrote == Written::Started(phase) && old.output.is_none());
+        if !writes && !produces && old.output != new.output {
+            lost(format!("the output of `{phase}`"));
+        }
+        if !new.errors().starts_with(old.errors()) {
+            lost(format!("errors of `{phase}`"));
+        }
+        let added = new.errors().len() - old.errors().len().min(new.errors().len());
+        let failed =
+            matches!(wrote, Written::Failed(of) | Written::Progress { phase: of, .. } if of == phase);
+        if !writes && added != usize::from(failed) {
+            lost(format!("`{phase}` has {added} errors more"));
+        }
+    }
+    let stopped = matches!(transition.input, Some(Input::Ask(Request::Stop)));
+    if let Written::Failed(phase) = wrote
+        && let Some(error) = shown.phases[phase].errors().last()
+        && (error.kind == "cancelled") != stopped
+    {
+        lost(format!("`{phase}` failed because of `{}`", error.kind));
+    }
+    if (&was.context, &was.metadata.created_at, &was.metadata.instruction, &was.cycle_id)
+        != (&shown.context, &shown.metadata.created_at, &shown.metadata.instruction, &shown.cycle_id)
+    {
+        lost("what the cycle was opened with".to_owned());
+    }
+    if !writes && (&was.unknown, &was.metadata.unknown) != (&shown.unknown, &shown.metadata.unknown) {
+        lost("fields that the seed does not know".to_owned());
+    }
+    let closing = (&was.cycle_summary, &was.insights) != (&shown.cycle_summary, &shown.insights);
+    if closing && wrote != Written::Completed(Phase::Review) {
+        lost("what the review said".to_owned());
+    }
+}
+
+/// What was written stands there, under its writer's name, and nothing else has changed.
+fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &mut Vec<Broken>) {
+    let mut wrong = |what: String| broken.push(Broken::new("what is written stands there", what));
+    let shown = transition.shown.to_value();
+    match writing.patch.apply(&transition.was.to_value()) {
+        Ok(mut wanted) => {
+            wanted["sequence"] = shown["sequence"].clone();
+            wanted["history"] = shown["history"].clone();
+            wanted["metadata"]["updated_at"] = shown["metadata"]["updated_at"].clone();
+            if wanted != shown {
+                wrong(format!("after `{}` the document is another", writing.name));
+            }
+        }
+        Err(why) => wrong(format!("`{}` was taken, and does not fit: {why}", writing.name)),
+    }
+    let by = match &writing.hand {
+        Hand::Outside => "ada".to_owned(),
+        Hand::Seat(seat) => {
+            let mut seated = transition.before.seated().map(|(attempt, _)| attempt);
+            seated
+                .find(|attempt| attempt.seat == *seat)
+                .map(|attempt| attempt.to_string())
+                .unwrap_or_default()
+        }
+    };
+    let named = shown["history"].as_array().and_then(|history| history.last()).map(|own| &own["by"]);
+    if named.and_then(Value::as_str) != Some(&by) {
+        wrong(format!("it is by {named:?}, not by `{by}`"));
+    }
+}
+
+/// A phase without the fields that the seed does not know.
+fn known(phase: &PhaseDocument) -> PhaseDocument {
+    PhaseDocument { unknown: serde_json::Map::new(), ..phase.clone() }
+}
+
+/// What was completed in the cycle before is taken over as it was, and says so; nothing else does.
+fn reuses(
+    definition: &Definition,
+    transition: &Transition<'_, Peer>,
+    wrote: Written,
+    broken: &mut Vec<Broken>,
+) {
+    let (Written::Started(phase) | Written::Completed(phase)) = wrote else { return };
+    let shown = &transition.shown.phases[phase];
+    let source = definition.continues.as_ref().filter(|_| is_reused(definition, phase));
+    let mut wrong = |what: String| broken.push(Broken::new("what is taken over says from where", what));
+    if shown.reused_from.as_ref() != source.map(|continued| &continued.cycle) {
+        wrong(format!("`{phase}` is from {:?}", shown.reused_from));
+    }
+    let given = source.and_then(|continued| continued.outputs.get(phase as usize));
+    if wrote == Written::Completed(phase) && source.is_some() && shown.output.as_ref() != given {
+        wrong(format!("`{phase}` has another output than there"));
+    }
+}
+
+/// A run that is over has a document that is completed or failed, and the other way round; delivered is what was completed
+/// and found good.
+fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
+    let status = transition.shown.metadata.status;
+    let closed = matches!(status, CycleStatus::Completed | CycleStatus::Failed);
+    let phase = transition.after.phase;
+    let (over, outcome) = match phase {
+        RunPhase::Finished(outcome) | RunPhase::Closing(outcome) => (true, Some(outcome)),
+        RunPhase::Open
+        | RunPhase::Paused
+        | RunPhase::Halting(_)
+        | RunPhase::Halted(_)
+        | RunPhase::Draining(_) => (false, None),
+    };
+    if over != closed {
+        let what = format!("the run is {phase:?}, the document {status:?}");
+        broken.push(Broken::new("run and document end together", what));
+    }
+    let delivered = succeeded(transition.shown);
+    if outcome.is_some_and(|outcome| (outcome == Outcome::Delivered) != delivered) {
+        let what = format!("the run is {phase:?}; completed and found good: {delivered}");
+        broken.push(Broken::new("the outcome is what the review said", what));
+    }
+}

@@ -1,0 +1,114 @@
+//! The cycles that are explored: new ones, ones that continue a failed one, and ones that were begun elsewhere.
+
+use std::num::NonZeroU32;
+
+use protocol::peer::change::{self, Closing, Fault, Opening};
+use protocol::peer::{
+    Continued, CycleId, Definition, Document, Event, HistoryEntry, Mode, Peer, Phase, PhaseStatus, Second,
+    check_document,
+};
+
+use super::super::{Places, Scene};
+use super::{ORDER, output};
+
+fn id(text: &str) -> CycleId {
+    text.parse().expect("BUG: the cycles have sound names")
+}
+
+/// A new cycle for a spec.
+pub fn cycle(tries: u32) -> Definition {
+    Definition {
+        cycle: id("peer:spec:feature-name:cycle:2"),
+        instruction: "create-spec".to_owned(),
+        mode: Mode::New,
+        instruction_args: "--spec=feature-name".to_owned(),
+        user_requirements: "what the user wants".to_owned(),
+        continues: None,
+        advice: None,
+        tries: NonZeroU32::new(tries).expect("BUG: everybody has a try"),
+        timeout: None,
+    }
+}
+
+/// A new cycle that is about no spec.
+pub fn global(tries: u32) -> Definition {
+    Definition {
+        cycle: id("peer:global:cycle:1"),
+        instruction: "analyze-product".to_owned(),
+        instruction_args: String::new(),
+        ..cycle(tries)
+    }
+}
+
+/// A cycle that continues one in which so many phases were completed.
+pub fn continued(completed: usize, tries: u32) -> Definition {
+    let outputs = ORDER.into_iter().take(completed).map(output).collect();
+    let cycle_before = id("peer:spec:feature-name:cycle:1");
+    let continues = Some(Continued { cycle: cycle_before, outputs });
+    Definition { mode: Mode::Continue, continues, ..cycle(tries) }
+}
+
+/// Everything in which no rule may be broken and no doubt be left.
+pub fn scene(name: &str, definition: Definition) -> Scene<Peer> {
+    Scene::new(name, definition, Places::All, check)
+}
+
+fn check(document: &Document) -> Vec<String> {
+    let checked = check_document(document);
+    let all = checked.violations.into_iter().chain(checked.warnings);
+    all.map(|found| format!("{} {}: {}", found.rule, found.pointer, found.message)).collect()
+}
+
+/// Cycles that were begun elsewhere: for each place where one can stand, a document of an older format, turned into this one.
+pub fn adopted(tries: u32) -> Vec<Scene<Peer>> {
+    let scenes = found().into_iter().map(|document| {
+        let never = document
+            .phases
+            .iter()
+            .any(|(_, phase)| phase.status == PhaseStatus::Failed && phase.started_at.is_none());
+        let never = if never { " before it began" } else { "" };
+        let name = format!("begun elsewhere, {}{never}", document.position());
+        scene(&name, cycle(tries)).adopting(migrated(document).to_value())
+    });
+    scenes.collect()
+}
+
+fn found() -> Vec<Document> {
+    const FITS: &str = "BUG: it was built by the rules";
+    let mut found = Vec::new();
+    let mut document = change::initialise(opening(), second());
+    let fault = || Fault { kind: "timeout".to_owned(), message: "took too long".to_owned() };
+    for phase in ORDER {
+        found.push(document.clone());
+        found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
+        document = change::start(&document, phase, second()).expect(FITS);
+        found.push(change::failed_try(&document, phase, fault(), second()).expect(FITS));
+        found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
+        document = match phase {
+            Phase::Plan | Phase::Execute | Phase::Express => {
+                change::complete(&document, phase, output(phase), second()).expect(FITS)
+            }
+            Phase::Review => {
+                change::complete_review(&document, output(phase), Closing::default(), second()).expect(FITS)
+            }
+        };
+    }
+    found.push(document.clone());
+    found.push(change::complete_cycle(&document, second()).expect(FITS));
+    found
+}
+
+fn opening() -> Opening {
+    let Definition { cycle, instruction, mode, instruction_args, user_requirements, .. } = cycle(1);
+    Opening { cycle, instruction, mode, instruction_args, user_requirements, continues: None }
+}
+
+fn second() -> Second {
+    "2025-06-01T12:00:00Z".parse().expect("BUG: it is a second")
+}
+
+fn migrated(mut document: Document) -> Document {
+    document.sequence += 1;
+    document.history.push(HistoryEntry::new(second(), None, Event::Migrated, document.sequence));
+    document
+}

@@ -1,0 +1,56 @@
+//! What agents and people could write into a cycle's document in every state, and whether they may.
+
+use protocol::edit::{Hand, Patch};
+use protocol::peer::{Document, Peer, Phase, PhaseStatus};
+use protocol::run::Run;
+use serde_json::{Value, json};
+
+use super::super::{Rights, Writing};
+use super::{ORDER, first_open};
+
+/// The one that is no progress of a phase.
+pub(super) const NOTE: &str = "a note from outside";
+
+/// By the seed: from inside, what the phase in progress has produced, and its errors; from outside the same, and fields
+/// that it does not know. All else is the engine's.
+pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phase>> {
+    let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
+    let let_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
+    // Another value each time: what stands there already would be nothing to write.
+    let output = json!({"progress": format!("write {}", document.sequence)});
+    let mut writings = Vec::new();
+    for (attempt, _) in run.seated() {
+        let own = attempt.seat;
+        let error = json!({
+            "kind": "flaky", "message": "worked the second time", "timestamp": document.metadata.updated_at,
+        });
+        let mut inside = |name, pointer: String, value: &Value, rights| {
+            let patch = Patch::Set(vec![(pointer, value.clone())]);
+            writings.push(Writing { name, hand: Hand::Seat(own), patch, rights });
+        };
+        inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
+        inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));
+        inside("a note from inside", "/note".to_owned(), &output, Rights::Refused);
+        for other in ORDER.into_iter().filter(|other| *other != own) {
+            inside("another's output from inside", output_of(other), &output, Rights::Refused);
+        }
+    }
+    let mut outside = |name, pointer: String, value: &Value, rights| {
+        let patch = Patch::Set(vec![(pointer, value.clone())]);
+        writings.push(Writing { name, hand: Hand::Outside, patch, rights });
+    };
+    let open = first_open(document);
+    for phase in ORDER {
+        let name =
+            if open == Some(phase) { "the output from outside" } else { "another output from outside" };
+        outside(name, output_of(phase), &output, let_in(phase));
+    }
+    outside(NOTE, "/note".to_owned(), &output, Rights::Granted);
+    outside("the status from outside", "/metadata/status".to_owned(), &json!("paused"), Rights::Refused);
+    outside("the number from outside", "/sequence".to_owned(), &json!(1_000), Rights::Refused);
+    writings
+}
+
+fn output_of(phase: Phase) -> String {
+    format!("/phases/{phase}/output")
+}

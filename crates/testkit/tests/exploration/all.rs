@@ -1,0 +1,61 @@
+//! Many explorations at once, and how much they saw.
+
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use testkit::explorer::{CounterExample, Exploration, Explored, Limits, Scene};
+
+/// Explores on all processors, and fails with the first thing that is wrong.
+pub(crate) fn explore_all<P: Explored>(scenes: &[(Scene<P>, Limits)]) -> Vec<Exploration>
+where
+    Scene<P>: Sync,
+{
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::SeqCst);
+                    let Some((scene, limits)) = scenes.get(at) else { break };
+                    let explored = scene.explore(*limits);
+                    done.lock().expect("no worker panics while it holds this").push((at, explored));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no worker panics while it holds this");
+    done.sort_by_key(|(at, _)| *at);
+    let broke = done.iter().filter(|(_, explored)| explored.is_err()).count();
+    let unbroken = |(_, explored): (usize, Result<Exploration, CounterExample>)| {
+        explored.unwrap_or_else(|found| panic!("{broke} of {} explorations broke:\n{found}", scenes.len()))
+    };
+    done.into_iter().map(unbroken).collect()
+}
+
+/// How much was seen; `about` says what the names name.
+pub(crate) fn counts<P: Explored>(
+    about: &str,
+    scenes: &[(Scene<P>, Limits)],
+    explored: &[Exploration],
+) -> String {
+    let mut text = format!(
+        "| {about} | requests | states | transitions | refusals | longest |\n|---|--:|--:|--:|--:|--:|\n"
+    );
+    let (mut states, mut transitions, mut refusals) = (0, 0, 0);
+    for ((_, limits), seen) in scenes.iter().zip(explored) {
+        let requests = limits.requests;
+        states += seen.states;
+        transitions += seen.transitions;
+        refusals += seen.refusals;
+        let _ = writeln!(
+            text,
+            "| {} | {requests} | {} | {} | {} | {} |",
+            seen.scene, seen.states, seen.transitions, seen.refusals, seen.longest
+        );
+    }
+    let _ = writeln!(text, "| **all** | | **{states}** | **{transitions}** | **{refusals}** | |");
+    text
+}
