@@ -212,6 +212,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
+    /// The same without the definition, where the parts tell everything; `None` where they do not, or do not fit.
+    fn assemble_alone(_parts: &[(String, String)]) -> Option<Self::Document> {
+        None
+    }
     /// The rules of its seed that a document breaks which was read from a store, as far as they can be held against it
     /// at every reading.
     fn broken(document: &Self::Document) -> Vec<Violation>;

@@ -16,6 +16,7 @@ mod decide;
 mod definition;
 pub mod document;
 mod edit;
+mod lean;
 pub mod name;
 pub mod old;
 pub mod output;
@@ -173,6 +174,10 @@ impl Protocol for Peer {
     }
 
     fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
+        parts::assemble(parts)
+    }
+
+    fn assemble_alone(parts: &[(String, String)]) -> Option<Document> {
         parts::assemble(parts)
     }
 

@@ -11,6 +11,7 @@ use super::decide::Change as Play;
 use super::definition::Definition;
 use super::document::{Document, Second};
 use super::edit;
+use super::lean::lean_both;
 use super::parts;
 use super::transition::check_write;
 use super::{Peer, output};
@@ -46,7 +47,11 @@ pub(super) fn record(
         | Input::Edited { .. }
         | Input::Due
         | Input::Recovered { .. } => {
-            check_write(Some(document), &new.to_value()).map_err(|refusal| unrecordable(&refusal))?;
+            match lean_both(document, &new) {
+                Some((old, new)) => check_write(Some(&old), &new.to_value()),
+                None => check_write(Some(document), &new.to_value()),
+            }
+            .map_err(|refusal| unrecordable(&refusal))?;
         }
     }
     let old = std::mem::replace(document, new);
