@@ -32,7 +32,7 @@ const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output in
 #
 # Only for `review`:
 #
-#   - ok: {score: 86}                  # a usual review with this score, or with `low` and the like
+#   - ok: {score: 86}                  # the ordinary review with this score, or with `low` and the like
 #   - ok: {cycle_summary: {success: false}, insights: {questions_for_user: ["Which one?"]}}
 "#;
 

@@ -5,11 +5,12 @@
 //! is played when is decided beside the other adapters, in `supervisor::adapter::rehearsal`.
 
 mod blank;
+mod flag;
 mod node;
+mod outputs;
 pub(crate) mod player;
 mod roles;
 mod script;
-mod usual;
 
 use std::fs;
 use std::path::Path;
@@ -19,12 +20,13 @@ use runner::{GRACE, Player};
 use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
 
 use crate::failure::Failure;
+pub(crate) use flag::RehearseFlag;
 pub(crate) use roles::Roles;
 
 /// The built-in player for all of these seats. Whatever is wrong with the script is told now.
-pub(crate) fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
+fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
     let rehearsal = match script {
-        None => Rehearsal { usual: roles.usual(), ..Rehearsal::default() },
+        None => Rehearsal { by_default: roles.by_default(), ..Rehearsal::default() },
         Some(file) => {
             let source = read("script", file)?;
             script::load(&source, roles).map_err(|problems| {
