@@ -16,6 +16,7 @@ mod log;
 mod ls;
 mod man;
 mod pause;
+mod peer;
 mod prompt;
 mod recover;
 mod rehearse_script;
@@ -60,6 +61,7 @@ pub(crate) struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Run(run::Arguments),
+    Peer(peer::Arguments),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
     Stop(stop::Arguments),
@@ -124,6 +126,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Peer(arguments) => peer::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),

@@ -12,6 +12,7 @@ mod formats;
 mod graphs;
 mod hardening;
 mod looking;
+mod peer;
 mod protocols;
 mod recovering;
 mod reporting;
