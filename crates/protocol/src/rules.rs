@@ -199,12 +199,13 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
-    /// Writes an entry into the document; answers the paths of the parts that changed.
+    /// Writes an entry into the document; answers the paths of the parts that changed. Refuses what would break the rules
+    /// of the seed: then the document stays as it is.
     fn record(
         definition: &Self::Definition,
         document: &mut Self::Document,
         entry: &Entry<Self>,
-    ) -> Vec<String>;
+    ) -> Result<Vec<String>, Unrecordable>;
     /// The JSON text of one part.
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
@@ -223,6 +224,12 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// How far the run is, in seats.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
 }
+
+/// An entry would make a document that breaks the rules of its seed. No decision of ours does: this is of a damaged
+/// journal, or a bug.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the document would not keep its rules: {0}")]
+pub struct Unrecordable(pub String);
 
 /// Why a foreign document cannot become a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

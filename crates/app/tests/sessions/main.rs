@@ -11,6 +11,7 @@ mod failing;
 mod formats;
 mod graphs;
 mod hardening;
+mod importing;
 mod looking;
 mod peer;
 mod protocols;
