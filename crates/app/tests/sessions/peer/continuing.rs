@@ -93,6 +93,24 @@ fn a_cycle_that_was_interrupted_goes_on_in_the_phase_it_was_in() {
 }
 
 #[test]
+fn whoever_is_asked_again_is_shown_what_there_is_so_far() {
+    let scene = scene();
+    let half = r#"execute * do echo '{"progress": "half of it"}' | "$kit/callboard" report --partial; note end x; hang"#;
+    scene.plan(&[half]);
+    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
+    scene.ledger().wait_for_end("x");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    let so_far = serde_json::json!({"progress": "half of it"});
+    assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.execute.output, Some(so_far));
+    scene.plan(&["execute * tell"]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    let prompt = scene.wait_for_note("prompt");
+    assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
+    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+}
+
+#[test]
 fn a_cycle_that_was_stopped_has_failed_as_cancelled_and_is_continued_by_the_next() {
     let scene = scene();
     scene.plan(&["execute * hang"]);
@@ -108,6 +126,12 @@ fn a_cycle_that_was_stopped_has_failed_as_cancelled_and_is_continued_by_the_next
     scene.expect_no_orphans();
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["peer", "--continue"]).run().code, 0);
+    let begun = scene.ledger().begun();
+    assert_eq!(
+        begun,
+        ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
+        "one plan for both"
+    );
     let next = document(&scene, "peer:spec:x:cycle:2");
     assert_eq!(
         (transitions(&next), next.context.continues),
