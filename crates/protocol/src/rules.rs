@@ -184,6 +184,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     // Editing.
     /// The document's own count of its changes, where it has one.
     fn sequence(document: &Self::Document) -> Option<u64>;
+    /// What the document itself says of its last change, where it keeps a history.
+    fn last_change(document: &Self::Document) -> Option<serde_json::Value>;
     /// Turns a patch into an edit of the document as it is now: `based_on` is the document that its author had read.
     /// `None` if all is already as the patch wants it.
     fn edit(

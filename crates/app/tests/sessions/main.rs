@@ -18,6 +18,7 @@ mod protocols;
 mod recovering;
 mod reporting;
 mod resuming;
+mod state;
 mod steering;
 mod stopping;
 mod terminal;

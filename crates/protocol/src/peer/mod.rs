@@ -137,6 +137,11 @@ impl Protocol for Peer {
         Some(document.sequence)
     }
 
+    fn last_change(document: &Document) -> Option<serde_json::Value> {
+        let entry = document.history.last()?;
+        Some(serde_json::to_value(entry).expect("BUG: an entry is plain data"))
+    }
+
     fn edit(
         _: &Definition,
         based_on: &Document,

@@ -127,6 +127,10 @@ impl Protocol for Steps {
         None
     }
 
+    fn last_change(_: &Document) -> Option<serde_json::Value> {
+        None
+    }
+
     fn edit(
         _: &Definition,
         _: &Document,
