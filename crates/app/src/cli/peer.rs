@@ -5,7 +5,7 @@ mod continuing;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::peer::{CycleId, Instruction, Peer, Phase};
+use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
 use protocol::steps::load::parse_duration;
 use runner::{Again, Asked, House, Player};
 use serde_json::json;
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Opens a new cycle and plays it.
 async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
     let (instruction, requirements) = arguments.asked()?;
-    let spec = arguments.spec.as_deref().map(cycles::spec_name).transpose()?;
+    let spec = arguments.spec_name(here)?;
     let scope = cycles::scope(&here.repo, instruction, spec, &requirements)?;
     let house = play::house(here, Again::default())?;
     let mut draft = Draft {
@@ -133,14 +133,9 @@ async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
     }
-    let cycle = open(here, &store, &draft).await?;
-    let cycle = cycle.expect("BUG: a cycle that continues none takes the next number");
-    arguments.play(here, &store, house, &cycle, &draft).await
-}
-
-async fn open(here: &Here, store: &SqliteStore, draft: &Draft) -> Result<Option<CycleId>, Failure> {
     stage::exclude_views(&here.repo)?;
-    cycles::open(store, &here.clock, here::person(), draft).await
+    let cycle = cycles::open(&store, &here.clock, here::person(), &draft).await?;
+    arguments.play(here, &store, house, &cycle, &draft).await
 }
 
 /// Whoever will be asked must have a player before anything is written.
@@ -173,6 +168,10 @@ impl Arguments {
             words => words.join(" "),
         };
         Ok((instruction, requirements))
+    }
+
+    fn spec_name(&self, here: &Here) -> Result<Option<SpecName>, Failure> {
+        self.spec.as_deref().map(|typed| cycles::spec_name(&here.repo, typed)).transpose()
     }
 
     /// What chose the cycle, as it was typed.
@@ -217,7 +216,11 @@ impl Arguments {
             }));
             return;
         }
-        let continues = continues.map(|from| format!(", continues {from}")).unwrap_or_default();
-        render::talk(format_args!("cycle {} is run {run}: {instruction}{continues}", styled(BOLD, cycle)));
+        let continues = continues.map(|from| format!(", continues {}", render::harmless(&from.to_string())));
+        let continues = continues.unwrap_or_default();
+        render::talk(format_args!(
+            "cycle {} is run {run}: {instruction}{continues}",
+            styled(BOLD, render::harmless(&cycle.to_string()))
+        ));
     }
 }

@@ -8,8 +8,9 @@ use protocol::peer::{
 use protocol::{Protocol as _, RunId};
 use runner::{Moment, Staging};
 use serde_json::Value;
-use store::{SqliteStore, Store as _};
+use store::{RunRow, SqliteStore, Store as _};
 
+use super::opening::highest_among;
 use crate::failure::Failure;
 
 /// A cycle that can be gone on with.
@@ -21,6 +22,9 @@ pub(crate) struct Continuable {
     pub(crate) staging: Staging,
     /// What its completed phases have produced, if it has failed: then only a new cycle can go on with it.
     pub(crate) failed: Option<Continued>,
+    /// The number of that new cycle, unless there is one by now: then it has to be looked at again, for it may go on with
+    /// the same.
+    pub(crate) next: u64,
 }
 
 /// The newest cycle of a scope, or of all, that is not completed. One that a later cycle continues is passed over: the
@@ -29,8 +33,10 @@ pub(crate) async fn newest_incomplete(
     store: &SqliteStore,
     scope: Option<&Scope>,
 ) -> Result<Option<Continuable>, Failure> {
+    // One look for both: a cycle that is not among these has a number that we will find taken.
+    let rows = store.runs().await?;
     let mut continued = BTreeSet::new();
-    for run in newest_first(store, scope).await? {
+    for run in newest_first(&rows, scope) {
         let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
         let Moment { frozen, document, .. } = moment;
         continued.extend(frozen.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
@@ -41,8 +47,9 @@ pub(crate) async fn newest_incomplete(
         };
         let cycle = document.cycle_id;
         if !continued.contains(&cycle) {
+            let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let (definition, staging) = (frozen.definition, frozen.staging);
-            return Ok(Some(Continuable { cycle, run, definition, staging, failed }));
+            return Ok(Some(Continuable { cycle, run, definition, staging, failed, next }));
         }
     }
     Ok(None)
@@ -50,7 +57,7 @@ pub(crate) async fn newest_incomplete(
 
 /// What the newest completed cycle's review recommends.
 pub(crate) async fn advice(store: &SqliteStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
-    for run in newest_first(store, Some(scope)).await? {
+    for run in newest_first(&store.runs().await?, Some(scope)) {
         let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
         let document = moment.document;
         if document.metadata.status == CycleStatus::Completed {
@@ -88,18 +95,13 @@ fn completed(document: &Document) -> Continued {
 }
 
 /// The runs that play cycles of a scope, the highest number first; or all of them, the one that was opened last first.
-async fn newest_first(store: &SqliteStore, scope: Option<&Scope>) -> Result<Vec<RunId>, Failure> {
-    let mut cycles: Vec<_> = store
-        .runs()
-        .await?
-        .into_iter()
-        .filter(|row| row.protocol == Peer::NAME)
-        .filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row.run)))
-        .filter(|(cycle, _)| scope.is_none_or(|scope| cycle.scope == *scope))
-        .collect();
-    cycles.reverse();
+fn newest_first(rows: &[RunRow], scope: Option<&Scope>) -> Vec<RunId> {
+    let cycles = rows.iter().rev().filter(|row| row.protocol == Peer::NAME);
+    let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row.run.clone())));
+    let mut cycles: Vec<_> =
+        cycles.filter(|(cycle, _)| scope.is_none_or(|scope| cycle.scope == *scope)).collect();
     if scope.is_some() {
         cycles.sort_by_key(|(cycle, _)| std::cmp::Reverse(cycle.number));
     }
-    Ok(cycles.into_iter().map(|(_, run)| run).collect())
+    cycles.into_iter().map(|(_, run)| run).collect()
 }

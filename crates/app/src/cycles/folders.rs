@@ -33,6 +33,12 @@ pub(super) fn newest(repo: &Path) -> io::Result<Vec<SpecName>> {
     Ok(names)
 }
 
+/// The spec whose folder somebody has typed in the place of its name, if there is such a folder.
+pub(super) fn typed(repo: &Path, folder: &str) -> Option<SpecName> {
+    let (_, name) = dated(folder)?;
+    repo.join(SPECS).join(folder).is_dir().then_some(name)
+}
+
 /// The date and the name of a spec's folder.
 fn dated(folder: &str) -> Option<(Date, SpecName)> {
     let (date, name) = folder.split_at_checked("2025-08-05".len())?;
@@ -61,5 +67,8 @@ mod tests {
         assert_eq!(named(repo.path()), ["2024-01-01-odd", "login"], "two of one day");
         fs::create_dir(specs.join("2025-08-06-日本")).unwrap();
         assert_eq!(named(repo.path()), ["日本"]);
+        let typed = |folder| typed(repo.path(), folder).map(|name| name.to_string());
+        assert_eq!(typed("2025-08-05-login").as_deref(), Some("login"));
+        assert_eq!((typed("2025-08-07-login"), typed("login"), typed("notes")), (None, None, None));
     }
 }

@@ -6,5 +6,5 @@ mod opening;
 mod scope;
 
 pub(crate) use continuing::{Continuable, advice, newest_incomplete};
-pub(crate) use opening::{Draft, open, run_of};
+pub(crate) use opening::{Draft, open, open_as, run_of};
 pub(crate) use scope::{instruction, scope, spec_name};

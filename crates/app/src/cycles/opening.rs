@@ -31,30 +31,39 @@ pub(crate) struct Draft {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// Opens it under the number after the highest there is. Whoever is quicker has that number, and we the next.
-///
-/// `None` if somebody was quicker and the cycle continues another: then that has to be looked at again, for the quicker
-/// one may continue the same.
+/// Opens a cycle under the number after the highest there is. Whoever is quicker has that number, and we the next.
 pub(crate) async fn open<S: Store>(
     store: &S,
     clock: &Clock,
     by: Author,
     draft: &Draft,
-) -> Result<Option<CycleId>, Failure> {
+) -> Result<CycleId, Failure> {
     let mut number = highest(store, &draft.scope).await?;
     loop {
         number += 1;
-        if number > LARGEST {
-            return Err(Failure::new(Exit::Refused, format_args!("`{}` has no number left", draft.scope)));
+        if let Some(cycle) = open_as(store, clock, by.clone(), draft, number).await? {
+            return Ok(cycle);
         }
-        let cycle = draft.scope.clone().cycle(number);
-        match runner::open::<Peer, _>(store, clock, by.clone(), draft.numbered(cycle.clone())).await {
-            Ok(_) => return Ok(Some(cycle)),
-            Err(OpenError::Exists(_)) if draft.continues.is_some() => return Ok(None),
-            Err(OpenError::Exists(_)) => {}
-            Err(OpenError::Freeze(error)) => return Err(error.into()),
-            Err(OpenError::Commit(error)) => return Err(error.into()),
-        }
+    }
+}
+
+/// Opens a cycle under this number; `None` if somebody has it.
+pub(crate) async fn open_as<S: Store>(
+    store: &S,
+    clock: &Clock,
+    by: Author,
+    draft: &Draft,
+    number: u64,
+) -> Result<Option<CycleId>, Failure> {
+    if number > LARGEST {
+        return Err(Failure::new(Exit::Refused, format_args!("`{}` has no number left", draft.scope)));
+    }
+    let cycle = draft.scope.clone().cycle(number);
+    match runner::open::<Peer, _>(store, clock, by, draft.numbered(cycle.clone())).await {
+        Ok(_) => Ok(Some(cycle)),
+        Err(OpenError::Exists(_)) => Ok(None),
+        Err(OpenError::Freeze(error)) => Err(error.into()),
+        Err(OpenError::Commit(error)) => Err(error.into()),
     }
 }
 
@@ -66,8 +75,13 @@ pub(crate) fn run_of(cycle: &CycleId) -> RunId {
 /// The highest number of a scope; 0 if it has no cycle.
 async fn highest<S: Store>(store: &S, scope: &Scope) -> Result<u64, Failure> {
     let runs = store.runs_beginning(&scope.key_prefix(), usize::MAX).await?;
-    let cycles = runs.iter().filter_map(|run| CycleId::from_key(run.as_str()).ok());
-    Ok(cycles.map(|cycle| cycle.number).max().unwrap_or(0))
+    Ok(highest_among(runs.iter(), scope))
+}
+
+/// The highest number of a scope among these runs. A run of another protocol that has such a name takes it as well.
+pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &Scope) -> u64 {
+    let cycles = runs.filter_map(|run| CycleId::from_key(run.as_str()).ok());
+    cycles.filter(|cycle| cycle.scope == *scope).map(|cycle| cycle.number).max().unwrap_or(0)
 }
 
 impl Draft {

@@ -24,11 +24,15 @@ pub(crate) fn instruction(word: &str) -> Result<Instruction, Failure> {
     })
 }
 
-/// The name of a spec as somebody typed it.
-pub(crate) fn spec_name(typed: &str) -> Result<SpecName, Failure> {
+/// The name of a spec as somebody typed it. Whoever types the name of its folder means the spec: the date is no part of it.
+pub(crate) fn spec_name(repo: &Path, typed: &str) -> Result<SpecName, Failure> {
+    if let Some(name) = folders::typed(repo, typed) {
+        render::note(format_args!("`{typed}` is the folder of spec `{name}`"));
+        return Ok(name);
+    }
     SpecName::typed(typed).map_err(|error| {
-        let shown: String = typed.chars().take(LONGEST_SHOWN).collect();
-        let more = if shown.len() < typed.len() { "…" } else { "" };
+        let shown: String = render::harmless(typed).chars().take(LONGEST_SHOWN).collect();
+        let more = if typed.chars().count() > LONGEST_SHOWN { "…" } else { "" };
         Failure::usage(format_args!("`{shown}{more}` cannot name a spec")).because(Some(&error))
     })
 }

@@ -39,7 +39,7 @@ const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output in
 pub(super) fn script(roles: &Roles) -> String {
     let Roles { word: (one, many), title, .. } = roles;
     let anew = if roles.have_outputs() {
-        "A new cycle begins"
+        "A new cycle\n# begins"
     } else {
         "An iteration (the step was sent back\n# by a gate) and `callboard retry` begin"
     };

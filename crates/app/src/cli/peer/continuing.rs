@@ -6,16 +6,16 @@ use protocol::peer::{Continued, Definition, Peer, Scope};
 use runner::Again;
 use store::SqliteStore;
 
-use super::{Arguments, open, somebody_plays};
+use super::{Arguments, somebody_plays};
 use crate::cli::resume;
 use crate::cycles::{self, Continuable, Draft};
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
-use crate::{play, render, wish};
+use crate::here::{self, Here};
+use crate::{play, render, stage, wish};
 
 /// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
 pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
-    let spec = arguments.spec.as_deref().map(cycles::spec_name).transpose()?;
+    let spec = arguments.spec_name(here)?;
     let scope = spec.map(Scope::Spec);
     let Some(store) = here.existing_store()? else {
         return Err(here.without_store(nothing_incomplete(scope.as_ref())));
@@ -28,10 +28,13 @@ pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Fai
             return arguments.resume(here, &store, &found).await;
         };
         wish::refuse_agents_outright("continue a cycle")?;
+        let number = found.next;
         let draft = arguments.next(here, found, continued)?;
         let house = play::house(here, Again::default())?;
         somebody_plays(&house, &draft)?;
-        if let Some(cycle) = open(here, &store, &draft).await? {
+        stage::exclude_views(&here.repo)?;
+        let opened = cycles::open_as(&store, &here.clock, here::person(), &draft, number).await?;
+        if let Some(cycle) = opened {
             return arguments.play(here, &store, house, &cycle, &draft).await;
         }
     }

@@ -141,6 +141,10 @@ fn execute_tasks_takes_the_newest_spec_and_does_not_guess_between_two() {
     ");
     assert_eq!(peer(&scene, &["execute-tasks", "--spec", "login"]).run().code, 0);
     document(&scene, "peer:spec:login:cycle:2");
+    // The name of the folder is not the name of the spec.
+    let session = peer(&scene, &["execute-tasks", "--spec", "2025-08-05-login"]).run();
+    assert!(session.stderr.contains("`2025-08-05-login` is the folder of spec `login`"), "{session:?}");
+    document(&scene, "peer:spec:login:cycle:3");
 }
 
 #[test]

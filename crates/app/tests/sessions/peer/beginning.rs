@@ -41,6 +41,8 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     ");
     let document = document(&scene, "peer:spec:reset-forgotten-password-mail:cycle:1");
     assert_eq!(transitions(&document), ALL);
+    let shown = scene.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
+    assert_eq!(shown.json(), json!(document));
     let plan = &document.phases.plan;
     assert_eq!(plan.errors().iter().map(|error| error.kind.as_str()).collect::<Vec<_>>(), ["unfit_report"]);
     let progress = |phase| {

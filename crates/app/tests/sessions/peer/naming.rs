@@ -25,6 +25,19 @@ fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {
 }
 
 #[test]
+fn a_name_does_not_steer_the_terminal() {
+    let scene = scene();
+    let name = "two\nlines\u{1b}[2J";
+    let session = peer(&scene, &["create-spec", "--spec", name]).run();
+    let first = session.stderr.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "cycle peer:spec:two lines [2J:cycle:1 is run peer.spec.two=0Alines=1B=5B2J.cycle.1: create-spec"
+    );
+    document(&scene, &format!("peer:spec:{name}:cycle:1"));
+}
+
+#[test]
 fn eight_who_start_at_once_get_eight_numbers() {
     let scene = scene();
     let mut gate = scene.gate("gate");
