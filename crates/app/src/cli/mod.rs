@@ -16,6 +16,7 @@ mod log;
 mod ls;
 mod man;
 mod pause;
+mod peer;
 mod prompt;
 mod recover;
 mod rehearse_script;
@@ -61,6 +62,7 @@ pub(crate) struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Run(run::Arguments),
+    Peer(peer::Arguments),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
     Stop(stop::Arguments),
@@ -131,6 +133,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Peer(arguments) => peer::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),
