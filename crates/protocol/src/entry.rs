@@ -16,7 +16,7 @@ use crate::{AttemptId, Revision, Stamp};
 ///
 /// * 1: the first
 /// * 2: adds [`Input::Recovered`]; what version 1 could say is said as before
-/// * 3: adds [`Input::Edited`] and [`Evidence::kind`]; what version 2 could say is said as before
+/// * 3: adds [`Input::Edited`], [`Evidence::kind`] and [`Remains::Migrated`]; what version 2 could say is said as before
 pub const ENTRY_VERSION: u32 = 3;
 
 /// The record of one commit.
@@ -124,6 +124,8 @@ pub enum Remains {
     View { path: String, document: serde_json::Value },
     /// An archive, written elsewhere.
     Archive { host: String },
+    /// A dump of a store that was not ours, and the document that was made of it.
+    Migrated { from: String, document: serde_json::Value },
 }
 
 impl std::fmt::Display for Remains {
@@ -138,6 +140,7 @@ impl std::fmt::Display for Remains {
                 write!(f, "rebuilt from its view `{path}`; its journal before is lost")
             }
             Self::Archive { host } => write!(f, "imported from an archive written on `{host}`"),
+            Self::Migrated { from, .. } => write!(f, "migrated from the dump `{from}`"),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A run rebuilt from its view: all that is left when the store is gone.
+//! A run made of a document that was found: its view, when the store is gone, or what a dump of another store became.
 
 use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
 use protocol::run::{self, Decision, Phase};
-use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
+use protocol::{Move, Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
 use store::{CommitError, DraftError, SqliteStore, WriteId};
 
@@ -46,14 +46,40 @@ pub fn adopt<P: Protocol>(
     frozen: Frozen<P>,
     found: FoundView<P::Seat>,
 ) -> Result<Phase, AdoptError> {
-    let stands = P::adopt(&frozen.definition, &found.document)?;
+    let FoundView { path, document, turns } = found;
+    let stands = P::adopt(&frozen.definition, &document)?;
+    take(store, by, now, frozen, stands, turns, Remains::View { path, document })
+}
+
+/// Makes a run of a document to which a dump was [migrated](Remains::Migrated), in the same way. Nobody of ours has had a
+/// turn in it.
+pub fn migrate<P: Protocol>(
+    store: Option<&SqliteStore>,
+    by: &Author,
+    now: Stamp,
+    frozen: Frozen<P>,
+    from: String,
+    document: Value,
+) -> Result<Phase, AdoptError> {
+    let stands = P::adopt(&frozen.definition, &document)?;
+    take(store, by, now, frozen, stands, BTreeMap::new(), Remains::Migrated { from, document })
+}
+
+fn take<P: Protocol>(
+    store: Option<&SqliteStore>,
+    by: &Author,
+    now: Stamp,
+    frozen: Frozen<P>,
+    stands: Move<P::Change, P::Seat>,
+    turns: BTreeMap<P::Seat, Turn>,
+    remains: Remains,
+) -> Result<Phase, AdoptError> {
     let blob = serde_json::to_vec(&frozen).expect("BUG: a definition is plain data");
     let definition = store::Digest::of(&blob).to_string();
     let mut rebuild = Rebuild::begin(frozen);
     let mut after = rebuild.folded.run.clone();
-    let decision = run::adopt(&mut after, stands, found.turns);
+    let decision = run::adopt(&mut after, stands, turns);
     let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
-    let remains = Remains::View { path: found.path, document: found.document };
     let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);
     let run = rebuild.run.clone();
     let Some(store) = store else { return Ok(after.phase) };

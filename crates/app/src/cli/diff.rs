@@ -25,7 +25,7 @@ use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
   callboard diff f8c1a491 3
   callboard diff f8c1a491 3 7 --json   # a JSON Patch (RFC 6902) of what `show --at 3 --json` prints")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// The revision to begin with (`callboard log` lists them)

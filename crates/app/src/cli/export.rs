@@ -24,7 +24,7 @@ use crate::render;
   callboard export f8c1a491 --no-logs -o run.tar
   callboard export f8c1a491 -o - | zstd > run.tar.zst")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// Where to write it; `-` is standard output [default: RUN.callboard.tar]

@@ -41,7 +41,7 @@ use words::Charset;
   callboard graph wf.yaml --format mermaid >> README.md
   callboard graph f8c1a491 --json | jq '.steps[] | select(.status == \"FAILED\")'")]
 pub(super) struct Arguments {
-    /// A workflow file, or a run or a beginning of its name
+    /// A workflow file, or a run: its name, a beginning of it, or the id of its cycle
     #[arg(value_name = "WORKFLOW|RUN")]
     what: String,
 

@@ -1,4 +1,8 @@
-//! `callboard import FILE`.
+//! `callboard import FILE`, and `--peer` for cycles of older formats.
+
+mod dump;
+mod peer;
+mod told;
 
 use std::fs::File;
 use std::io::Read;
@@ -22,14 +26,23 @@ use crate::{phase, render, stage, wish};
 /// Everything in it is checked first: digests, paths, and that its entries follow from one another. It is taken whole or
 /// not at all. Its files show this repository from then on, and its journal says where it came from. An unfinished run
 /// rests until you `resume` it; attempts that were open where it comes from count as interrupted.
+///
+/// With `--peer` it takes cycles of `peer` as they were kept before version 2, in any of their formats, from a dump of the
+/// store they were in. Without `--write` it only tells what each would become and what comes from where; what is there
+/// already is left alone, so it can be repeated. It ends with 2 if something in the dump cannot be read, and with 3 if a
+/// cycle is there with other content; all others are entered.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard import f8c1a491.callboard.tar
   callboard import f8c1a491.callboard.tar --as from-the-server
-  zstd -dc run.tar.zst | callboard import -")]
+  zstd -dc run.tar.zst | callboard import -
+  callboard import --peer dump.jsonl            # what would become of the cycles in it
+  callboard import --peer dump.jsonl --write
+  callboard import --peer keys/ --temp-files /tmp --json")]
 pub(super) struct Arguments {
     /// The archive; `-` is standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "peer")]
+    file: Option<PathBuf>,
 
     /// Its name here [default: the one it has]
     #[arg(long = "as", value_name = "NAME")]
@@ -41,24 +54,29 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     place: Place,
+
+    #[command(flatten)]
+    peer: peer::PeerFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     wish::refuse_agents_outright("import a run")?;
     let here = Here::find(&arguments.place, Flags::default())?;
+    let Some(file) = &arguments.file else {
+        return peer::run(&here, &arguments.peer, arguments.json);
+    };
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("that cannot name a run").because(Some(&error)))?;
-    let archive: Box<dyn Read> = if arguments.file == Path::new("-") {
+    let archive: Box<dyn Read> = if file == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {
-        Box::new(File::open(&arguments.file).map_err(|error| {
-            Failure::usage(format!("cannot read `{}`", arguments.file.display())).because(Some(&error))
+        Box::new(File::open(file).map_err(|error| {
+            Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error))
         })?)
     };
     let restaging = Restaging { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
     let store = here.store()?;
     stage::exclude_views(&here.repo)?;
-    let file = &arguments.file;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
     if !face::is_known(&protocol) {

@@ -30,14 +30,14 @@ use crate::render::{self, BOLD, DIM, styled};
   callboard log f8c1a491 --last 20 --follow
   callboard log f8c1a491 --json | jq 'select(.entry.input.fact)'")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// Show prompt, answer and decision of each attempt
     #[arg(long)]
     full: bool,
 
-    /// Only what concerns this seat: the name of a step
+    /// Only what concerns this seat: the name of a step, or of a phase of a cycle
     #[arg(long)]
     seat: Option<String>,
 

@@ -16,8 +16,8 @@ use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::phase;
 use crate::render::{self, BOLD, DIM, styled};
+use crate::{face, phase};
 
 /// List the runs of this repository, newest last
 ///
@@ -27,6 +27,7 @@ use crate::render::{self, BOLD, DIM, styled};
   callboard ls --unfinished
   callboard ls --phase undelivered --since 3d
   callboard ls --workflow release --sort updated --limit 5
+  callboard ls --protocol peer
   callboard ls --json | jq -r '.[] | select(.seated > 0) | .run'")]
 pub(super) struct Arguments {
     /// Only runs in this phase (repeatable)
@@ -36,6 +37,10 @@ pub(super) struct Arguments {
     /// Only runs that are not finished
     #[arg(long)]
     unfinished: bool,
+
+    /// Only runs of this protocol
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(face::KNOWN))]
+    protocol: Option<String>,
 
     /// Only runs of workflows with this in their name
     #[arg(long, value_name = "TEXT")]
@@ -167,6 +172,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 impl Arguments {
     fn wants(&self, listed: &Listed<'_>, now: Stamp) -> bool {
+        if self.protocol.as_ref().is_some_and(|protocol| *protocol != listed.row.protocol) {
+            return false;
+        }
         let Some(summary) = &listed.summary else {
             // Nothing is known of it, so it is shown unless something was asked for.
             return self.phase.is_empty()

@@ -16,7 +16,7 @@ use crate::wish::Wish;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard pause f8c1a491; callboard resume f8c1a491")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// Why, for the journal

@@ -22,10 +22,10 @@ use crate::render;
   callboard prompt f8c1a491 review --next
   callboard prompt f8c1a491 review --context | jq .upstream")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
-    /// The seat: the name of a step
+    /// The seat: the name of a step, or of a phase of a cycle
     seat: String,
 
     /// That attempt instead of the newest one, as turn and try

@@ -28,7 +28,7 @@ use crate::wish::{self, Wish};
   callboard resume f8c1a491 --jobs 2
   callboard resume --all                    # after a reboot; each run in the background")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: Option<String>,
 
     /// Put back a document that is not what was written, even if what came after it is lost

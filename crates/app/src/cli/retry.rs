@@ -22,7 +22,7 @@ use crate::wish::{self, Wish};
   callboard retry f8c1a491
   callboard retry f8c1a491 code --reason 'the API is back'")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// The step [default: every failed one]

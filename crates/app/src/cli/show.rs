@@ -27,10 +27,11 @@ use crate::{phase, progress};
 #[command(after_help = "Examples:
   callboard show f8c1a491
   callboard show f8c1a491 --at 12
+  callboard show peer:spec:feature-name:cycle:1
   callboard show f8c1a491 --json | jq '.seats'
   callboard show f8c1a491 --json | jq '.document.steps | map_values(.status)'")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// Show it as it was at this revision (`callboard log` lists them)

@@ -18,7 +18,7 @@ use crate::{phase, render};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard skip f8c1a491 docs --reason 'written by hand'")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
     /// The step

@@ -26,7 +26,7 @@ use crate::progress::{EngineNews, Progress};
   callboard watch f8c1a491 && notify-send delivered
   callboard watch f8c1a491 --json | jq 'select(.event == \"over\")'")]
 pub(super) struct Arguments {
-    /// The run, or a beginning of its name
+    /// The run: its name, a beginning of it, or the id of its cycle
     run: Option<String>,
 
     /// Print one JSON event per line

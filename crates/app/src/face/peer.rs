@@ -16,7 +16,7 @@ impl Face for Peer {
     const SEAT: (&'static str, &'static str) = ("phase", "phases");
     const SEATS_AT: &'static str = "phases";
     const OPENED_BY: &'static str = "callboard peer";
-    const OPENED_WITH: &'static str = "request";
+    const OPENED_WITH: &'static str = "requirements";
     const RETRIES: bool = false;
     /// Its name is its cycle's.
     const RENAMES: bool = false;
@@ -180,10 +180,13 @@ impl Face for Peer {
         let spec = spec.map(|spec| format!(" --spec {}", render::shell_word(spec.as_str().as_ref())));
         let spec = spec.unwrap_or_default();
         match document.metadata.status {
-            CycleStatus::Completed => {
+            CycleStatus::Completed if spec.is_empty() => {
                 let instruction = &document.metadata.instruction;
-                format!("improvement is a new cycle: `callboard peer {instruction}{spec} REQUEST` opens it")
+                format!("improvement is a new cycle: `callboard peer {instruction} REQUIREMENTS` opens one")
             }
+            CycleStatus::Completed => format!(
+                "improvement is a new cycle: `callboard peer refine-spec{spec}` opens one with what the review recommends"
+            ),
             CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed => {
                 format!(
                     "`callboard peer --continue{spec}` goes on in a new cycle, with what was completed in this one"
@@ -241,4 +244,21 @@ fn remark(phase: &PhaseDocument) -> Option<String> {
     let reused = phase.reused_from.as_ref().map(|cycle| format!("taken over from {cycle}"));
     let told: Vec<_> = reused.into_iter().chain(size).collect();
     (!told.is_empty()).then(|| told.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_is_told_by_its_places_and_a_long_one_by_the_first_of_them() {
+        let edit = |paths: &[&str]| {
+            let operations = paths.iter().map(|path| json!({ "op": "add", "path": path, "value": 1 }));
+            let edit: json_patch::Patch = serde_json::from_value(operations.collect()).unwrap();
+            Peer::edited(&edit)
+        };
+        assert_eq!(edit(&["/phases/plan/output/x"]), "/phases/plan/output/x");
+        assert_eq!(edit(&["/a", "/b", "/c"]), "/a, /b, /c");
+        assert_eq!(edit(&["/a", "/b", "/c", "/d", "/e"]), "/a, /b, /c and 2 more");
+    }
 }

@@ -80,7 +80,7 @@ fn a_file_may_be_said_to_be_a_cycle() {
     1 | {"version": 1}
       |             ^
       |
-      = hint: leave it as it is; `callboard import --peer`, which comes with running cycles, turns it into version 2
+      = hint: leave it as it is; `callboard import --peer` turns it into version 2
 
     [exit 2]
     "#);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 use protocol::entry::Author;
-use protocol::peer::{CycleId, Definition, Mode, Peer};
+use protocol::peer::{Continued, CycleId, Definition, Mode, Peer};
 use protocol::rules::DEFAULT_TRIES;
 use protocol::{RunId, Stage};
 use runner::{Clock, Frozen, Staging};
@@ -17,8 +17,8 @@ use testkit::{Callboard, Scene};
 
 use crate::scene;
 
-const CYCLE: &str = "peer:spec:feature-name:cycle:1";
-const RUN: &str = "peer.spec.feature-name.cycle.1";
+pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
+pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
 
 /// Answers as the file of its phase says, and fails where there is none.
 const AGENT: &str = r#"#!/bin/sh
@@ -28,7 +28,11 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 "#;
 
 /// Opens a cycle, and writes down what its seats will answer.
-fn open(scene: &Scene) {
+pub(crate) fn open(scene: &Scene) {
+    open_cycle(scene, CYCLE, None);
+}
+
+fn open_cycle(scene: &Scene, cycle: &str, continues: Option<Continued>) {
     answer(scene, "plan", &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}));
     answer(scene, "execute", &json!({"progress": "done"}));
     answer(scene, "express", &json!({"summary": "it is there"}));
@@ -36,17 +40,17 @@ fn open(scene: &Scene) {
     let agent = scene.kit().join("peer.sh");
     fs::write(&agent, AGENT).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-    let cycle: CycleId = CYCLE.parse().unwrap();
+    let cycle: CycleId = cycle.parse().unwrap();
     let repo_dir = scene.repo().to_str().unwrap().to_owned();
     let frozen = Frozen::<Peer> {
         title: "create-spec feature-name".to_owned(),
         definition: Definition {
             cycle: cycle.clone(),
             instruction: "create-spec".to_owned(),
-            mode: Mode::New,
+            mode: if continues.is_some() { Mode::Continue } else { Mode::New },
             instruction_args: String::new(),
             user_requirements: "a feature".to_owned(),
-            continues: None,
+            continues,
             advice: None,
             tries: DEFAULT_TRIES,
             timeout: None,
@@ -184,7 +188,7 @@ fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
     $ callboard show peer.spec.feature-name.cycle.1
     peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
-    improvement is a new cycle: `callboard peer create-spec --spec feature-name REQUEST` opens it
+    improvement is a new cycle: `callboard peer refine-spec --spec feature-name` opens one with what the review recommends
       completed plan     [TIME]  output 66 bytes
       completed execute  [TIME]  output 19 bytes
       completed express  [TIME]  output 25 bytes
@@ -254,6 +258,45 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     error[E013]: cannot skip a phase of run `peer.spec.feature-name.cycle.1`
       caused by: `execute` cannot be left out: in a `peer` run every seat builds on the one before
     [exit 3]
+    ");
+}
+
+#[test]
+fn what_a_cycle_takes_over_from_the_one_before_is_told() {
+    let scene = scene();
+    let plan = json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"});
+    let continued = Continued { cycle: CYCLE.parse().unwrap(), outputs: vec![plan] };
+    open_cycle(&scene, "peer:spec:feature-name:cycle:2", Some(continued));
+    let session = with_players(&scene, &["resume", "peer:spec:feature-name:cycle:2"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    run peer.spec.feature-name.cycle.2 in [REPO]
+    » plan is taken over from the cycle before
+    ▸ execute#1.1 started
+    ✓ execute#1.1 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✓ reviewed: a success
+    the cycle is completed
+
+    delivered run `peer.spec.feature-name.cycle.2`: 4 of 4 phases done, [TIME]
+    review: success, score 85, medium
+    [exit 0]
+    ");
+    let shown = scene.callboard(&["show", "peer:spec:feature-name:cycle:2", "--at", "12"]).run();
+    assert_snapshot!(shown.transcript(), @"
+    $ callboard show peer:spec:feature-name:cycle:2 --at 12
+    peer.spec.feature-name.cycle.2 create-spec feature-name  open  3/4 phases  revision 12 of 14  [WHEN]
+      create-spec peer:spec:feature-name:cycle:2, in_progress, sequence 8
+      continues peer:spec:feature-name:cycle:1
+    engine [PID] on [HOST]
+      completed   plan     [TIME]  taken over from peer:spec:feature-name:cycle:1, output 66 bytes
+      completed   execute  [TIME]  output 19 bytes
+      completed   express  [TIME]  output 25 bytes
+      in_progress review   for [TIME]
+    [exit 0]
     ");
 }
 
@@ -364,6 +407,9 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
     assert_eq!(scene.run(&[]).run().code, 0);
     open(&scene);
     assert_eq!(with_players(&scene, &["resume", RUN]).run().code, 0);
+    let listed = |protocol: &str| scene.callboard(&["ls", "--protocol", protocol]).run().stdout;
+    assert!(listed("steps").starts_with("trial  "), "{}", listed("steps"));
+    assert!(listed("peer").starts_with(RUN), "{}", listed("peer"));
     let database = scene.store().join("callboard.db");
     let shown = || scene.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
     let before = shown();

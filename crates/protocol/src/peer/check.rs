@@ -52,7 +52,7 @@ pub fn check(document: &Value) -> Checked {
 
 /// F1. Another version breaks no rule: it has to be migrated first.
 fn is_current(at: &At, version: Option<&Value>, findings: &mut Findings) -> bool {
-    const MIGRATE: &str = "leave it as it is; `callboard import --peer`, which comes with running cycles, turns it into version 2";
+    const MIGRATE: &str = "leave it as it is; `callboard import --peer` turns it into version 2";
     let Some(version) = version else {
         let message =
             "the document has no `version`: it is of an older format and needs migration".to_owned();

@@ -100,7 +100,7 @@ fn migrated(cycle: &CycleId, bundle: &Bundle, at: Second) -> Migrated {
     let played = fold::fold(cycle, &facts, unreadable, at, &mut notes);
     let keys: Vec<_> = bundle.fragments.iter().map(|fragment| fragment.key.clone()).collect();
     let mut document = change::migrate(&played, &keys, at);
-    let (sources, rest) = kept::keep(&document.to_value(), &bundle.fragments, &claims);
+    let (sources, rest) = kept::keep(&document.to_value(), &bundle.fragments, &claims, &facts.believed);
     if !rest.is_empty() {
         document.unknown.insert(MIGRATED_FROM.to_owned(), rest.into());
     }
@@ -124,7 +124,13 @@ fn taken(
     Migrated {
         cycle: cycle.clone(),
         origin: Origin::Current,
-        sources: vec![Source { key: key.clone(), generation: None, gave: vec![String::new()], rest: false }],
+        sources: vec![Source {
+            key: key.clone(),
+            generation: None,
+            gave: vec![String::new()],
+            decided: Vec::new(),
+            rest: false,
+        }],
         notes: bundle.notes.clone(),
         left_out,
         document: document.clone(),

@@ -145,6 +145,17 @@ fn a_cycle_at_work_can_be_taken_up_where_it_was() {
 }
 
 #[test]
+fn a_cycle_that_is_past_a_phase_without_output_has_failed_there_whatever_it_calls_itself() {
+    for status in
+        ["EXECUTING", "execution_complete", "EXECUTION_FAILED", "REVIEWING", "review_complete", "COMPLETED"]
+    {
+        let (cycles, _) = migrate(&vec![("peer.spec.a.cycle.1.status".to_owned(), json!(status))]);
+        assert_eq!(cycles[0].document.position(), Position::Failed(Phase::Plan), "{status}");
+        assert_eq!(cycles[0].document.phases.plan.errors()[0].kind, "missing_output", "{status}");
+    }
+}
+
+#[test]
 fn errors_keep_what_else_they_say_and_their_time() {
     let document = document(G3, "peer:global:cycle:1");
     let error = &document.phases.execute.errors()[0];

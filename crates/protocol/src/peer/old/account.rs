@@ -37,6 +37,8 @@ pub struct Source {
     pub generation: Option<Generation>,
     /// The places of the document that have their value from here, unchanged.
     pub gave: Vec<String>,
+    /// The places that follow from what it says, in other words.
+    pub decided: Vec<String>,
     /// Whether something is left for which version 2 has no place, or another; it is under `migrated_from`.
     pub rest: bool,
 }

@@ -94,7 +94,8 @@ impl Slot {
             Self::Spec => "/metadata/spec_name",
             Self::Number => "/metadata/cycle_number",
             Self::Created => "/metadata/created_at",
-            Self::Updated | Self::Ended => "/metadata/updated_at",
+            // The document was changed since: it is migrated. When what happened is in the history.
+            Self::Updated | Self::Ended => "/history",
             Self::Status => "/metadata/status",
             Self::Current => "/metadata/current_phase",
             Self::Error | Self::ErrorPhase => "/phases",

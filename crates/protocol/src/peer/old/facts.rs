@@ -12,6 +12,8 @@ use crate::peer::name::CycleId;
 /// What is known of a cycle.
 #[derive(Debug)]
 pub(super) struct Facts {
+    /// Whose word each fact is.
+    pub(super) believed: Vec<(Slot, String)>,
     pub(super) instruction: Option<String>,
     pub(super) created: Option<Second>,
     pub(super) updated: Option<Second>,
@@ -44,13 +46,14 @@ pub(super) struct PhaseFacts {
 impl Facts {
     /// Decides what to believe. No time is later than `at`.
     pub(super) fn of(cycle: &CycleId, claims: Vec<Claim>, at: Second, notes: &mut Vec<Note>) -> Self {
-        let mut court = Court { claims, at, notes };
+        let mut court = Court { claims, at, notes, believed: Vec::new() };
         court.claims.sort_by(|one, other| other.rank.cmp(&one.rank).then_with(|| one.key.cmp(&other.key)));
         let spec = cycle.scope.spec().map(|name| name.as_str().to_owned());
         court.hold(Slot::Spec, spec, text);
         court.hold(Slot::Number, Some(cycle.number), number);
         court.hold(Slot::Aware, Some(cycle.scope.spec().is_some()), flag);
-        Self {
+        let mut facts = Self {
+            believed: Vec::new(),
             instruction: court.believe(Slot::Instruction, text),
             created: court.believe_time(Slot::Created),
             updated: court.believe_time(Slot::Updated),
@@ -65,7 +68,9 @@ impl Facts {
             summary: court.believe(Slot::Summary, something),
             insights: court.believe(Slot::Insights, something),
             phases: Phase::ALL.map(|phase| PhaseFacts::of(phase, &mut court)),
-        }
+        };
+        facts.believed = court.believed;
+        facts
     }
 
     pub(super) fn phase(&self, phase: Phase) -> &PhaseFacts {
@@ -121,6 +126,7 @@ struct Court<'a> {
     claims: Vec<Claim>,
     at: Second,
     notes: &'a mut Vec<Note>,
+    believed: Vec<(Slot, String)>,
 }
 
 impl Court<'_> {
@@ -148,7 +154,10 @@ impl Court<'_> {
                     self.notes
                         .push(Note::new(NoteKind::Unreadable, message).of(&claim.key).at(slot.pointer()));
                 }
-                (Some(value), None) => believed = Some((value, format!("`{}`", claim.key))),
+                (Some(value), None) => {
+                    self.believed.push((slot, claim.key.clone()));
+                    believed = Some((value, format!("`{}`", claim.key)));
+                }
                 (Some(value), Some((known, by))) if value != *known => {
                     let message = format!("{} is {shown} here, but {by} counts more", name(slot));
                     self.notes

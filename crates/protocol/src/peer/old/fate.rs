@@ -37,14 +37,16 @@ pub(super) fn fate(facts: &Facts, phase: Phase, unreadable: Option<&str>) -> Fat
         let message = format!("`{key}` cannot be read, and nothing else says how far the cycle came");
         return fails("unreadable", message);
     }
-    if blamed(facts) == Some(phase) {
+    let blamed = blamed(facts);
+    if blamed == Some(phase) {
         return blame(facts, shown);
     }
     let over = facts.is_over();
-    let passed = Phase::ALL.into_iter().find(|later| *later > phase && facts.phase(*later).is_seen());
-    let named = cycle.and_then(|said| said.phase).or(facts.current);
-    let at_work = cycle.is_some_and(|said| said.standing == Standing::Working)
-        && (named == Some(phase) || named.is_none() && phase == Phase::Plan);
+    let working = cycle.is_some_and(|said| said.standing == Standing::Working);
+    let named = cycle.and_then(|said| said.phase).or(facts.current).filter(|_| working);
+    let at_work = named == Some(phase) || working && named.is_none() && phase == Phase::Plan;
+    let is_seen = |later: Phase| facts.phase(later).is_seen() || [blamed, named].contains(&Some(later));
+    let passed = Phase::ALL.into_iter().find(|later| *later > phase && is_seen(*later));
     let done = match shown.status {
         Some(Standing::Done) => true,
         // A key of its own for the output was written when the phase was over.

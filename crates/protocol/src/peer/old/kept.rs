@@ -3,16 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::account::Source;
-use super::claim::{Claim, Fragment};
+use super::claim::{Claim, Fragment, Slot};
 
 /// The root field under which it is kept, by key.
 pub const MIGRATED_FROM: &str = "migrated_from";
 
-/// Divides each fragment into what the document has, word for word, and the rest.
+/// Divides each fragment into what the document has, word for word, and the rest. `believed`: whose word each fact is.
 pub(super) fn keep(
     document: &Value,
     fragments: &[Fragment],
     claims: &[Claim],
+    believed: &[(Slot, String)],
 ) -> (Vec<Source>, Map<String, Value>) {
     let (mut sources, mut kept) = (Vec::new(), Map::new());
     for fragment in fragments {
@@ -25,12 +26,15 @@ pub(super) fn keep(
                 gave.push(pointer);
             }
         }
-        gave.sort();
-        gave.dedup();
+        let decided =
+            believed.iter().filter(|(slot, key)| *key == fragment.key && came_about(document, *slot));
+        let decided =
+            decided.map(|(slot, _)| slot.pointer()).filter(|pointer| !gave.contains(pointer)).collect();
         sources.push(Source {
             key: fragment.key.clone(),
             generation: Some(fragment.rank.generation),
-            gave,
+            gave: sorted(gave),
+            decided: sorted(decided),
             rest: rest.is_some(),
         });
         if let Some(rest) = rest {
@@ -38,6 +42,23 @@ pub(super) fn keep(
         }
     }
     (sources, kept)
+}
+
+/// Whether a fact says something in the document: what is said of phases that are pending there does not.
+fn came_about(document: &Value, slot: Slot) -> bool {
+    match slot {
+        Slot::Phase(phase, _) => document["phases"][phase.as_str()]["status"] != "pending",
+        Slot::Summary | Slot::Insights => document.pointer(&slot.pointer()).is_some(),
+        Slot::Instruction | Slot::Spec | Slot::Number | Slot::Created | Slot::Updated | Slot::Ended => true,
+        Slot::Status | Slot::Current | Slot::Error | Slot::ErrorPhase => true,
+        Slot::Mode | Slot::Aware | Slot::Arguments | Slot::Requirements => true,
+    }
+}
+
+fn sorted(mut places: Vec<String>) -> Vec<String> {
+    places.sort();
+    places.dedup();
+    places
 }
 
 /// The value without what stands at this place, and without what is empty for that; none if nothing is left.

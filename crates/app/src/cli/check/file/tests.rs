@@ -187,7 +187,7 @@ fn a_cycle_of_an_older_format_needs_migration() {
     1 | {"version": 1.1,
       |             ^^^
       |
-      = hint: leave it as it is; `callboard import --peer`, which comes with running cycles, turns it into version 2
+      = hint: leave it as it is; `callboard import --peer` turns it into version 2
     "#);
 }
 

@@ -1,0 +1,181 @@
+//! `callboard import --peer`: cycles of older formats become runs.
+
+use std::path::PathBuf;
+
+use protocol::entry::{Entry, Input, Remains};
+use protocol::peer::old::{Migrated, Old, Origin};
+use protocol::peer::{Definition, Document, Peer, Second};
+use protocol::run::Phase;
+use protocol::{Revision, RunId, Stage, Stamp};
+use runner::{AdoptError, Frozen, Journal, LoadError, Staging};
+use store::SqliteStore;
+
+use super::dump::Dump;
+use super::told::{CycleTold, Fate, Told};
+use crate::cli::block_on;
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+use crate::phase;
+
+/// What is to be imported.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Older formats of `peer`")]
+pub(super) struct PeerFlags {
+    /// Take the cycles of this dump: a directory with a file per key, or lines of `{"key": …, "value": …}`; `-` is
+    /// standard input
+    #[arg(long, value_name = "DUMP", conflicts_with_all = ["file", "name"])]
+    pub(super) peer: Option<PathBuf>,
+
+    /// Read the temp files of the scripts of old from here, too
+    #[arg(long, value_name = "DIR", requires = "peer")]
+    temp_files: Option<PathBuf>,
+
+    /// Enter what is new; without this it is only told
+    #[arg(long, requires = "peer")]
+    write: bool,
+}
+
+pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Failure> {
+    let path = flags.peer.clone().expect("BUG: we are here because of it");
+    let mut dump = Dump::read(&path)?;
+    if let Some(directory) = &flags.temp_files {
+        dump.add_temp_files(directory)?;
+    }
+    let Dump { items, unread } = dump;
+    let old = Old::read(items);
+    // A look leaves no store where there was none.
+    let store = if flags.write { Some(here.store()?) } else { here.existing_store()? };
+    let now = here.clock.now();
+    let import = Import {
+        here,
+        store: store.as_ref(),
+        old: &old,
+        from: path.display().to_string(),
+        now,
+        write: flags.write,
+    };
+    let cycles = block_on(import.all())?;
+    let mut ignored = old.ignored;
+    ignored.sort_by(|one, other| one.key.cmp(&other.key));
+    Ok(Told { dump: path, write: flags.write, cycles, ignored, unread }.tell(json))
+}
+
+struct Import<'a> {
+    here: &'a Here,
+    store: Option<&'a SqliteStore>,
+    old: &'a Old,
+    from: String,
+    now: Stamp,
+    write: bool,
+}
+
+/// How it is with a cycle.
+struct Found {
+    fate: Fate,
+    phase: Option<Phase>,
+    why: Option<String>,
+}
+
+impl Import<'_> {
+    async fn all(self) -> Result<Vec<CycleTold>, Failure> {
+        let mut told = Vec::new();
+        for migrated in self.old.cycles(Second::from(self.now)) {
+            told.push(self.one(migrated).await?);
+        }
+        Ok(told)
+    }
+
+    async fn one(&self, migrated: Migrated) -> Result<CycleTold, Failure> {
+        let run = RunId::new(migrated.cycle.key()).expect("BUG: the key of a cycle names a run");
+        let found = match self.existing(&run, &migrated).await {
+            Some(existing) => existing,
+            None => self.enter(&run, &migrated).await?,
+        };
+        let Found { fate, phase, why } = found;
+        Ok(CycleTold { run, fate, phase: phase.map(phase::name), why, migrated })
+    }
+
+    /// Enters the cycle, or finds out where it would stand.
+    async fn enter(&self, run: &RunId, migrated: &Migrated) -> Result<Found, Failure> {
+        let (store, fate) = if self.write { (self.store, Fate::Entered) } else { (None, Fate::New) };
+        let (by, from, document) = (here::person(), self.from.clone(), migrated.document.to_value());
+        let frozen = self.frozen(run, &migrated.document)?;
+        let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from, document) {
+            Ok(stands) => return Ok(Found { fate, phase: Some(stands), why: None }),
+            Err(error) => error,
+        };
+        // Somebody else was faster; what they have entered is what counts.
+        if let (AdoptError::Exists(_), Some(existing)) = (&error, self.existing(run, migrated).await) {
+            return Ok(existing);
+        }
+        let exit = match error {
+            AdoptError::Store(_) | AdoptError::Exists(_) => Exit::Store,
+            AdoptError::Unadoptable(_) => Exit::Bug,
+        };
+        Err(Failure::from_error(exit, &error)
+            .while_doing(format_args!("cannot enter cycle `{}`", migrated.cycle))
+            .hint("what was entered before it stays; the same command goes on from there"))
+    }
+
+    /// What the store has of the cycle, if anything. A run that cannot be read is no reason to leave the others out.
+    async fn existing(&self, run: &RunId, migrated: &Migrated) -> Option<Found> {
+        let unreadable = |error: LoadError| Found {
+            fate: Fate::Differs,
+            phase: None,
+            why: Some(runner::with_causes(&error)),
+        };
+        let journal = match Journal::<Peer, _>::load(self.store?, &self.here.clock, run).await {
+            Ok(journal) => journal?,
+            Err(error) => return Some(unreadable(error)),
+        };
+        let same = match journal.entry(Revision(2)).await.map(|entry| entry.and_then(entered)) {
+            Ok(Some(before)) => self.is_what_became_of(migrated, &before),
+            // It was not imported: somebody's own cycle has that number.
+            Ok(None) => migrated.origin == Origin::Current && journal.document == migrated.document,
+            Err(error) => return Some(unreadable(error)),
+        };
+        let fate = if same { Fate::There } else { Fate::Differs };
+        Some(Found { fate, phase: Some(journal.folded.run.phase), why: None })
+    }
+
+    /// Whether the dump, read at the time of the earlier import, gives what was entered then.
+    fn is_what_became_of(&self, migrated: &Migrated, before: &Document) -> bool {
+        match migrated.origin {
+            Origin::Current => migrated.document == *before,
+            Origin::Folded => {
+                let at = before.history.last().map(|entry| entry.timestamp);
+                let again = at.and_then(|at| self.old.cycle(&migrated.cycle, at));
+                again.is_some_and(|again| again.document == *before)
+            }
+        }
+    }
+
+    fn frozen(&self, run: &RunId, document: &Document) -> Result<Frozen<Peer>, Failure> {
+        let Document { metadata, context, cycle_id, .. } = document;
+        let definition = Definition {
+            cycle: cycle_id.clone(),
+            instruction: metadata.instruction.clone(),
+            mode: context.peer_mode,
+            instruction_args: context.instruction_args.clone(),
+            user_requirements: context.user_requirements.clone(),
+            continues: None,
+            advice: None,
+            tries: self.here.config.max_attempts.value,
+            timeout: None,
+        };
+        let staging = Staging {
+            stage: Stage { run: run.clone(), repo_dir: self.here.repo_dir()? },
+            workdir: self.here.repo.clone(),
+            // Whoever resumes it says who plays, or the configuration does.
+            player: None,
+            env: Vec::new(),
+        };
+        Ok(Frozen { title: metadata.instruction.clone(), definition, staging })
+    }
+}
+
+/// The document that an earlier import entered.
+fn entered(entry: Entry<Peer>) -> Option<Document> {
+    let Input::Recovered { remains: Remains::Migrated { document, .. } } = entry.input else { return None };
+    serde_json::from_value(document).ok()
+}

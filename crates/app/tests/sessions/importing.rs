@@ -1,0 +1,157 @@
+//! `import --peer`: cycles of older formats become runs, told before it is done, and done once.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use testkit::Scene;
+
+use crate::scene;
+
+const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
+const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
+const CURRENT: &str = include_str!("../../../protocol/tests/fixtures/peer/cycle.json");
+
+fn dump(scene: &Scene, text: &str) -> PathBuf {
+    let file = scene.kit().join("dump.jsonl");
+    fs::write(&file, text).unwrap();
+    file
+}
+
+fn import(scene: &Scene, dump: &Path, more: &[&str]) -> testkit::Session {
+    let arguments = ["import", "--peer", dump.to_str().unwrap()];
+    scene.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
+}
+
+fn fates(session: &testkit::Session) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let cycles = session.json()["cycles"].as_array().unwrap().clone();
+    cycles.iter().map(|cycle| (text(&cycle["cycle"]), text(&cycle["fate"]))).collect()
+}
+
+#[test]
+fn it_is_told_first_and_nothing_is_written() {
+    let scene = scene();
+    let session = import(&scene, &dump(&scene, NEVER_EXECUTED), &[]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_snapshot!(session.stdout, @"
+    peer:spec:committer:cycle:1  execute failed  new
+      failed: `execute` never ran: `express` came after it, and the cycle says that it is completed, but the output of `execute` is missing
+      peer.spec.committer.cycle.1 → /context/peer_mode, /context/spec_aware, /context/user_requirements, /metadata/created_at, /metadata/cycle_number, 8 more, the rest in /migrated_from
+    ");
+    assert_snapshot!(session.stderr, @"note: nothing was written: 1 cycle would be entered; the same with `--write` does it");
+    assert!(!scene.repo().join(".git/callboard").exists(), "a look leaves no store");
+}
+
+#[test]
+fn what_was_entered_is_a_run_and_is_not_entered_twice() {
+    let scene = scene();
+    let file = dump(&scene, &format!("{G1}{G3}{NEVER_EXECUTED}"));
+    let session = import(&scene, &file, &["--write", "--json"]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(fates(&session).iter().all(|(_, fate)| fate == "entered"), "{}", session.transcript());
+    let rows = scene.callboard(&["ls", "--json"]).run().json();
+    let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
+    assert_eq!(row("peer.spec.login.cycle.1")["phase"], "delivered");
+    assert_eq!(row("peer.spec.committer.cycle.1")["phase"], "undelivered");
+    assert_eq!(row("peer.spec.user-auth.cycle.3")["phase"], "open");
+
+    let again = import(&scene, &file, &["--write", "--json"]);
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert!(fates(&again).iter().all(|(_, fate)| fate == "there"), "{}", again.transcript());
+    let look = import(&scene, &file, &[]);
+    assert!(look.stderr.contains("nothing was written: 11 cycles already there"), "{}", look.transcript());
+}
+
+#[test]
+fn a_cycle_that_is_there_with_other_content_is_left_alone_and_the_rest_goes_on() {
+    let scene = scene();
+    assert_eq!(import(&scene, &dump(&scene, NEVER_EXECUTED), &["--write"]).code, 0);
+    let changed = NEVER_EXECUTED.replace("All is done", "Most is done");
+    let session = import(&scene, &dump(&scene, &format!("{changed}{G3}")), &["--write", "--json"]);
+    assert_eq!(session.code, 3, "{}", session.transcript());
+    let fates = fates(&session);
+    assert!(fates.contains(&("peer:spec:committer:cycle:1".to_owned(), "differs".to_owned())), "{fates:?}");
+    assert_eq!(fates.iter().filter(|(_, fate)| fate == "entered").count(), 5, "{fates:?}");
+    let told = import(&scene, &dump(&scene, &changed), &[]);
+    assert_snapshot!(told.stderr, @"
+    note: `peer:spec:committer:cycle:1` is there with other content and is left alone: `callboard show peer.spec.committer.cycle.1`; `--store DIR` imports elsewhere
+    note: nothing was written: 1 cycle different
+    ");
+}
+
+#[test]
+fn bad_lines_are_named_and_the_rest_is_entered() {
+    let scene = scene();
+    let text = format!("{NEVER_EXECUTED}{{\"key\": \"peer.x\", \"value\": }}\nnot JSON\n");
+    let session = import(&scene, &dump(&scene, &text), &["--write"]);
+    assert_eq!(session.code, 2, "{}", session.transcript());
+    let kit = scene.kit().to_str().unwrap().to_owned();
+    assert_snapshot!(session.stderr.replace(&kit, "KIT"), @"
+    unread: KIT/dump.jsonl:2:28: expected value
+    unread: KIT/dump.jsonl:3:2: expected ident
+    note: 1 cycle entered
+    ");
+    assert!(session.stdout.contains("execute failed  entered"), "{}", session.stdout);
+}
+
+#[test]
+fn a_directory_and_the_temp_files_beside_it_are_read() {
+    let scene = scene();
+    let keys = scene.kit().join("keys");
+    fs::create_dir_all(keys.join("peer/spec/login/cycle/7")).unwrap();
+    fs::write(keys.join("peer/spec/login/cycle/7/status"), "planning\n").unwrap();
+    fs::write(keys.join("peer:spec:login:cycle:8:status"), "EXECUTION_FAILED").unwrap();
+    let temp = scene.kit().join("temp");
+    fs::create_dir_all(&temp).unwrap();
+    let none = import(&scene, &keys, &["--temp-files", temp.to_str().unwrap()]);
+    assert_eq!(none.code, 2, "{}", none.transcript());
+    fs::write(temp.join("peer_args.txt"), "INSTRUCTION=refine-spec\nEVIL=$(touch pwned)\n").unwrap();
+    fs::write(temp.join("peer_cycle.txt"), "CURRENT_CYCLE=7\nKEY_PREFIX=peer.spec.login\n").unwrap();
+    let session = import(&scene, &keys, &["--temp-files", temp.to_str().unwrap(), "--json"]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let told = session.json();
+    assert_eq!(told["cycles"][0]["document"]["metadata"]["instruction"], "refine-spec");
+    assert_eq!(told["cycles"][0]["document"]["phases"]["plan"]["status"], "in_progress");
+    assert_eq!(told["cycles"][1]["document"]["phases"]["plan"]["status"], "failed");
+    assert_eq!(told["ignored"][0]["why"], "it was read for cycle 7 of `peer:spec:login`");
+    assert!(!scene.repo().join("pwned").exists() && !temp.join("pwned").exists());
+}
+
+#[test]
+fn a_document_of_version_2_is_entered_as_it_is() {
+    let scene = scene();
+    let keys = scene.kit().join("keys");
+    fs::create_dir_all(&keys).unwrap();
+    fs::write(keys.join("cycle.json"), CURRENT).unwrap();
+    let session = import(&scene, &keys, &["--write", "--json"]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let told = session.json();
+    assert_eq!(told["cycles"][0]["origin"], "current");
+    assert_eq!(told["cycles"][0]["document"], serde_json::from_str::<Value>(CURRENT).unwrap());
+    assert_eq!(fates(&import(&scene, &keys, &["--write", "--json"]))[0].1, "there");
+}
+
+#[test]
+fn what_is_no_dump_is_refused_and_says_what_one_is() {
+    let scene = scene();
+    let file = dump(&scene, CURRENT);
+    let session = import(&scene, &file, &["--json"]);
+    assert_eq!((session.code, session.json()["cycles"].clone()), (2, json!([])), "{}", session.transcript());
+    let told = import(&scene, &file, &[]);
+    assert!(
+        told.stderr.contains("give a directory if your files are named by keys"),
+        "{}",
+        told.transcript()
+    );
+    let nowhere = import(&scene, &scene.kit().join("nowhere"), &[]);
+    assert_eq!(nowhere.code, 2);
+    assert!(nowhere.stderr.contains("cannot read the dump"), "{}", nowhere.transcript());
+    for wrong in [&["import"][..], &["import", "--write", "x.tar"], &["import", "x.tar", "--peer", "y"]] {
+        assert_eq!(scene.callboard(wrong).run().code, 2, "{wrong:?}");
+    }
+}
