@@ -5,6 +5,7 @@
 
 mod advice;
 mod code;
+mod edit;
 
 use std::error::Error;
 use std::fmt;
@@ -63,11 +64,20 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     pub(crate) causes: Vec<String>,
     pub(crate) hints: Vec<String>,
+    /// What programs are told besides.
+    details: Option<Box<serde_json::Map<String, serde_json::Value>>>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, what: impl fmt::Display) -> Self {
-        Self { exit, code: None, what: what.to_string(), causes: Vec::new(), hints: Vec::new() }
+        Self {
+            exit,
+            code: None,
+            what: what.to_string(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            details: None,
+        }
     }
 
     pub(crate) fn usage(what: impl fmt::Display) -> Self {
@@ -123,15 +133,25 @@ impl Failure {
         self
     }
 
+    /// Adds what programs are told besides.
+    pub(crate) fn detail(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.details.get_or_insert_default().insert(name.to_owned(), value.into());
+        self
+    }
+
     /// The same for a program that reads events.
     pub(crate) fn event(&self) -> serde_json::Value {
-        serde_json::json!({
+        let mut event = serde_json::json!({
             "event": "failed",
             "code": self.code.map(Code::name),
             "error": self.what,
             "causes": self.causes,
             "hints": self.hints,
-        })
+        });
+        if let (Some(event), Some(details)) = (event.as_object_mut(), &self.details) {
+            event.extend(details.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        event
     }
 
     /// Puts what was being done in front.

@@ -184,6 +184,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     // Editing.
     /// The document's own count of its changes, where it has one.
     fn sequence(document: &Self::Document) -> Option<u64>;
+    /// What the document itself says of its last change, where it keeps a history.
+    fn last_change(document: &Self::Document) -> Option<serde_json::Value>;
     /// Turns a patch into an edit of the document as it is now: `based_on` is the document that its author had read.
     /// `None` if all is already as the patch wants it.
     fn edit(
@@ -199,12 +201,13 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
-    /// Writes an entry into the document; answers the paths of the parts that changed.
+    /// Writes an entry into the document; answers the paths of the parts that changed. Refuses what would break the rules
+    /// of the seed: then the document stays as it is.
     fn record(
         definition: &Self::Definition,
         document: &mut Self::Document,
         entry: &Entry<Self>,
-    ) -> Vec<String>;
+    ) -> Result<Vec<String>, Unrecordable>;
     /// The JSON text of one part.
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
@@ -223,6 +226,12 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// How far the run is, in seats.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
 }
+
+/// An entry would make a document that breaks the rules of its seed. No decision of ours does: this is of a damaged
+/// journal, or a bug.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the document would not keep its rules: {0}")]
+pub struct Unrecordable(pub String);
 
 /// Why a foreign document cannot become a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

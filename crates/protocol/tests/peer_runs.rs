@@ -72,7 +72,7 @@ impl Cycle {
                     .map(|path| (path.to_owned(), Peer::part(document, path)))
             })
             .collect();
-        for path in Peer::record(&self.definition, &mut self.document, &entry) {
+        for path in Peer::record(&self.definition, &mut self.document, &entry).unwrap() {
             parts.retain(|(part, _)| *part != path);
             parts.push((path.clone(), Peer::part(&self.document, &path)));
         }

@@ -153,7 +153,10 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             actions: decision.actions,
         };
         self.folded.keep_time(&entry);
-        let changed = P::record(&self.frozen.definition, &mut self.document, &entry);
+        let changed =
+            P::record(&self.frozen.definition, &mut self.document, &entry).unwrap_or_else(|error| {
+                panic!("BUG: run `{}` after revision {}: {error}", self.run, self.position.revision)
+            });
         let revision = self.position.revision.next();
         let snapshot = revision
             .0

@@ -4,6 +4,7 @@
 //! * [`Engine`] holds the run's lead and acts. Recovery is not a second code path: it loads the run, performs what
 //!   was not acknowledged, and goes on in the same loop.
 //! * [`request()`] is for everybody else: it commits a request, and whoever is the engine acts on it.
+//! * [`edit()`] is for those who write into the document themselves.
 //! * [`Moment`] is for looking: a run as it is, or as it was at any revision.
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
@@ -13,6 +14,7 @@ mod archive;
 mod attempt;
 mod causes;
 mod clock;
+mod edit;
 mod engine;
 mod history;
 mod house;
@@ -21,6 +23,7 @@ mod moment;
 mod notice;
 mod opening;
 mod prompt;
+mod read;
 mod rebuild;
 mod request;
 mod restore;
@@ -37,6 +40,7 @@ pub use archive::{
 pub use attempt::Lost;
 pub use causes::with_causes;
 pub use clock::Clock;
+pub use edit::{EditError, Edited, SequenceConflict, edit};
 pub use engine::{Asked, Engine, EngineError, Rest};
 pub use history::{Attempted, EngineSeen, Held, History, Over, for_each_entry};
 pub use house::{Again, GRACE, House, Player};
@@ -45,6 +49,7 @@ pub use moment::{Moment, MomentError};
 pub use notice::{Notice, Observer};
 pub use opening::{Frozen, OpenError, Staging, open};
 pub use prompt::{Told, would_be_told};
+pub use read::{Read, read};
 pub use rebuild::{Rebuild, Unfit};
 pub use request::{RequestError, note_refusal, request};
 pub use restore::{Corruption, RestoreError, Restored};

@@ -65,7 +65,8 @@ pub fn would_be_told<P: Protocol>(moment: &Moment<P>, seat: &P::Seat, attempts_d
         timers: Vec::new(),
     };
     let mut document = moment.document.clone();
-    P::record(&moment.frozen.definition, &mut document, &entry);
+    // A seat whose turn is not near has no document yet in which it has begun: it would be told what there is now.
+    let _ = P::record(&moment.frozen.definition, &mut document, &entry);
     let brief = P::brief(&moment.frozen.definition, &document, seat, counted);
     let expected =
         Expected { run_id: moment.run.clone(), step_id: id.seat.clone(), agent: brief.agent.clone() };

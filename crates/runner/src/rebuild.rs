@@ -91,7 +91,7 @@ impl<P: Protocol> Rebuild<P> {
             return Err(Unfit::Contradicts);
         }
         self.folded.keep_time(&entry);
-        let changed = P::record(definition, &mut self.document, &entry);
+        let changed = P::record(definition, &mut self.document, &entry).map_err(|_| Unfit::Contradicts)?;
         Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
     }
 

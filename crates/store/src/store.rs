@@ -60,6 +60,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// The protocol of a run; `None` when there is no such run.
     fn protocol(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, ReadError>> + Send;
 
+    /// The newest revision of a run; `None` when there is no such run.
+    fn newest(&self, run: &RunId) -> impl Future<Output = Result<Option<Revision>, ReadError>> + Send;
+
     /// One entry of the journal.
     fn entry(
         &self,

@@ -42,7 +42,7 @@ pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
 pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
-pub use mark::{Mark, enclosing_attempt, sweep, sweep_unclaimed};
+pub use mark::{Mark, enclosing_attempt, enclosing_mark, sweep, sweep_unclaimed};
 pub use os::{Departure, Identity, Lookout, boot_id, raise_descriptor_limit};
 pub use os_text::OsText;
 pub use probe::{ProbeError, probe};

@@ -12,7 +12,7 @@ pub use descriptors::raise_descriptor_limit;
 pub(crate) use descriptors::set_descriptor_limit;
 pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
-pub(crate) use table::{Table, command_line, inherited, is_stopped};
+pub(crate) use table::{Table, command_line, inherited, inherited_all, is_stopped};
 pub(crate) use watch::DirWatch;
 pub use watch::Lookout;
 

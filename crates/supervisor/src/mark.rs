@@ -38,6 +38,17 @@ pub fn enclosing_attempt() -> io::Result<Option<String>> {
     os::inherited("CALLBOARD_ATTEMPT")
 }
 
+/// The whole mark of that attempt. `None` also for a mark that is not whole: then it is not known whose it is.
+pub fn enclosing_mark() -> io::Result<Option<Mark>> {
+    let Some(variables) = os::inherited_all(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?
+    else {
+        return Ok(None);
+    };
+    let [attempt, run, store] = variables.map(Option::unwrap_or_default);
+    let (Ok(attempt), Ok(run)) = (attempt.parse(), RunId::new(run)) else { return Ok(None) };
+    Ok(Some(Mark { store: store.into(), run, attempt }))
+}
+
 /// Kills everything that carries the mark, and whatever it started, until nothing is left. Says how many there were.
 ///
 /// For attempts whose shim is dead; a living shim does this itself. Processes of other users and the caller itself

@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["run", "demo"]),
     ("Steer", &["resume", "pause", "stop", "retry", "skip"]),
     ("Look", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
-    ("For agents", &["report"]),
+    ("For agents", &["state", "report"]),
     ("Files", &["check", "export", "import", "recover"]),
     ("House", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
 ];

@@ -26,6 +26,7 @@ mod run;
 mod schema;
 mod show;
 mod skip;
+mod state;
 mod stop;
 mod watch;
 
@@ -72,6 +73,7 @@ enum Command {
     Diff(diff::Arguments),
     Prompt(prompt::Arguments),
     Graph(graph::Arguments),
+    State(state::Arguments),
     Report(report::Arguments),
     Recover(recover::Arguments),
     Export(export::Arguments),
@@ -114,10 +116,12 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Whether a program reads events of a run from us: it is told in the same way why there are no more.
+/// Whether a program reads events of a run or its state from us: it is told in the same way why there are no more.
 fn wants_events(matches: &ArgMatches) -> bool {
     let plays = |name: &str| ["run", "resume", "retry"].contains(&name);
-    matches.subcommand().is_some_and(|(name, given)| plays(name) && given.get_flag("json"))
+    matches.subcommand().is_some_and(|(name, given)| {
+        (plays(name) && given.get_flag("json")) || (name == "state" && state::speaks_json(given))
+    })
 }
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
@@ -136,6 +140,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Diff(arguments) => diff::run(arguments),
         Command::Prompt(arguments) => prompt::run(arguments),
         Command::Graph(arguments) => graph::run(arguments),
+        Command::State(arguments) => state::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Recover(arguments) => recover::run(arguments),
         Command::Export(arguments) => export::run(arguments),

@@ -12,9 +12,9 @@ use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
-use crate::rehearsal::Roles;
+use crate::rehearsal::{RehearseFlag, Roles};
 use crate::stage::Limits;
-use crate::{rehearsal, render, stage};
+use crate::{render, stage};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
 ///
@@ -65,19 +65,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     players: PlayerFlags,
 
-    /// Let the built-in player play every step, from a script if one is given
-    #[arg(
-        long,
-        value_name = "SCRIPT",
-        num_args = 0..=1,
-        require_equals = true,
-        conflicts_with_all = ["wrapper", "command_template"],
-        help_heading = "Who plays",
-        long_help = "Let the built-in player play every step: real processes, no agent, no token spent. Without a script \
-                     every step is done at once and the run is delivered. `callboard rehearse-script` prints a script \
-                     to edit. The run stays rehearsed for life"
-    )]
-    rehearse: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    rehearse: RehearseFlag,
 
     #[command(flatten)]
     obsolete: Obsolete,
@@ -156,10 +145,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let staging = Staging {
         stage: Stage { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
         workdir: arguments.players.workdir(&here.repo)?,
-        player: match &arguments.rehearse {
-            Some(script) => {
-                Some(rehearsal::cast(script.as_deref(), &Roles::of_workflow(definition.workflow()))?)
-            }
+        player: match arguments.rehearse.player(&Roles::of_workflow(definition.workflow()))? {
+            Some(player) => Some(player),
             None => arguments.players.player()?,
         },
         env: arguments.players.env.clone(),

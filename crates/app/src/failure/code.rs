@@ -27,6 +27,9 @@ pub(crate) enum Code {
     ViewSetAside,
     Bug,
     Corrupted,
+    SequenceConflict,
+    NotYours,
+    BreaksRules,
 }
 
 /// Name and page of a code.
@@ -37,7 +40,7 @@ macro_rules! page {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Held,
         Self::Gone,
         Self::Damaged,
@@ -57,6 +60,9 @@ impl Code {
         Self::ViewSetAside,
         Self::Bug,
         Self::Corrupted,
+        Self::SequenceConflict,
+        Self::NotYours,
+        Self::BreaksRules,
     ];
 
     fn entry(self) -> (&'static str, &'static str) {
@@ -80,6 +86,9 @@ impl Code {
             Self::ViewSetAside => page!("E017"),
             Self::Bug => page!("E018"),
             Self::Corrupted => page!("E019"),
+            Self::SequenceConflict => page!("E020"),
+            Self::NotYours => page!("E021"),
+            Self::BreaksRules => page!("E022"),
         }
     }
 

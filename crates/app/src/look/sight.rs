@@ -40,9 +40,7 @@ impl Sight {
 
     /// The newest revision.
     pub(crate) async fn newest(&self) -> Result<Revision, Failure> {
-        let loaded = self.store.load(&self.run).await?;
-        let loaded = loaded.ok_or_else(|| self.here.no_such_run(self.run.as_str()))?;
-        Ok(loaded.position.revision)
+        self.store.newest(&self.run).await?.ok_or_else(|| self.here.no_such_run(self.run.as_str()))
     }
 
     /// A revision of the run, if it has one of that number.

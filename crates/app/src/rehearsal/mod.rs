@@ -5,6 +5,7 @@
 //! is played when is decided beside the other adapters, in `supervisor::adapter::rehearsal`.
 
 mod blank;
+mod flag;
 mod node;
 pub(crate) mod player;
 mod roles;
@@ -19,10 +20,11 @@ use runner::{GRACE, Player};
 use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
 
 use crate::failure::Failure;
+pub(crate) use flag::RehearseFlag;
 pub(crate) use roles::Roles;
 
 /// The built-in player for all of these seats. Whatever is wrong with the script is told now.
-pub(crate) fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
+fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
     let rehearsal = match script {
         None => Rehearsal { usual: roles.usual(), ..Rehearsal::default() },
         Some(file) => {

@@ -2,7 +2,7 @@
 //!
 //! It is told what every agent is told, through the usual variables, and the part of this try as its argument. It must
 //! behave like a program of somebody else's: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
-//! hands in as any agent does, by `callboard state patch`.
+//! hands in as any agent can, by `callboard report --partial`.
 
 mod progress;
 
@@ -78,8 +78,6 @@ struct Told {
     report: PathBuf,
     repo: PathBuf,
     artifacts: PathBuf,
-    /// Under which key the run's document is, if agents may write it.
-    state: Option<String>,
     began: Timestamp,
 }
 
@@ -95,7 +93,6 @@ impl Told {
             report: variable("REPORT_PATH")?.into(),
             repo: variable("REPO_DIR")?.into(),
             artifacts: variable("ARTIFACTS_DIR")?.into(),
-            state: variable("CALLBOARD_STATE_KEY"),
             began: Timestamp::now(),
         })
     }
@@ -105,7 +102,7 @@ impl Told {
         say(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
         for output in &part.partial {
             say("handing in progress")?;
-            progress::hand_in(self.state.as_deref(), step, output)?;
+            progress::hand_in(output)?;
         }
         if let Some(length) = part.take {
             say(&format!("taking {length:?}"))?;

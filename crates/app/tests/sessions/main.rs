@@ -17,6 +17,7 @@ mod protocols;
 mod recovering;
 mod reporting;
 mod resuming;
+mod state;
 mod steering;
 mod stopping;
 mod terminal;

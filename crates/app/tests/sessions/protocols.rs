@@ -17,8 +17,8 @@ use testkit::{Callboard, Scene};
 
 use crate::scene;
 
-const CYCLE: &str = "peer:spec:feature-name:cycle:1";
-const RUN: &str = "peer.spec.feature-name.cycle.1";
+pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
+pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
 
 /// Answers as the file of its phase says, and fails where there is none.
 const AGENT: &str = r#"#!/bin/sh
@@ -28,7 +28,7 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 "#;
 
 /// Opens a cycle, and writes down what its seats will answer.
-fn open(scene: &Scene) {
+pub(crate) fn open(scene: &Scene) {
     open_cycle(scene, CYCLE, None);
 }
 

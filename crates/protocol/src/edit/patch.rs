@@ -51,6 +51,29 @@ impl Patch {
         Ok(patched)
     }
 
+    /// Whether it writes, tests or copies anything in this member of the document.
+    pub fn reaches(&self, member: &str) -> bool {
+        let into = |pointer: &str| {
+            let first = pointer.strip_prefix('/').map(|rest| rest.split('/').next().unwrap_or_default());
+            first.is_none_or(|first| first == member)
+        };
+        match self {
+            Self::Set(places) => places.iter().any(|(pointer, _)| into(pointer)),
+            Self::Merge(merged) => merged.as_object().is_none_or(|members| members.contains_key(member)),
+            Self::Operations(operations) => operations.iter().any(|operation| {
+                let from = match operation {
+                    json_patch::PatchOperation::Move(operation) => Some(&operation.from),
+                    json_patch::PatchOperation::Copy(operation) => Some(&operation.from),
+                    json_patch::PatchOperation::Add(_)
+                    | json_patch::PatchOperation::Remove(_)
+                    | json_patch::PatchOperation::Replace(_)
+                    | json_patch::PatchOperation::Test(_) => None,
+                };
+                into(operation.path().as_str()) || from.is_some_and(|from| into(from.as_str()))
+            }),
+        }
+    }
+
     /// The places that it copies values from: what it writes rests on them.
     pub fn sources(&self) -> Vec<String> {
         let operations = match self {
@@ -121,6 +144,20 @@ fn first_missing(document: &Value, pointer: &Pointer) -> String {
         }
     }
     at
+}
+
+impl Unpatchable {
+    /// Where it would have written; `None` if it was still testing.
+    pub fn pointer(&self) -> Option<&str> {
+        match self {
+            Self::BadPointer(pointer)
+            | Self::NothingThere { pointer, .. }
+            | Self::NoContainer { pointer, .. }
+            | Self::NoEntry { pointer, .. }
+            | Self::Operation { path: pointer, .. } => Some(pointer),
+            Self::TestFailed { .. } => None,
+        }
+    }
 }
 
 impl From<json_patch::PatchError> for Unpatchable {

@@ -31,7 +31,9 @@ pub(super) fn edit(
     hand: &Hand<Phase>,
     patch: &Patch,
 ) -> Result<Option<json_patch::Patch>, Uneditable> {
-    let now = Trial::of(current, hand, patch);
+    let as_it_was = lean(based_on, patch);
+    let as_it_is = lean(current, patch);
+    let now = Trial::of(&as_it_is, hand, patch);
     if based_on == current {
         return Ok(now?.map(Trial::operations));
     }
@@ -39,11 +41,11 @@ pub(super) fn edit(
         return Ok(None);
     }
     // What would have been refused then is refused for the same reason now: nobody else is to blame.
-    let then = Trial::of(based_on, hand, patch)?;
+    let then = Trial::of(&as_it_was, hand, patch)?;
     let mut ours: BTreeSet<String> = patch.sources().iter().map(|pointer| region_of(pointer)).collect();
     // Both, for the same patch can touch more of one document than of the other.
     ours.extend(then.iter().chain(now.iter().flatten()).flat_map(Trial::regions));
-    let theirs = regions(&based_on.to_value(), &current.to_value());
+    let theirs = regions(&as_it_was.to_value(), &as_it_is.to_value());
     if let Some(both) = ours.intersection(&theirs).next() {
         return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
     }
@@ -52,6 +54,34 @@ pub(super) fn edit(
         Err(gone) => {
             Err(Uneditable::Conflict { why: format!("it does not apply any more: {}", spelt_out(&gone)) })
         }
+    }
+}
+
+/// The document without those entries of its history that no rule asks for, so that an edit costs the same however many were
+/// made before it; as it is, if the patch is about the history.
+fn lean(document: &Document, patch: &Patch) -> Document {
+    let counts = |entry: &&HistoryEntry| match entry.event {
+        Event::Progress => patch.reaches("history"),
+        Event::Initialized | Event::Started | Event::Completed | Event::Failed => true,
+        Event::Recovered | Event::Migrated | Event::Compacted | Event::Other(_) => true,
+    };
+    with_history(document, document.history.iter().filter(counts).cloned().collect())
+}
+
+/// Leaves out the copy of a history that may be long.
+fn with_history(document: &Document, history: Vec<HistoryEntry>) -> Document {
+    let Document { version, sequence, cycle_id, metadata, context, phases, .. } = document;
+    Document {
+        version: *version,
+        sequence: *sequence,
+        cycle_id: cycle_id.clone(),
+        metadata: metadata.clone(),
+        context: context.clone(),
+        phases: phases.clone(),
+        history,
+        cycle_summary: document.cycle_summary.clone(),
+        insights: document.insights.clone(),
+        unknown: document.unknown.clone(),
     }
 }
 
@@ -80,12 +110,15 @@ pub(super) fn apply(
     new.history.last_mut()?.unknown.insert("by".to_owned(), by.into());
     edited.sequence = new.sequence;
     edited.metadata.updated_at = new.metadata.updated_at;
-    edited.history.clone_from(&new.history);
-    (edited == new).then_some(new)
+    let history = std::mem::take(&mut new.history);
+    let fits = edited == new;
+    new.history = history;
+    fits.then_some(new)
 }
 
+/// The document after these operations, without its history.
 fn read_with(document: &Document, edit: &json_patch::Patch) -> Option<Document> {
-    let mut edited = document.to_value();
+    let mut edited = with_history(document, Vec::new()).to_value();
     json_patch::patch_unsafe(&mut edited, edit).ok()?;
     serde_json::from_value(edited).ok()
 }
@@ -105,15 +138,23 @@ impl Trial {
     /// `None` if it changes nothing.
     fn of(document: &Document, hand: &Hand<Phase>, patch: &Patch) -> Result<Option<Self>, Uneditable> {
         let old = document.to_value();
-        let new = patch.apply(&old)?;
-        let places = differing(&old, &new);
-        if places.is_empty() {
-            return Ok(None);
-        }
         let working = match document.position() {
             Position::Working(phase) => Some(phase),
             Position::Initialized | Position::Resting(_) | Position::Completed | Position::Failed(_) => None,
         };
+        let new = match patch.apply(&old) {
+            Ok(new) => new,
+            Err(unfit) => {
+                // That it may not write there says more than that there is nothing.
+                let place = unfit.pointer().map(Place::of);
+                refuse_the_engines(document, working, place.as_slice())?;
+                return Err(unfit.into());
+            }
+        };
+        let places = differing(&old, &new);
+        if places.is_empty() {
+            return Ok(None);
+        }
         refuse_the_engines(document, working, &places)?;
         refuse_others(hand, &places)?;
         let progress = places.iter().any(|place| matches!(place.owner, Owner::Work(_)));

@@ -46,7 +46,8 @@ use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View,
+    Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable,
+    View,
 };
 use crate::{SeatName, Stamp};
 
@@ -136,6 +137,11 @@ impl Protocol for Peer {
         Some(document.sequence)
     }
 
+    fn last_change(document: &Document) -> Option<serde_json::Value> {
+        let entry = document.history.last()?;
+        Some(serde_json::to_value(entry).expect("BUG: an entry is plain data"))
+    }
+
     fn edit(
         _: &Definition,
         based_on: &Document,
@@ -154,7 +160,11 @@ impl Protocol for Peer {
         change::initialise(definition.opening(), at.into())
     }
 
-    fn record(definition: &Definition, document: &mut Document, entry: &Entry<Self>) -> Vec<String> {
+    fn record(
+        definition: &Definition,
+        document: &mut Document,
+        entry: &Entry<Self>,
+    ) -> Result<Vec<String>, Unrecordable> {
         record::record(definition, document, entry)
     }
 

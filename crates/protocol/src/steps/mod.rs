@@ -30,7 +30,9 @@ use crate::check::Violation;
 use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::rules::{Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, View};
+use crate::rules::{
+    Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable, View,
+};
 use crate::{SeatName, Stamp};
 
 /// The protocol of seed 004.
@@ -125,6 +127,10 @@ impl Protocol for Steps {
         None
     }
 
+    fn last_change(_: &Document) -> Option<serde_json::Value> {
+        None
+    }
+
     fn edit(
         _: &Definition,
         _: &Document,
@@ -143,8 +149,12 @@ impl Protocol for Steps {
         record::open(definition, stage, at)
     }
 
-    fn record(definition: &Definition, document: &mut Document, entry: &Entry<Self>) -> Vec<String> {
-        record::record(definition, document, entry)
+    fn record(
+        definition: &Definition,
+        document: &mut Document,
+        entry: &Entry<Self>,
+    ) -> Result<Vec<String>, Unrecordable> {
+        Ok(record::record(definition, document, entry))
     }
 
     fn part(document: &Document, path: &str) -> String {

@@ -86,7 +86,7 @@ impl Journal {
             timers: Vec::new(),
         };
         self.folded.keep_time(&entry);
-        for path in Steps::record(&self.definition, &mut self.document, &entry) {
+        for path in Steps::record(&self.definition, &mut self.document, &entry).unwrap() {
             self.parts.insert(path.clone(), Steps::part(&self.document, &path));
         }
         self.entries.push(entry);

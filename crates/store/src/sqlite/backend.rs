@@ -88,6 +88,10 @@ impl Store for SqliteStore {
         Ok(self.look(|tx| read::protocol(tx, run))?)
     }
 
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        Ok(self.look(|tx| read::newest(tx, run))?)
+    }
+
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
         Ok(self.look(|tx| read::entry(tx, run, revision))?)
     }

@@ -39,6 +39,12 @@ pub(super) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Op
         .optional()
 }
 
+pub(super) fn newest(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Revision>> {
+    tx.prepare_cached("SELECT revision FROM runs WHERE name = ?1")?
+        .query_one([run.as_str()], |row| row.get(0).map(Revision))
+        .optional()
+}
+
 fn newest_snapshot(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Option<StoredEntry>> {
     tx.prepare_cached("SELECT revision, body FROM snapshots WHERE run = ?1 ORDER BY revision DESC LIMIT 1")?
         .query_one([run], stored_entry)

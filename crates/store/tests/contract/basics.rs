@@ -104,6 +104,16 @@ pub(crate) async fn the_protocol_of_a_run_is_told_without_reading_it<B: Backend>
     }
 }
 
+pub(crate) async fn the_newest_revision_of_a_run_is_told_without_reading_it<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("growing"));
+    assert_eq!(store.newest(&run).await.unwrap(), None);
+    let mut position = Position::absent();
+    for revision in 1..=3 {
+        position = store.commit(change(&run, position, "more")).await.unwrap();
+        assert_eq!(store.newest(&run).await.unwrap(), Some(Revision(revision)));
+    }
+}
+
 pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
     let store = backend.store();
     let (left, right) = (run("left"), run("right"));

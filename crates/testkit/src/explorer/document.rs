@@ -9,7 +9,10 @@ use super::{Broken, Explored, Scene};
 
 /// Writes the entry into the document, and compares it with the run.
 pub(super) fn record<P: Explored>(scene: &Scene<P>, moment: &mut Moment<P>, entry: &Entry<P>) -> Vec<Broken> {
-    moment.touched = P::record(&scene.definition, &mut moment.document, entry);
+    moment.touched = match P::record(&scene.definition, &mut moment.document, entry) {
+        Ok(touched) => touched,
+        Err(error) => return vec![Broken::new("the document keeps its rules", error.to_string())],
+    };
     let differs = P::compare(&scene.definition, &moment.folded.run, &moment.document);
     differs.into_iter().map(|what| Broken::new("the document shows the run", what)).collect()
 }

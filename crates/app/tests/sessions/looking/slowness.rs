@@ -78,7 +78,7 @@ async fn append(
     entry: &Entry<Steps>,
 ) -> anyhow::Result<()> {
     journal.folded.fold(entry);
-    let parts = Steps::record(&journal.frozen.definition, &mut journal.document, entry);
+    let parts = Steps::record(&journal.frozen.definition, &mut journal.document, entry)?;
     let parts = parts.into_iter().map(|path| Part { body: Steps::part(&journal.document, &path), path });
     let summary: Summary = journal.summary();
     let commit = Commit {

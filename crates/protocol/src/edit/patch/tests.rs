@@ -78,3 +78,20 @@ fn operations_are_all_or_none_and_a_test_is_told_apart() {
     let why = "operation 1 of the patch does not fit at `/x`: path is invalid";
     assert_eq!(gone.apply(&old).unwrap_err().to_string(), why);
 }
+
+#[test]
+fn a_patch_reaches_a_member_by_any_of_its_pointers_and_by_the_whole() {
+    for (patch, reaches) in [
+        (set("/a/b", json!(1)), true),
+        (set("/ab", json!(1)), false),
+        (set("", json!(1)), true),
+        (Patch::Merge(json!({ "a": {} })), true),
+        (Patch::Merge(json!({ "b": { "a": 1 } })), false),
+        (Patch::Merge(json!(null)), true),
+        (operations(json!([{ "op": "test", "path": "/a/0", "value": 1 }])), true),
+        (operations(json!([{ "op": "copy", "from": "/a/0", "path": "/b" }])), true),
+        (operations(json!([{ "op": "move", "from": "/c", "path": "/b" }])), false),
+    ] {
+        assert_eq!(patch.reaches("a"), reaches, "{patch:?}");
+    }
+}

@@ -74,6 +74,23 @@ impl Owner {
 }
 
 impl Place {
+    /// The place that a pointer leads to, or into.
+    pub(super) fn of(pointer: &str) -> Self {
+        let tokens: Vec<_> = pointer.split('/').skip(1).collect();
+        let owner = match tokens[..] {
+            ["phases", phase, ref within @ ..] => match (Phase::from_word(phase), within) {
+                (Some(phase), ["output" | "errors", ..]) => Owner::Work(phase),
+                (Some(phase), [field, ..]) if !PHASE.contains(field) => Owner::Foreign(Some(phase)),
+                (phase, _) => Owner::Engine(phase),
+            },
+            ["metadata", field, ..] if !METADATA.contains(&field) => Owner::Foreign(None),
+            ["context", field, ..] if !CONTEXT.contains(&field) => Owner::Foreign(None),
+            [field, ..] if !HEAD.contains(&field) => Owner::Foreign(None),
+            [..] => Owner::Engine(None),
+        };
+        Self { pointer: pointer.to_owned(), owner }
+    }
+
     /// What is written together: a phase with all that is in it, else the one field.
     pub(super) fn region(&self) -> String {
         match self.owner.phase() {

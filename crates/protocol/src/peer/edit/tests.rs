@@ -101,6 +101,9 @@ fn whose_a_place_is_decides_what_is_said() {
         ("/metadata/note", json!(1), "fine", "not_yours"),
         ("/phases/plan/output/risks", json!([]), "invalid_transition", "invalid_transition"),
         ("/phases/review/output", json!({}), "invalid_transition", "invalid_transition"),
+        ("/phases/review/output/not/there", json!(1), "invalid_transition", "invalid_transition"),
+        ("/metadata/status/not/there", json!(1), "invalid_transition", "invalid_transition"),
+        ("/phases/execute/output/not/there", json!(1), "unpatchable", "unpatchable"),
         ("/phases/execute/status", json!("completed"), "invalid_transition", "invalid_transition"),
         ("/phases/execute", json!({}), "invalid_transition", "invalid_transition"),
         ("/phases/rehearse", json!({}), "invalid_transition", "invalid_transition"),
@@ -277,4 +280,24 @@ fn an_edit_from_a_damaged_journal_changes_nothing() {
         let edit = serde_json::from_value(broken).unwrap();
         assert_eq!(apply(&old, &edit, "ada".to_owned(), second(9)), None, "{edit}");
     }
+}
+
+#[test]
+fn a_patch_may_test_the_history_and_not_change_it() {
+    let old = executing();
+    let test = |event: &str| {
+        operations(json!([
+            { "op": "test", "path": "/history/4/event", "value": event },
+            { "op": "add", "path": "/note", "value": "mine" },
+        ]))
+    };
+    assert_eq!(old.history[4].event, Event::Progress, "entries that are mere progress count as well");
+    assert_eq!(kind(edit(&old, &old, &Hand::Outside, &test("progress"))), "fine");
+    assert_eq!(kind(edit(&old, &old, &Hand::Outside, &test("started"))), "unpatchable");
+    let rewritten = set("/history/4/event", json!("started"));
+    assert_eq!(kind(edit(&old, &old, &Hand::Outside, &rewritten)), "invalid_transition");
+    assert_eq!(
+        kind(edit(&old, &old, &Hand::Outside, &Patch::Merge(json!({ "history": null })))),
+        "invalid_transition"
+    );
 }

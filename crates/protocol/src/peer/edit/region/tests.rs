@@ -52,6 +52,7 @@ fn each_place_has_its_owner_and_its_region() {
         let places = differing(&old, &new);
         assert_eq!(places, [Place { pointer: pointer.to_owned(), owner }]);
         assert_eq!(places[0].region(), region);
+        assert_eq!(Place::of(pointer), places[0]);
         assert_eq!(region_of(&format!("{pointer}/and/below")), region);
     }
     assert_eq!(differing(&old, &json!(9)), [Place { pointer: String::new(), owner: Engine(None) }]);

@@ -1,0 +1,189 @@
+//! `callboard state patch [KEY] --expect SEQ`.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use protocol::AttemptId;
+use protocol::edit::Patch;
+use runner::Edited;
+use serde_json::{Value, json};
+
+use super::super::block_on;
+use super::Key;
+use crate::face::{Deed, Face};
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Place};
+use crate::look::Sight;
+use crate::render;
+
+/// Change the document of a run, if nobody else has changed the same part of it since
+///
+/// Prints the document's new `sequence`. What is already as it should be is not written again: that is a success, too.
+///
+/// If others have written since SEQ, the patch is applied to what they left, as long as they did not touch the same phase or
+/// the same field. If they did, or if the patch does not fit any more, it is a conflict (exit code 3): read, decide and try
+/// again.
+///
+/// Inside an attempt, its own phase's `output` and `errors` can be changed while it is in progress. From outside, those of
+/// the phase in progress, and every field that the format does not know. All else is the engine's.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("change").required(true))]
+#[command(after_help = "Examples:
+  callboard state patch --expect 7 --set /phases/plan/output/draft=true
+  callboard state patch --expect 7 --set '/phases/plan/output/steps/-=\"read the code\"'
+  callboard state patch peer:spec:login:cycle:1 --expect 7 --merge notes.json
+  jq -n '{phases: {plan: {output: {draft: true}}}}' | callboard state patch --expect 7 --merge -
+  callboard state patch peer:spec:login:cycle:1 --expect 7 --patch operations.json --json")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    key: Key,
+
+    /// The `sequence` of the document as it was read
+    #[arg(long, value_name = "SEQ")]
+    expect: u64,
+
+    /// Set the value at a JSON pointer (repeatable); makes the last member if it is missing, `-` appends to a list
+    #[arg(long, value_name = "POINTER=JSON", group = "change")]
+    set: Vec<String>,
+
+    /// Apply a merge patch (RFC 7396) from this file; `-` is standard input
+    #[arg(long, value_name = "FILE", group = "change")]
+    merge: Option<PathBuf>,
+
+    /// Apply a list of operations (RFC 6902) from this file; `-` is standard input
+    #[arg(long, value_name = "FILE", group = "change")]
+    patch: Option<PathBuf>,
+
+    /// Print one line of JSON: what was written, or why nothing was
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let patch = patch(&arguments)?;
+    let Arguments { key, expect, json, place, .. } = arguments;
+    block_on(async {
+        let sight = Sight::of(&place, &key.get()?).await?;
+        let from = attempt_of(&sight)?;
+        let edited = sight.with(Editing { sight: &sight, from, expect, patch: &patch }).await?;
+        let Edited { sequence, revision, written } = edited;
+        if json {
+            let run = &sight.run;
+            render::json(
+                &json!({ "run": run, "sequence": sequence, "revision": revision, "written": written }),
+            );
+        } else {
+            render::data(sequence);
+            if !written {
+                render::note("nothing was written: all is as it should be already");
+            }
+        }
+        Ok(Exit::Delivered)
+    })
+}
+
+struct Editing<'a> {
+    sight: &'a Sight,
+    from: Option<AttemptId>,
+    expect: u64,
+    patch: &'a Patch,
+}
+
+impl Deed for Editing<'_> {
+    type Done = Edited;
+
+    async fn with<P: Face>(self) -> Result<Edited, Failure> {
+        let Self { sight, from, expect, patch } = self;
+        let mut journal = sight.here.load::<P>(&sight.store, &sight.run).await?;
+        let edited = runner::edit(&mut journal, here::person(), from, expect, patch).await;
+        edited.map_err(|error| {
+            Failure::from(error)
+                .while_doing(format_args!("cannot change the document of run `{}`", sight.run))
+                .detail("run", sight.run.as_str())
+        })
+    }
+}
+
+/// The attempt of this run that we are called from. An agent of another run is as good as anybody outside.
+fn attempt_of(sight: &Sight) -> Result<Option<AttemptId>, Failure> {
+    let mark = supervisor::enclosing_mark().map_err(|error| {
+        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+    })?;
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let ours =
+        mark.filter(|mark| mark.run == sight.run && real(&mark.store) == real(sight.here.location.root()));
+    Ok(ours.map(|mark| mark.attempt))
+}
+
+fn patch(arguments: &Arguments) -> Result<Patch, Failure> {
+    if let Some(file) = &arguments.merge {
+        return Ok(Patch::Merge(read(file, "merge patch")?));
+    }
+    if let Some(file) = &arguments.patch {
+        return Ok(Patch::Operations(read(file, "list of operations")?));
+    }
+    Ok(Patch::Set(arguments.set.iter().map(|given| place(given)).collect::<Result<_, _>>()?))
+}
+
+/// Reads `POINTER=JSON`. A pointer may contain `=`; what follows the first one that makes it JSON is the value.
+fn place(given: &str) -> Result<(String, Value), Failure> {
+    let refused = |what: &str| {
+        Failure::usage(format_args!("`--set {given}` {what}"))
+            .hint("write it as POINTER=JSON, such as `/phases/plan/output/draft=true`")
+            .hint("a text is quoted twice, for JSON and for the shell: `--set '/note=\"hello\"'`")
+    };
+    if !given.starts_with('/') {
+        return Err(refused("does not begin with a JSON pointer"));
+    }
+    let splits = given.match_indices('=').map(|(at, _)| (&given[..at], &given[at + 1..]));
+    let mut splits = splits.peekable();
+    if splits.peek().is_none() {
+        return Err(refused("has no value"));
+    }
+    let mut read = splits.filter_map(|(pointer, value)| {
+        serde_json::from_str(value).ok().map(|value| (pointer.to_owned(), value))
+    });
+    read.next().ok_or_else(|| refused("has a value that is not JSON"))
+}
+
+fn read<T: serde::de::DeserializeOwned>(file: &Path, what: &str) -> Result<T, Failure> {
+    let mut text = String::new();
+    let came = if file.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)).map(drop)
+    };
+    came.map_err(|error| {
+        Failure::usage(format_args!("cannot read the {what} `{}`", file.display())).because(Some(&error))
+    })?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format_args!("`{}` is no {what}", file.display())).because(Some(&error))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_and_its_value_are_told_apart_wherever_the_signs_are() {
+        for (given, pointer, value) in [
+            ("/a=1", "/a", json!(1)),
+            ("/a=\"b=c\"", "/a", json!("b=c")),
+            ("/a=b=2", "/a=b", json!(2)),
+            ("/a={\"b\": \"=\"}", "/a", json!({ "b": "=" })),
+        ] {
+            assert_eq!(place(given).unwrap(), (pointer.to_owned(), value), "{given}");
+        }
+        for (given, what) in [
+            ("/a", "`--set /a` has no value"),
+            ("/a=hello", "`--set /a=hello` has a value that is not JSON"),
+            ("a=1", "`--set a=1` does not begin with a JSON pointer"),
+        ] {
+            assert_eq!(place(given).unwrap_err().what, what);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `callboard state watch [KEY]`.
+
+use runner::Rest;
+use serde_json::{Value, json};
+use store::Store as _;
+
+use super::super::block_on;
+use super::writes::{Follower, Write};
+use super::{Key, at_pointer};
+use crate::face::{Deed, Face};
+use crate::failure::{Exit, Failure};
+use crate::here::Place;
+use crate::look::Sight;
+use crate::play;
+use crate::render;
+
+/// Follow the document of a run: a line of JSON for each write
+///
+/// The first line is the document as it is; each further one tells of a write, as `state history --json` does, with the
+/// document after it. Nothing is polled, and no write is left out.
+///
+/// Ends with 0 when what --until waits for is so, or, without it, when the run is finished. If the run is finished and it is
+/// not so, ends with 1. A run that is stopped or interrupted can go on, so it is waited for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  callboard state watch peer:spec:login:cycle:1 | jq -r .event
+  callboard state watch peer:spec:login:cycle:1 --until /phases/plan/status=completed > /dev/null
+  callboard state watch peer:spec:login:cycle:1 --path /phases/execute/output")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    key: Key,
+
+    /// Wait until the value at a JSON pointer is this; what is not JSON is taken as a text
+    #[arg(long, value_name = "POINTER=VALUE")]
+    until: Option<String>,
+
+    /// Only what is at this JSON pointer, as `value`; null where there is nothing
+    #[arg(long, value_name = "POINTER")]
+    path: Option<String>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let Arguments { key, until, path, place } = arguments;
+    let until = until.as_deref().map(goal).transpose()?;
+    if let Some(path) = path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/')) {
+        at_pointer(&Value::Null, path)?;
+    }
+    block_on(async {
+        let sight = Sight::of(&place, &key.get()?).await?;
+        sight.with(Watching { sight: &sight, until, path }).await
+    })
+}
+
+/// What is waited for.
+#[derive(Debug, PartialEq)]
+struct Goal {
+    pointer: String,
+    value: Value,
+}
+
+fn goal(given: &str) -> Result<Goal, Failure> {
+    let split = given.split_once('=').filter(|(pointer, _)| pointer.starts_with('/'));
+    let (pointer, value) = split.ok_or_else(|| {
+        Failure::usage(format_args!("`--until {given}` does not say what to wait for"))
+            .hint("write it as POINTER=VALUE, such as `/metadata/status=completed`")
+    })?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+    Ok(Goal { pointer: pointer.to_owned(), value })
+}
+
+struct Watching<'a> {
+    sight: &'a Sight,
+    until: Option<Goal>,
+    path: Option<String>,
+}
+
+impl Deed for Watching<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Sight { store, run, here } = self.sight;
+        let mut interrupts = play::interrupts()?;
+        let mut follower = Follower::<P>::at(self.sight, None).await?;
+        let newest = follower.moment.revision;
+        let mut journal = store.watch(run, newest).await?;
+        let stored = store.entry(run, newest).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
+        let present = follower.present(&stored)?;
+        let mut is_so = self.tell(&follower, &present);
+        loop {
+            if let Some(exit) = self.ends(&follower, is_so) {
+                return Ok(exit);
+            }
+            let news = tokio::select! {
+                news = journal.next() => news?,
+                _ = interrupts.recv() => return Ok(Exit::Interrupted),
+            };
+            for stored in news {
+                if let Some(write) = follower.take(&stored)? {
+                    is_so = self.tell(&follower, &write);
+                    if is_so && self.until.is_some() {
+                        return Ok(Exit::Delivered);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Watching<'_> {
+    /// Prints a write with what it left, and says whether that is what we wait for.
+    fn tell<P: Face>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
+        let document = json!(follower.moment.document);
+        let is_so =
+            self.until.as_ref().is_some_and(|goal| document.pointer(&goal.pointer) == Some(&goal.value));
+        let mut line = json!(write);
+        match &self.path {
+            Some(path) => line["value"] = document.pointer(path).cloned().unwrap_or_default(),
+            None => line["document"] = document,
+        }
+        render::json(&line);
+        is_so
+    }
+
+    fn ends<P: Face>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
+        let finished = matches!(follower.moment.rest(), Some(Rest::Finished(_)));
+        match &self.until {
+            Some(_) if is_so => Some(Exit::Delivered),
+            Some(goal) if finished => {
+                let Goal { pointer, value } = goal;
+                render::note(format_args!("the run is finished, and `{pointer}` is not `{value}`"));
+                Some(Exit::Undelivered)
+            }
+            None if finished => Some(Exit::Delivered),
+            Some(_) | None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_json_or_a_text() {
+        for (given, pointer, value) in [
+            ("/metadata/status=completed", "/metadata/status", json!("completed")),
+            ("/sequence=7", "/sequence", json!(7)),
+            ("/a=\"7\"", "/a", json!("7")),
+            ("/a=x=y", "/a", json!("x=y")),
+        ] {
+            assert_eq!(goal(given).unwrap(), Goal { pointer: pointer.to_owned(), value });
+        }
+        for given in ["/a", "a=1", "=1", ""] {
+            assert!(goal(given).is_err(), "{given}");
+        }
+    }
+}

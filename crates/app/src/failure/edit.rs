@@ -1,0 +1,73 @@
+//! Why a document was not edited, in the seed's words.
+
+use protocol::edit::Uneditable;
+use runner::{EditError, SequenceConflict};
+
+use super::{Code, Exit, Failure};
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Refused(refused) => refused.into(),
+            EditError::Conflict(conflict) => in_conflict(*conflict),
+            EditError::Straggler { ref attempt, .. } => {
+                let attempt = attempt.to_string();
+                Self::from_error(Exit::Refused, &error)
+                    .code(Code::NotYours)
+                    .detail("kind", "not_yours")
+                    .detail("attempt", attempt)
+            }
+            EditError::Load(error) => error.into(),
+            EditError::Commit(error) => error.into(),
+        }
+    }
+}
+
+impl From<Uneditable> for Failure {
+    fn from(error: Uneditable) -> Self {
+        let failure = Self::from_error(Exit::Refused, &error).detail("kind", error.kind());
+        let failure = match error.violations() {
+            [] => failure,
+            violations => failure.detail("violations", serde_json::json!(violations)),
+        };
+        match &error {
+            Uneditable::EngineOnly => {
+                failure.code(Code::NotYours).hint("an agent says what it has done with `callboard report`")
+            }
+            Uneditable::NotYours { pointer, .. } => {
+                failure.code(Code::NotYours).detail("pointer", pointer.as_str())
+            }
+            Uneditable::InvalidTransition { .. } => failure.code(Code::NotYours),
+            Uneditable::Violations(violations) => {
+                let repairs = violations.iter().map(|it| format!("`{}`: {}", it.pointer, it.repair));
+                repairs.fold(failure.code(Code::BreaksRules), Failure::hint)
+            }
+            Uneditable::Conflict { .. } => failure.code(Code::SequenceConflict),
+            Uneditable::Unpatchable(_) => failure,
+        }
+    }
+}
+
+fn in_conflict(conflict: SequenceConflict) -> Failure {
+    let mut failure = Failure::new(Exit::Refused, &conflict);
+    if let Some(last) = &conflict.last {
+        let word = |name: &str| last[name].as_str().map(|word| format!("{word} "));
+        let words = [word("phase"), word("event")].into_iter().flatten().collect::<String>();
+        let by = last["by"].as_str().map(|by| format!("by {by} ")).unwrap_or_default();
+        let at = last["timestamp"].as_str().unwrap_or_default();
+        failure.causes.push(format!("the last change is {}: {words}{by}at {at}", last["sequence"]));
+    }
+    let SequenceConflict { expected, found, expected_revision, found_revision, attempts, why, last } =
+        conflict;
+    failure
+        .code(Code::SequenceConflict)
+        .hint("read it again, decide again, try again: `callboard state get --json` has the new `sequence`")
+        .detail("kind", "sequence_conflict")
+        .detail("expected", expected)
+        .detail("found", found)
+        .detail("expected_revision", expected_revision.map(|revision| revision.0))
+        .detail("found_revision", found_revision.0)
+        .detail("attempts", attempts)
+        .detail("why", why)
+        .detail("last", last)
+}

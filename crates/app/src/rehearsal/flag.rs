@@ -1,0 +1,41 @@
+//! `--rehearse[=SCRIPT]`, for every command that opens a run.
+
+use std::path::{Path, PathBuf};
+
+use runner::Player;
+
+use super::{Roles, cast};
+use crate::failure::Failure;
+
+/// The flag that makes a run a rehearsal.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct RehearseFlag {
+    /// Let the built-in player play, from a script if one is given
+    #[arg(
+        long,
+        value_name = "SCRIPT",
+        num_args = 0..=1,
+        require_equals = true,
+        conflicts_with_all = ["wrapper", "command_template"],
+        help_heading = "Who plays",
+        long_help = "Let the built-in player play: real processes, no agent, no token spent. Without a script everything \
+                     is done at once and the run is delivered. `callboard rehearse-script` prints a script to edit. The \
+                     run stays rehearsed for life"
+    )]
+    rehearse: Option<Option<PathBuf>>,
+}
+
+impl RehearseFlag {
+    pub(crate) fn is_given(&self) -> bool {
+        self.rehearse.is_some()
+    }
+
+    pub(crate) fn script(&self) -> Option<&Path> {
+        self.rehearse.as_ref()?.as_deref()
+    }
+
+    /// The built-in player, if it is to play.
+    pub(crate) fn player(&self, roles: &Roles) -> Result<Option<Player>, Failure> {
+        self.rehearse.as_ref().map(|script| cast(script.as_deref(), roles)).transpose()
+    }
+}

@@ -1,0 +1,246 @@
+//! `callboard state`: documents read, changed and followed by programs that know nothing of each other.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod following;
+mod inside;
+mod manual;
+mod writers;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use testkit::{Gate, Running, Scene, Session};
+
+use crate::protocols::{CYCLE, RUN, open};
+use crate::scene;
+
+/// Does what the file of its phase says, in a shell that finds `callboard`, and reports what that prints as its output.
+const AGENT: &str = r#"#!/bin/sh
+PATH=$KIT:$PATH
+output=$(. "$KIT/parts/$STEP_ID") || exit 1
+printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y","output":%s}' \
+    "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
+"#;
+
+const PLAN: &str = r#"echo '{"phases": [{"phase": "preparation"}], "success_criteria": "it works"}'"#;
+
+/// A cycle whose planner does as it is told here; the others do the least that will do.
+fn cycle(planner: &str) -> Scene {
+    let scene = scene();
+    open(&scene);
+    let agent = agent(&scene);
+    fs::write(&agent, AGENT).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(scene.kit().join("parts")).unwrap();
+    part(&scene, "plan", &format!("{planner}\n{PLAN}\n"));
+    part(&scene, "execute", r#"echo '{"execution_status": "success"}'"#);
+    part(&scene, "express", r#"echo '{"summary": "done"}'"#);
+    part(&scene, "review", r#"echo '{"quality_score": 90}'"#);
+    scene
+}
+
+fn agent(scene: &Scene) -> std::path::PathBuf {
+    scene.kit().join("by-part.sh")
+}
+
+fn part(scene: &Scene, phase: &str, script: &str) {
+    fs::write(scene.kit().join("parts").join(phase), script).unwrap();
+}
+
+/// Starts the engine of the cycle.
+fn play(scene: &Scene) -> Running<'_> {
+    let (agent, kit) = (agent(scene), format!("KIT={}", scene.kit().display()));
+    scene.callboard(&["resume", CYCLE, "--wrapper", agent.to_str().unwrap(), "--env", &kit]).start()
+}
+
+/// A planner who has begun, and waits until the gate is opened.
+fn planning(scene: &Scene) -> (Running<'_>, Gate) {
+    let gate = scene.gate("hold");
+    let engine = play(scene);
+    scene.wait_for_note("planning");
+    (engine, gate)
+}
+
+const WAITS: &str = "echo > \"$KIT/planning\"; read -r _ < \"$KIT/hold\"";
+
+fn get(scene: &Scene) -> Value {
+    scene.callboard(&["state", "get", CYCLE, "--json"]).run().json()
+}
+
+fn sequence(scene: &Scene) -> u64 {
+    get(scene)["sequence"].as_u64().unwrap()
+}
+
+fn patch(scene: &Scene, expect: u64, more: &[&str]) -> Session {
+    let expect = expect.to_string();
+    scene.callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], more].concat()).run()
+}
+
+/// Every write, as `state history` tells it.
+fn history(scene: &Scene) -> Vec<Value> {
+    let told = scene.callboard(&["state", "history", CYCLE, "--json"]).run();
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    told.events()
+}
+
+#[test]
+fn a_document_is_read_whole_or_in_part_by_every_name_of_its_run() {
+    let scene = cycle("");
+    let whole = scene.callboard(&["state", "get", CYCLE]).run().json();
+    assert_eq!((&whole["cycle_id"], &whole["sequence"]), (&json!(CYCLE), &json!(1)));
+    for key in [CYCLE, RUN, "peer.spec"] {
+        assert_eq!(scene.callboard(&["state", "get", key]).run().json(), whole, "{key}");
+    }
+    let inherited = scene.callboard(&["state", "get", "--json"]).env("CALLBOARD_STATE_KEY", RUN).run().json();
+    assert_eq!(inherited["document"], whole);
+    assert_eq!((&inherited["run"], &inherited["protocol"]), (&json!(RUN), &json!("peer")));
+    assert_eq!((&inherited["sequence"], &inherited["revision"]), (&json!(1), &json!(1)));
+    assert_snapshot!(scene.callboard(&["state", "get", CYCLE, "--path", "/metadata/status"]).run().transcript(), @r#"
+    $ callboard state get peer:spec:feature-name:cycle:1 --path /metadata/status
+    "initialized"
+    [exit 0]
+    "#);
+    assert_snapshot!(scene.callboard(&["state", "get", CYCLE, "--path", "metadata"]).run().transcript(), @"
+    $ callboard state get peer:spec:feature-name:cycle:1 --path metadata
+    error: there is nothing at `metadata`
+
+    hint: a JSON pointer begins with `/`, such as `/phases/plan/status`
+    [exit 2]
+    ");
+    assert_snapshot!(scene.callboard(&["state", "get"]).run().transcript(), @"
+    $ callboard state get
+    error: no KEY was given, and CALLBOARD_STATE_KEY is not set
+
+    hint: `callboard ls` lists the runs; inside an attempt of a cycle the key is known
+    [exit 2]
+    ");
+    let absent = scene.callboard(&["state", "get", "peer:global:cycle:9", "--json"]).run();
+    assert_eq!((absent.code, &absent.json()["code"]), (2, &json!("E011")), "{}", absent.stdout);
+}
+
+#[test]
+fn the_document_of_a_workflow_is_read_and_followed_and_not_patched() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let read = scene.callboard(&["state", "get", "trial", "--json"]).run().json();
+    assert_eq!((&read["protocol"], &read["sequence"]), (&json!("steps"), &json!(null)));
+    assert_eq!(read["document"], scene.document("trial"), "it is what the view shows");
+    assert_snapshot!(scene.callboard(&["state", "patch", "trial", "--expect", "1", "--set", "/note=1"]).run().transcript(), @"
+    $ callboard state patch trial --expect 1 --set /note=1
+    error[E021]: cannot change the document of run `trial`
+      caused by: only the engine writes this document
+
+    hint: an agent says what it has done with `callboard report`
+    [exit 3]
+    ");
+    let writes = scene.callboard(&["state", "history", "trial", "--json"]).run().events();
+    assert_eq!(writes[0]["changed"], json!([""]));
+    let told = |write: &Value| write["changed"].to_string().contains("\"/steps/a/status\"");
+    assert!(writes.iter().any(told), "{writes:?}");
+}
+
+#[test]
+fn what_is_refused_says_why_in_the_words_of_the_format() {
+    let scene = cycle(WAITS);
+    let (engine, mut gate) = planning(&scene);
+    let before = get(&scene);
+    let now = before["sequence"].as_u64().unwrap();
+    for (set, kind, code) in [
+        ("/phases/execute/output={}", "invalid_transition", "E021"),
+        ("/metadata/status=\"completed\"", "invalid_transition", "E021"),
+        ("/sequence=99", "invalid_transition", "E021"),
+        ("/history=[]", "invalid_transition", "E021"),
+        ("/phases/plan/errors/-=\"slow\"", "schema_validation_failed", "E022"),
+    ] {
+        let refused = patch(&scene, now, &["--set", set]);
+        let answer = refused.json();
+        assert_eq!(
+            (refused.code, &answer["kind"], &answer["code"]),
+            (3, &json!(kind), &json!(code)),
+            "{set}"
+        );
+        assert!(!answer["violations"].as_array().unwrap().is_empty(), "{answer}");
+    }
+    let unfit = patch(&scene, now, &["--set", "/nowhere/near=1"]);
+    assert_eq!((unfit.code, &unfit.json()["kind"]), (3, &json!("unpatchable")));
+    for (arguments, what) in [
+        (&["--set", "/note=hello"][..], "has a value that is not JSON"),
+        (&["--set", "note=1"], "does not begin with a JSON pointer"),
+        (&["--merge", "missing.json"], "cannot read the merge patch `missing.json`"),
+        (&["--patch", "task.md"], "`task.md` is no list of operations"),
+    ] {
+        let unusable = patch(&scene, now, arguments);
+        assert_eq!(unusable.code, 2, "{arguments:?}");
+        assert!(unusable.stderr.contains(what), "{}", unusable.stderr);
+    }
+    assert_eq!(get(&scene), before, "nothing was written");
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn a_conflict_is_told_to_people_and_to_programs() {
+    let scene = cycle(WAITS);
+    let (engine, mut gate) = planning(&scene);
+    let read = sequence(&scene);
+    assert_eq!(patch(&scene, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
+    let expect = read.to_string();
+    let set = "/phases/plan/output/draft=2";
+    assert_snapshot!(scene.callboard(&["state", "patch", CYCLE, "--expect", &expect, "--set", set]).run().transcript(), @"
+    $ callboard state patch peer:spec:feature-name:cycle:1 --expect 2 --set /phases/plan/output/draft=2
+    error[E020]: cannot change the document of run `peer.spec.feature-name.cycle.1`
+      caused by: it was read at sequence 2 (revision 4), and is at 3 (revision 5) now: `/phases/plan` has been changed since
+      caused by: the last change is 3: plan progress by tester at [WHEN]
+
+    hint: read it again, decide again, try again: `callboard state get --json` has the new `sequence`
+    [exit 3]
+    ");
+    let answer = patch(&scene, read, &["--set", set]).json();
+    assert_eq!(
+        (&answer["kind"], &answer["why"]),
+        (&json!("sequence_conflict"), &json!("`/phases/plan` has been changed since"))
+    );
+    assert_eq!((&answer["expected"], &answer["found"]), (&json!(read), &json!(read + 1)));
+    assert_eq!((&answer["expected_revision"], &answer["found_revision"]), (&json!(4), &json!(5)));
+    assert_eq!((&answer["last"]["by"], &answer["last"]["sequence"]), (&json!("tester"), &json!(read + 1)));
+    let never = patch(&scene, 99, &["--set", "/note=1"]).json();
+    assert_eq!((&never["kind"], &never["expected_revision"]), (&json!("sequence_conflict"), &json!(null)));
+    let done = patch(&scene, read, &["--set", "/phases/plan/output/draft=1"]).json();
+    assert_eq!((&done["written"], &done["sequence"]), (&json!(false), &json!(read + 1)), "it is so already");
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn a_field_outside_the_phases_goes_beside_the_work_and_outlives_the_cycle() {
+    let scene = cycle(WAITS);
+    let (engine, mut gate) = planning(&scene);
+    let read = sequence(&scene);
+    assert_eq!(patch(&scene, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
+    let applied =
+        patch(&scene, read, &["--set", "/ticket=\"AB-12\"", "--set", "/phases/review/hint=\"be kind\""]);
+    assert_eq!((applied.code, &applied.json()["sequence"]), (0, &json!(read + 2)), "{}", applied.stdout);
+    let merge = scene.write("merge.json", r#"{"metadata": {"team": "blue"}}"#);
+    assert_eq!(patch(&scene, read, &["--merge", merge.to_str().unwrap()]).code, 0);
+    let operations = scene.write(
+        "operations.json",
+        r#"[
+        {"op": "test", "path": "/phases/plan/output/draft", "value": 1},
+        {"op": "add", "path": "/phases/plan/output/list", "value": ["a"]}
+    ]"#,
+    );
+    assert_eq!(patch(&scene, read + 3, &["--patch", operations.to_str().unwrap()]).code, 0);
+    assert_eq!(get(&scene)["document"]["phases"]["plan"]["output"], json!({ "draft": 1, "list": ["a"] }));
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+    let document = get(&scene)["document"].clone();
+    assert_eq!((&document["ticket"], &document["metadata"]["team"]), (&json!("AB-12"), &json!("blue")));
+    assert_eq!(document["phases"]["review"]["hint"], "be kind");
+    assert_eq!(document["metadata"]["status"], "completed");
+    let file = scene.write("cycle.json", &document.to_string());
+    assert_eq!(scene.callboard(&["check", file.to_str().unwrap()]).run().code, 0);
+}

@@ -1,0 +1,100 @@
+//! The writes of a document, told afterwards and while they happen.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::{CYCLE, WAITS, cycle, get, history, patch, planning, play, sequence};
+
+#[test]
+fn the_history_has_one_line_per_write() {
+    let scene = cycle("callboard state patch --expect 2 --set /phases/plan/output/draft=1 > /dev/null");
+    assert_eq!(play(&scene).wait().code, 0);
+    assert_eq!(patch(&scene, sequence(&scene), &["--set", "/ticket=7"]).code, 0);
+    assert_snapshot!(scene.callboard(&["state", "history", CYCLE]).run().transcript(), @"
+    $ callboard state history peer:spec:feature-name:cycle:1
+       1 [WHEN]  initialized  tester  all of it  revision 1
+       2 [WHEN]  plan started  engine  /metadata/status, /phases/plan/status, /phases/plan/started_at and 3 more  revision 4
+       3 [WHEN]  plan progress  plan#1.1  /phases/plan/output/draft  revision 5
+       4 [WHEN]  plan completed  engine  /phases/plan/status, /phases/plan/output/draft, /phases/plan/output/phases and 3 more  revision 6
+       5 [WHEN]  execute started  engine  /metadata/current_phase, /phases/execute/status, /phases/execute/started_at and 3 more  revision 8
+       6 [WHEN]  execute completed  engine  /phases/execute/status, /phases/execute/output/execution_status, /phases/execute/completed_at and 1 more  revision 9
+       7 [WHEN]  express started  engine  /metadata/current_phase, /phases/express/status, /phases/express/started_at and 3 more  revision 11
+       8 [WHEN]  express completed  engine  /phases/express/status, /phases/express/output/summary, /phases/express/completed_at and 1 more  revision 12
+       9 [WHEN]  review started  engine  /metadata/current_phase, /phases/review/status, /phases/review/started_at and 3 more  revision 14
+      10 [WHEN]  review completed  engine  /phases/review/status, /phases/review/output/quality_score, /phases/review/completed_at and 1 more  revision 15
+      11 [WHEN]  completed  engine  /metadata/status  revision 16
+      12 [WHEN]  progress  tester  /ticket  revision 17
+    [exit 0]
+    ");
+    let writes = history(&scene);
+    let numbers: Vec<_> = writes.iter().map(|write| write["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=sequence(&scene)).collect::<Vec<_>>(), "every number once");
+    let last = scene.callboard(&["state", "history", CYCLE, "--last", "1", "--json"]).run().json();
+    assert_eq!(last, writes[writes.len() - 1]);
+}
+
+#[test]
+fn a_watch_tells_every_write_and_ends_when_what_it_waits_for_is_so() {
+    let scene = cycle(WAITS);
+    let (engine, mut gate) = planning(&scene);
+    let watch =
+        scene.callboard(&["state", "watch", CYCLE, "--until", "/phases/plan/status=completed"]).start();
+    watch.wait_until_it_shows("\"document\"");
+    let first = sequence(&scene);
+    for number in 0..3 {
+        let set = format!("/phases/plan/output/draft={number}");
+        assert_eq!(patch(&scene, sequence(&scene), &["--set", &set]).code, 0);
+    }
+    gate.open();
+    let told = watch.wait();
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let lines = told.events();
+    let numbers: Vec<_> = lines.iter().map(|line| line["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(
+        numbers,
+        (first..=first + 4).collect::<Vec<_>>(),
+        "the present, three patches, the completion"
+    );
+    assert_eq!(lines[2]["document"]["phases"]["plan"]["output"], json!({ "draft": 1 }));
+    assert_eq!(
+        (&lines[2]["by"], &lines[2]["changed"]),
+        (&json!("tester"), &json!(["/phases/plan/output/draft"]))
+    );
+    assert_eq!(
+        (&lines[4]["phase"], &lines[4]["event"], &lines[4]["by"]),
+        (&json!("plan"), &json!("completed"), &json!("engine"))
+    );
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn a_watch_of_a_finished_run_says_how_it_stands_and_ends() {
+    let scene = cycle("");
+    assert_eq!(play(&scene).wait().code, 0);
+    let so = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
+    assert_eq!((so.code, so.events().len()), (0, 1));
+    assert_eq!(so.events()[0]["document"], get(&scene)["document"]);
+    let plain = scene.callboard(&["state", "watch", CYCLE, "--path", "/sequence"]).run();
+    assert_eq!((plain.code, &plain.json()["value"]), (0, &json!(sequence(&scene))));
+    let other = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
+    assert_eq!(other.code, 1);
+    assert!(
+        other.stderr.contains("the run is finished, and `/metadata/status` is not `\"failed\"`"),
+        "{}",
+        other.stderr
+    );
+    let unusable = scene.callboard(&["state", "watch", CYCLE, "--until", "status"]).run();
+    assert_eq!((unusable.code, &unusable.json()["event"]), (2, &json!("failed")));
+}
+
+#[test]
+fn a_watch_that_is_interrupted_leaves_and_the_run_does_not_notice() {
+    let scene = cycle(WAITS);
+    let (engine, mut gate) = planning(&scene);
+    let watch = scene.callboard(&["state", "watch", CYCLE]).start();
+    watch.wait_until_it_shows("\"document\"");
+    watch.interrupt();
+    assert_eq!(watch.wait().code, 130);
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}

@@ -1,0 +1,80 @@
+//! From inside an attempt: what its seat may write, and only while it has the seat.
+
+use serde_json::json;
+
+use super::{RUN, WAITS, cycle, get, history, patch, planning, play, sequence};
+
+#[test]
+fn an_agent_writes_its_own_phase_and_nothing_else() {
+    let scene = cycle(
+        r#"
+        told() { callboard state patch --json --expect "$(callboard state get --path /sequence)" "$@" >> "$KIT/told"; echo $? >> "$KIT/codes"; }
+        told --set '/phases/plan/output/draft="half"'
+        told --set /phases/execute/output/draft=1
+        told --set /note=1
+        told --set '/phases/plan/note=1'
+        told --set '/metadata/status="completed"'
+        callboard state get --path /phases/plan/output > "$KIT/read"
+        "#,
+    );
+    assert_eq!(play(&scene).wait().code, 0);
+    assert_eq!(scene.wait_for_note("codes"), "0\n3\n3\n3\n3\n");
+    let told = scene.wait_for_note("told");
+    let kinds: Vec<_> = told
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].clone())
+        .collect();
+    assert_eq!(
+        json!(kinds),
+        json!([null, "invalid_transition", "not_yours", "not_yours", "invalid_transition"])
+    );
+    assert_eq!(scene.wait_for_note("read"), "{\n  \"draft\": \"half\"\n}\n");
+    let writes = history(&scene);
+    let own: Vec<_> = writes.iter().filter(|write| write["by"] == "plan#1.1").collect();
+    assert_eq!(own.len(), 1, "{writes:?}");
+    assert_eq!(own[0]["changed"], json!(["/phases/plan/output/draft"]));
+    assert!(
+        get(&scene)["document"]["phases"]["plan"]["output"]["draft"].is_null(),
+        "the report is the output"
+    );
+}
+
+#[test]
+fn an_attempt_that_was_replaced_writes_no_more() {
+    // The first try fails, the second waits.
+    let scene = cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAITS}"));
+    let (engine, mut gate) = planning(&scene);
+    let now = sequence(&scene);
+    let as_attempt = |attempt: &str| {
+        let expect = now.to_string();
+        let arguments =
+            ["state", "patch", "--json", "--expect", &expect, "--set", "/phases/plan/output/draft=1"];
+        let call = scene.callboard(&arguments).env("CALLBOARD_STATE_KEY", RUN).env("CALLBOARD_RUN", RUN);
+        call.env("CALLBOARD_STORE", scene.store()).env("CALLBOARD_ATTEMPT", attempt).run()
+    };
+    for straggler in ["plan#1.1", "execute#1.1"] {
+        let refused = as_attempt(straggler);
+        let answer = refused.json();
+        assert_eq!((refused.code, &answer["kind"]), (3, &json!("not_yours")), "{answer}");
+        let why = format!("attempt `{straggler}` is not at work any more; `plan#1.2` is");
+        assert_eq!(answer["causes"], json!([why]));
+    }
+    assert_eq!(sequence(&scene), now, "nothing of it was written");
+    assert_eq!(as_attempt("plan#1.2").code, 0);
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn an_agent_of_another_run_is_somebody_outside() {
+    let scene = cycle(WAITS);
+    let (engine, mut gate) = planning(&scene);
+    let expect = sequence(&scene).to_string();
+    let arguments = ["state", "patch", RUN, "--expect", &expect, "--set", "/note=1"];
+    let call =
+        scene.callboard(&arguments).env("CALLBOARD_RUN", "another").env("CALLBOARD_STORE", scene.store());
+    assert_eq!(call.env("CALLBOARD_ATTEMPT", "build#1.1").run().code, 0);
+    assert_eq!(patch(&scene, sequence(&scene), &["--set", "/note=2"]).code, 0);
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}

@@ -1,0 +1,58 @@
+//! The examples of `docs/state.md`, run by an agent, all at the same time.
+
+use std::fs;
+use std::process::Command;
+
+use super::{cycle, history, play};
+
+const MANUAL: &str = include_str!("../../../../../docs/state.md");
+
+/// The first block of that language.
+fn example(language: &str) -> &'static str {
+    let (_, after) = MANUAL.split_once(&format!("```{language}\n")).expect("the manual has it");
+    after.split_once("```").expect("a block ends").0
+}
+
+fn runs(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// How often each of them adds a step.
+const EACH: usize = 4;
+
+#[test]
+fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
+    let mut players = Vec::new();
+    for (program, needs, language) in
+        [("sh", "jq", "sh"), ("python3", "python3", "python"), ("node", "node", "js")]
+    {
+        if runs(needs) {
+            players.push((program, language));
+        } else {
+            eprintln!("NOT TESTED: the example in {language}, for `{needs}` is not installed");
+        }
+    }
+    let calls: String = players
+        .iter()
+        .map(|(program, language)| {
+            format!("for n in 1 2 3 4; do {program} \"$KIT/example.{language}\" {language}-$n || echo {language} >> \"$KIT/failed\"; done &\n")
+        })
+        .collect();
+    let scene = cycle(&format!(
+        "({calls}wait) > /dev/null\ncallboard state get --path /phases/plan/output/steps > \"$KIT/steps\""
+    ));
+    for (_, language) in &players {
+        fs::write(scene.kit().join(format!("example.{language}")), example(language)).unwrap();
+    }
+    let session = play(&scene).wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!scene.kit().join("failed").exists(), "{}", session.transcript());
+    let mut steps: Vec<String> = serde_json::from_str(&scene.wait_for_note("steps")).unwrap();
+    steps.sort();
+    let mut expected: Vec<_> =
+        players.iter().flat_map(|(_, language)| (1..=EACH).map(move |n| format!("{language}-{n}"))).collect();
+    expected.sort();
+    assert_eq!(steps, expected, "each once, none lost");
+    let writes = history(&scene);
+    assert_eq!(writes.iter().filter(|write| write["by"] == "plan#1.1").count(), expected.len());
+}

@@ -1,0 +1,164 @@
+//! Edits of a cycle's document on a real store, with others who write at the same time.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+#[path = "stage/cycle.rs"]
+mod cycle;
+mod stage;
+
+use protocol::edit::{Patch, Uneditable};
+use protocol::peer::Peer;
+use protocol::steps::Steps;
+use runner::{Clock, EditError, Edited, Journal, edit};
+use serde_json::{Value, json};
+use store::{Location, SqliteStore};
+use tempfile::TempDir;
+
+use cycle::{Cycle, began, planning};
+use stage::{opened, person};
+
+fn set(pointer: &str, value: Value) -> Patch {
+    Patch::Set(vec![(pointer.to_owned(), value)])
+}
+
+async fn scene() -> (TempDir, SqliteStore, Cycle) {
+    let directory = tempfile::tempdir().unwrap();
+    let cycle = planning(directory.path()).await.unwrap();
+    let location = Location::find(directory.path(), Some(directory.path().join("store"))).unwrap();
+    (directory, SqliteStore::open(&location).unwrap(), cycle)
+}
+
+/// The cycle as another process has it.
+async fn another(store: &SqliteStore, cycle: &Cycle) -> Cycle {
+    Journal::load(store, &Clock::system(), &cycle.run).await.unwrap().unwrap()
+}
+
+async fn write(cycle: &mut Cycle, expected: u64, patch: &Patch) -> Result<Edited, EditError> {
+    edit(cycle, person(), None, expected, patch).await
+}
+
+#[tokio::test]
+async fn an_edit_is_one_commit_and_what_is_already_so_is_none() {
+    let (_directory, store, mut cycle) = scene().await;
+    let (sequence, revision) = (cycle.document.sequence, cycle.position.revision);
+    let patch = set("/phases/plan/output/draft", json!(1));
+    let edited = write(&mut cycle, sequence, &patch).await.unwrap();
+    assert_eq!(edited, Edited { sequence: sequence + 1, revision: revision.next(), written: true });
+    let again = write(&mut another(&store, &cycle).await, sequence, &patch).await.unwrap();
+    assert_eq!(again, Edited { written: false, ..edited }, "the same patch a second time is done already");
+    let read = another(&store, &cycle).await.document;
+    assert_eq!(read, cycle.document, "what is in memory is what was written");
+    assert_eq!(read.history.last().unwrap().unknown["by"], "tester");
+}
+
+#[tokio::test]
+async fn a_lost_race_is_tried_again_if_the_others_wrote_elsewhere() {
+    let (_directory, store, mut cycle) = scene().await;
+    let mut stale = another(&store, &cycle).await;
+    let sequence = cycle.document.sequence;
+    write(&mut cycle, sequence, &set("/note", json!("theirs"))).await.unwrap();
+    let edited = write(&mut stale, sequence, &set("/phases/plan/output/draft", json!(1))).await.unwrap();
+    assert_eq!((edited.sequence, edited.written), (sequence + 2, true));
+    assert_eq!(stale.document.unknown["note"], "theirs", "what they wrote is kept");
+}
+
+#[tokio::test]
+async fn a_conflict_names_both_numbers_both_revisions_and_the_other_writers_entry() {
+    let (_directory, store, mut cycle) = scene().await;
+    let mut stale = another(&store, &cycle).await;
+    let (sequence, revision) = (cycle.document.sequence, cycle.position.revision);
+    write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(1))).await.unwrap();
+    let error = write(&mut stale, sequence, &set("/phases/plan/output/draft", json!(2))).await.unwrap_err();
+    let EditError::Conflict(conflict) = error else { panic!("{error}") };
+    assert_eq!((conflict.expected, conflict.found), (sequence, sequence + 1));
+    assert_eq!((conflict.expected_revision, conflict.found_revision), (Some(revision), revision.next()));
+    // Once on what was in memory, which lost the race, and once on what is there.
+    assert_eq!(conflict.attempts, 2);
+    let last = conflict.last.unwrap();
+    assert_eq!(
+        (&last["event"], &last["phase"], &last["by"]),
+        (&json!("progress"), &json!("plan"), &json!("tester"))
+    );
+}
+
+#[tokio::test]
+async fn a_number_that_never_was_is_a_conflict_and_an_old_one_is_found_wherever_it_is() {
+    let (_directory, store, mut cycle) = scene().await;
+    let first = cycle.document.sequence;
+    for number in 0..20 {
+        let sequence = cycle.document.sequence;
+        write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(number))).await.unwrap();
+    }
+    for sequence in [0, cycle.document.sequence + 1, u64::MAX] {
+        let error = write(&mut cycle, sequence, &set("/note", json!(1))).await.unwrap_err();
+        let EditError::Conflict(conflict) = error else { panic!("{error}") };
+        assert_eq!((conflict.expected, conflict.expected_revision), (sequence, None));
+    }
+    for sequence in first..=first + 20 {
+        let mut cycle = another(&store, &cycle).await;
+        let moved = write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!("other"))).await;
+        match moved {
+            Err(EditError::Conflict(conflict)) => {
+                let read = cycle.document_at(conflict.expected_revision.unwrap()).await.unwrap().unwrap();
+                assert_eq!(read.sequence, sequence);
+            }
+            edited => assert!(sequence == first + 20 && edited.unwrap().written, "{sequence}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_the_attempt_that_has_the_seat_writes_from_inside() {
+    let (_directory, store, mut cycle) = scene().await;
+    let patch = set("/phases/plan/output/draft", json!(1));
+    let sequence = cycle.document.sequence;
+    let from = |id: &str| Some(id.parse().unwrap());
+    let edited = edit(&mut cycle, person(), from("plan#1.1"), sequence, &patch).await.unwrap();
+    assert_eq!(cycle.document.history.last().unwrap().unknown["by"], "plan#1.1");
+    began(&mut cycle, &store, 2).await.unwrap();
+    for straggler in ["plan#1.1", "plan#2.1", "execute#1.1"] {
+        let patch = set("/phases/plan/output/draft", json!(2));
+        let refused = edit(&mut cycle, person(), from(straggler), edited.sequence, &patch).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            format!("attempt `{straggler}` is not at work any more; `plan#1.2` is")
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_only_the_engine_writes_is_refused_whatever_is_expected() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
+    assert!(matches!(refused, EditError::Refused(Uneditable::EngineOnly)), "{refused}");
+}
+
+#[tokio::test]
+async fn those_who_write_different_fields_all_get_through_or_are_told() {
+    let (_directory, store, cycle) = scene().await;
+    let sequence = cycle.document.sequence;
+    let mut writers = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let mut own = another(&store, &cycle).await;
+        writers.spawn(async move {
+            write(&mut own, sequence, &set(&format!("/note-{number}"), json!(number))).await
+        });
+    }
+    let (mut written, mut conflicts) = (0, 0);
+    while let Some(ended) = writers.join_next().await {
+        match ended.unwrap() {
+            Ok(edited) => written += u64::from(edited.written),
+            Err(EditError::Conflict(conflict)) => {
+                assert_eq!((conflict.attempts, conflict.why.as_str()), (4, "others kept writing"));
+                conflicts += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(written + conflicts, 8);
+    let read: Journal<Peer, _> = another(&store, &cycle).await;
+    assert_eq!(read.document.sequence, sequence + written);
+    assert_eq!(read.document.unknown.len() as u64, written);
+}
