@@ -32,7 +32,7 @@ pub(super) fn record(
     let whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
     match &entry.input {
         // What was begun elsewhere follows from nothing that we have.
-        Input::Recovered { remains: Remains::View { .. } } => {
+        Input::Recovered { remains: Remains::View { .. } | Remains::Migrated { .. } } => {
             if let Some(first) = check_document(&new).violations.first() {
                 return Err(Unrecordable(first.message.clone()));
             }

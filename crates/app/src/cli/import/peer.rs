@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::entry::{Entry, Input, Remains};
 use protocol::peer::old::{Migrated, Old, Origin};
-use protocol::peer::{Definition, Document, Peer, Second};
+use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::Phase;
 use protocol::{Revision, RunId, Stage, Stamp};
 use runner::{AdoptError, Frozen, Journal, LoadError, Staging};
@@ -158,7 +158,8 @@ impl Import<'_> {
             mode: context.peer_mode,
             instruction_args: context.instruction_args.clone(),
             user_requirements: context.user_requirements.clone(),
-            continues: None,
+            // What was taken over from it is in the document; there is nothing left to take.
+            continues: context.continues.clone().map(|cycle| Continued { cycle, outputs: Vec::new() }),
             advice: None,
             tries: self.here.config.max_attempts.value,
             timeout: None,
