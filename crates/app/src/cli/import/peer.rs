@@ -55,9 +55,7 @@ pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Fa
         write: flags.write,
     };
     let cycles = block_on(import.all())?;
-    let mut ignored = old.ignored;
-    ignored.sort_by(|one, other| one.key.cmp(&other.key));
-    Ok(Told { dump: path, write: flags.write, cycles, ignored, unread }.tell(json))
+    Ok(Told { dump: path, write: flags.write, cycles, ignored: old.ignored, unread }.tell(json))
 }
 
 struct Import<'a> {
