@@ -93,10 +93,13 @@ enum Command {
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     bugs::name_ours();
-    let parsed = help::command()
-        .try_get_matches()
-        .and_then(|matches| Ok((wants_events(&matches), Cli::from_arg_matches(&matches)?)));
-    let (events, cli) = match parsed {
+    let parsed = match state::get_alone(std::env::args_os()) {
+        Some((events, arguments)) => Ok((events, Command::State(arguments))),
+        None => help::command()
+            .try_get_matches()
+            .and_then(|matches| Ok((wants_events(&matches), Cli::from_arg_matches(&matches)?.command))),
+    };
+    let (events, command) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Delivered };
@@ -106,7 +109,7 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     start_logging();
-    match dispatch(cli.command) {
+    match dispatch(command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if events {
