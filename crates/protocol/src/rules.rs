@@ -120,6 +120,9 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     const NAME: &'static str;
     /// Whether a run can go on as if a seat had been there.
     const SKIPS: bool;
+    /// Whether every write of the document is [checked](Self::check_write) before it is committed. That takes a copy of
+    /// the document.
+    const CHECKS_WRITES: bool;
 
     /// What a run is opened with, frozen.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
@@ -201,8 +204,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
-    /// Writes an entry into the document; answers the paths of the parts that changed. Refuses what would break the rules
-    /// of the seed: then the document stays as it is.
+    /// Writes an entry into the document; answers the paths of the parts that changed. Refuses what the document does not
+    /// admit: then it stays as it is.
     fn record(
         definition: &Self::Definition,
         document: &mut Self::Document,
@@ -212,6 +215,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn part(document: &Self::Document, path: &str) -> String;
     /// Puts a document together again; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
+    /// Holds a write against the rules of the seed, as if it came from a stranger.
+    fn check_write(old: Option<&Self::Document>, new: &Self::Document) -> Result<(), Unrecordable>;
     /// The rules of its seed that a document breaks which was read from a store, as far as they can be held against it
     /// at every reading.
     fn broken(document: &Self::Document) -> Vec<Violation>;

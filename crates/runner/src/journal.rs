@@ -153,10 +153,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             actions: decision.actions,
         };
         self.folded.keep_time(&entry);
-        let changed =
-            P::record(&self.frozen.definition, &mut self.document, &entry).unwrap_or_else(|error| {
-                panic!("BUG: run `{}` after revision {}: {error}", self.run, self.position.revision)
-            });
+        let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision
             .0
@@ -185,6 +182,21 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         self.outbox.extend(outbox);
         merge_marks(&mut self.views, luggage.views);
         Ok(entry)
+    }
+
+    /// Writes the entry into the document. What we decide keeps the seed's rules; where that is checked and found to be
+    /// otherwise, we stop before anything is written.
+    fn record(&mut self, entry: &Entry<P>) -> Vec<String> {
+        let opens = self.position.revision == Revision(0);
+        let before = (P::CHECKS_WRITES && !opens).then(|| self.document.clone());
+        let recorded = P::record(&self.frozen.definition, &mut self.document, entry).and_then(|changed| {
+            if P::CHECKS_WRITES && !changed.is_empty() {
+                P::check_write(before.as_ref(), &self.document)?;
+            }
+            Ok(changed)
+        });
+        let (run, revision) = (&self.run, self.position.revision);
+        recorded.unwrap_or_else(|error| panic!("BUG: run `{run}` after revision {revision}: {error}"))
     }
 
     /// Writes once, and finds out about an unknown outcome.

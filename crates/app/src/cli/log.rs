@@ -64,26 +64,48 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        sight.with(Telling { sight: &sight, arguments: &arguments }).await
-    })
-}
-
-struct Telling<'a> {
-    sight: &'a Sight,
-    arguments: &'a Arguments,
-}
-
-impl Deed for Telling<'_> {
-    type Done = Exit;
-
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, arguments } = self;
         let newest = sight.newest().await?;
         let after = match (arguments.since, arguments.last) {
             (Some(since), _) => Revision(sight.in_range(since, newest)?.0 - 1),
             (None, Some(last)) => Revision(newest.0.saturating_sub(last)),
             (None, None) => Revision(0),
         };
+        if arguments.as_stored() && !arguments.follow {
+            // Nobody has to understand it, so the run may be of any protocol, known or not.
+            for_each_entry(&sight.store, &sight.run, after, newest, |stored| tell_as_stored(&stored)).await?;
+            return Ok(Exit::Delivered);
+        }
+        sight.with(Telling { sight: &sight, arguments: &arguments, after, newest }).await
+    })
+}
+
+impl Arguments {
+    /// Whether each entry is printed as it is.
+    fn as_stored(&self) -> bool {
+        self.json && self.seat.is_none() && !self.full
+    }
+}
+
+/// Prints an entry as it is stored, whatever version wrote it.
+fn tell_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
+    let entry: serde_json::Value =
+        serde_json::from_str(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    render::json(&json!({ "revision": stored.revision, "entry": entry }));
+    Ok(())
+}
+
+struct Telling<'a> {
+    sight: &'a Sight,
+    arguments: &'a Arguments,
+    after: Revision,
+    newest: Revision,
+}
+
+impl Deed for Telling<'_> {
+    type Done = Exit;
+
+    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+        let Self { sight, arguments, after, newest } = self;
         let mut log = Log::<P>::new(sight, arguments).await?;
         for_each_entry(&sight.store, &sight.run, after, newest, |stored| log.tell(&stored)).await?;
         if arguments.follow {
@@ -130,11 +152,7 @@ impl<'a, P: Face> Log<'a, P> {
 
     fn tell(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
         if self.json && self.seat.is_none() && self.full.is_none() {
-            // As it is stored, whatever version wrote it.
-            let entry: serde_json::Value = serde_json::from_str(&stored.body)
-                .map_err(|error| Failure::from_error(Exit::Store, &error))?;
-            render::json(&json!({ "revision": stored.revision, "entry": entry }));
-            return Ok(());
+            return tell_as_stored(stored);
         }
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(

@@ -375,6 +375,7 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
     hint: it knows `steps`, `peer`; a newer callboard has opened that run: use that one
     [exit 5]
     ");
+    assert!(scene.journal("trial").len() > 2, "its journal can be read all the same");
     let doctor = scene.callboard(&["doctor", "--json"]).run().json();
     let told = doctor.to_string();
     assert!(

@@ -58,6 +58,7 @@ pub enum Peer {}
 impl Protocol for Peer {
     const NAME: &'static str = "peer";
     const SKIPS: bool = false;
+    const CHECKS_WRITES: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -174,6 +175,11 @@ impl Protocol for Peer {
 
     fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
         parts::assemble(parts)
+    }
+
+    fn check_write(old: Option<&Document>, new: &Document) -> Result<(), Unrecordable> {
+        let checked = check_write(old, &new.to_value());
+        checked.map(drop).map_err(|refusal| Unrecordable(refusal.to_string()))
     }
 
     fn broken(document: &Document) -> Vec<Violation> {

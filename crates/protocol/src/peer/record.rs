@@ -6,50 +6,27 @@
 use serde_json::Value;
 
 use super::change::{self, ChangeError, Closing, Fault};
-use super::check::check_document;
 use super::decide::Change as Play;
 use super::definition::Definition;
 use super::document::{Document, Second};
 use super::edit;
 use super::parts;
-use super::transition::check_write;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FaultKind, Input, Remains};
 use crate::rules::Unrecordable;
 use crate::run::{Change, Exit};
 
-/// Writes the entry into the document; answers the parts that changed. Every write is held against the seed's rules and
-/// its matrix, as if it came from a stranger.
+/// Writes the entry into the document; answers the parts that changed.
 pub(super) fn record(
     definition: &Definition,
     document: &mut Document,
     entry: &Entry<Peer>,
 ) -> Result<Vec<String>, Unrecordable> {
-    let unrecordable = |refusal: &dyn std::fmt::Display| Unrecordable(refusal.to_string());
     let Some(written) = written(definition, document, entry) else { return Ok(Vec::new()) };
-    let new = written.map_err(|error| unrecordable(&error))?;
+    let new = written.map_err(|error| Unrecordable(error.to_string()))?;
+    let old = std::mem::replace(document, new);
     // After these, nothing that a store may hold of an earlier document is to be relied on.
     let whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
-    match &entry.input {
-        // What was begun elsewhere follows from nothing that we have.
-        Input::Recovered { remains: Remains::View { .. } | Remains::Migrated { .. } } => {
-            if let Some(first) = check_document(&new).violations.first() {
-                return Err(Unrecordable(first.message.clone()));
-            }
-        }
-        Input::Opened { .. } => {
-            check_write(None, &new.to_value()).map_err(|refusal| unrecordable(&refusal))?;
-        }
-        Input::Fact { .. }
-        | Input::Request { .. }
-        | Input::Refused { .. }
-        | Input::Edited { .. }
-        | Input::Due
-        | Input::Recovered { .. } => {
-            check_write(Some(document), &new.to_value()).map_err(|refusal| unrecordable(&refusal))?;
-        }
-    }
-    let old = std::mem::replace(document, new);
     Ok(if whole { parts::all(document) } else { parts::changed(&old, document) })
 }
 

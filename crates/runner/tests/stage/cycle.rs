@@ -57,7 +57,7 @@ pub(crate) async fn append(
     let (actions, timers) = (Vec::new(), Vec::new());
     let entry = Entry::<Peer> { v: ENTRY_VERSION, at, by, input: Input::Due, changes, actions, timers };
     journal.folded.fold(&entry);
-    let parts = Peer::record(&journal.frozen.definition, &mut journal.document, &entry);
+    let parts = Peer::record(&journal.frozen.definition, &mut journal.document, &entry)?;
     let parts = parts.into_iter().map(|path| Part { body: Peer::part(&journal.document, &path), path });
     let commit = Commit {
         run: journal.run.clone(),

@@ -63,7 +63,14 @@ impl<'a, P: Face> Follower<'a, P> {
         let before = edited.is_none().then(|| document.clone());
         folded.fold(&entry);
         *revision = stored.revision;
-        if P::record(&frozen.definition, document, &entry).is_empty() {
+        let recorded = P::record(&frozen.definition, document, &entry);
+        let recorded = recorded.map_err(|error| {
+            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
+                "cannot follow entry {} of run `{}`",
+                stored.revision, self.sight.run
+            ))
+        })?;
+        if recorded.is_empty() {
             return Ok(None);
         }
         let changed = match before {
