@@ -294,7 +294,10 @@ impl From<runner::LoadError> for Failure {
                 let hint = format!(
                     "`callboard resume {run}` puts back what was committed last, if that can be proven"
                 );
-                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+                Self::from_error(Exit::NeedsPerson, &error)
+                    .code(Code::Corrupted)
+                    .hint(hint)
+                    .detail("kind", "corrupted_state")
             }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
         }

@@ -132,17 +132,15 @@ impl Here {
 
     /// The run of that name, or with a name that begins so and only one does. A cycle's id names the run that plays it.
     pub(crate) async fn resolve(&self, store: &SqliteStore, run: &str) -> Result<RunId, Failure> {
-        let cycle = run.parse::<CycleId>().ok().map(|cycle| cycle.key());
-        let name = cycle.as_deref().unwrap_or(run);
-        let id = RunId::new(name)
-            .map_err(|error| Failure::usage(format!("`{run}` cannot be a run")).because(Some(&error)))?;
+        let id = name_of_run(run)?;
+        let is_cycle = run.parse::<CycleId>().is_ok();
         // Whoever gives a whole name is answered by one look, however many runs there are; it sorts first.
-        let matching = store.runs_beginning(name, LONGEST_CHOICE + 1).await?;
+        let matching = store.runs_beginning(id.as_str(), LONGEST_CHOICE + 1).await?;
         match matching.as_slice() {
             [] => Err(self.no_such_run(run)),
             [first, ..] if *first == id => Ok(id),
             // The first cycle is not the beginning of the tenth.
-            _ if cycle.is_some() => Err(self.no_such_run(run)),
+            _ if is_cycle => Err(self.no_such_run(run)),
             [one] => Ok(one.clone()),
             [_, _, ..] => {
                 let shown = matching.iter().take(LONGEST_CHOICE).map(|name| format!("`{name}`"));
@@ -154,6 +152,13 @@ impl Here {
             }
         }
     }
+}
+
+/// What somebody typed, as the whole name of a run. A cycle's id names the run that plays it.
+pub(crate) fn name_of_run(typed: &str) -> Result<RunId, Failure> {
+    let cycle = typed.parse::<CycleId>().ok().map(|cycle| cycle.key());
+    RunId::new(cycle.as_deref().unwrap_or(typed))
+        .map_err(|error| Failure::usage(format!("`{typed}` cannot be a run")).because(Some(&error)))
 }
 
 /// As many runs as an error names.

@@ -2,6 +2,7 @@
 
 mod cli;
 mod config;
+mod cycles;
 mod doctor;
 mod face;
 mod failure;

@@ -217,6 +217,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
     /// Holds a write against the rules of the seed, as if it came from a stranger.
     fn check_write(old: Option<&Self::Document>, new: &Self::Document) -> Result<(), Unrecordable>;
+    /// The same without the definition, where the parts tell everything; `None` where they do not, or do not fit.
+    fn assemble_alone(_parts: &[(String, String)]) -> Option<Self::Document> {
+        None
+    }
     /// The rules of its seed that a document breaks which was read from a store, as far as they can be held against it
     /// at every reading.
     fn broken(document: &Self::Document) -> Vec<Violation>;

@@ -1,9 +1,9 @@
 //! The document of a run and nothing else of it, for those who read often.
 
 use protocol::{Protocol, Revision, RunId};
-use store::Store;
+use store::{Store, StoredDocument};
 
-use crate::journal::{LoadError, assemble, load_frozen};
+use crate::journal::{LoadError, load_frozen};
 
 /// A document as it is at a revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,17 +12,22 @@ pub struct Read<D> {
     pub revision: Revision,
 }
 
-/// Reads the document of a run; `None` when there is no such run. Reads no more of the run than that takes.
+/// Puts the document of a run together. Reads what the run was opened with only where the parts do not tell everything.
 pub async fn read<P: Protocol, S: Store>(
     store: &S,
     run: &RunId,
-) -> Result<Option<Read<P::Document>>, LoadError> {
-    let Some(revision) = store.newest(run).await? else { return Ok(None) };
-    let frozen = load_frozen::<P, S>(store, run).await?;
-    let document = assemble::<P, S>(store, run, &frozen.definition, revision).await?;
-    let document = document.ok_or_else(|| LoadError::Damaged {
+    stored: StoredDocument,
+) -> Result<Read<P::Document>, LoadError> {
+    let revision = stored.revision;
+    let parts: Vec<_> = stored.parts.into_iter().map(|part| (part.path, part.body)).collect();
+    let document = match P::assemble_alone(&parts) {
+        Some(document) => Some(document),
+        None => P::assemble(&load_frozen::<P, S>(store, run).await?.definition, &parts),
+    };
+    let document = document.ok_or_else(|| LoadError::Corrupted {
         run: run.clone(),
-        what: "a part of its document is missing".to_owned(),
+        revision,
+        what: "a part of it is missing or malformed".to_owned(),
     })?;
-    Ok(Some(Read { document, revision }))
+    Ok(Read { document, revision })
 }

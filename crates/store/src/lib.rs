@@ -34,4 +34,4 @@ pub use sqlite::{
     Leader, OpenError, RescueError, RunWriter, Salvage, SalvageError, SqliteStore, Tenure, Watch,
     find_damage,
 };
-pub use store::{Loaded, RunRow, Store, StoredEntry};
+pub use store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};

@@ -30,6 +30,15 @@ pub struct Loaded {
     pub views: Vec<ViewMark>,
 }
 
+/// The document of a run and nothing else of it, as it was at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDocument {
+    pub protocol: String,
+    pub revision: Revision,
+    /// The newest of each path, sorted by path.
+    pub parts: Vec<Part>,
+}
+
 /// One line of `ls`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRow {
@@ -62,6 +71,10 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// The newest revision of a run; `None` when there is no such run.
     fn newest(&self, run: &RunId) -> impl Future<Output = Result<Option<Revision>, ReadError>> + Send;
+
+    /// The document of a run in one look; `None` when there is no such run.
+    fn document(&self, run: &RunId)
+    -> impl Future<Output = Result<Option<StoredDocument>, ReadError>> + Send;
 
     /// One entry of the journal.
     fn entry(

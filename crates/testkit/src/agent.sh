@@ -29,13 +29,23 @@ leave() {
 
 gate_failure=false
 
+# What a phase of a cycle must produce besides; steps produce nothing of the kind.
+more=
+if [ -n "$CALLBOARD_STATE_KEY" ]; then
+    case $STEP_ID in
+    plan) more=', "output": {"phases": [{"phase": "all"}], "success_criteria": "it is done"}' ;;
+    review) more=', "output": {"quality_score": 90, "recommendations": ["Go on like this"]}' ;;
+    *) more=', "output": {"summary": "'$STEP_ID' is done"}' ;;
+    esac
+fi
+
 # report STATUS SENTENCE [STEP]
 report() {
     printf '{
   "schema": "run_report@v0", "run_id": "%s", "step_id": "%s", "agent": "%s", "status": "%s",
   "started_at": "2026-01-02T03:04:05Z", "ended_at": "2026-01-02T03:04:06Z",
-  "artifacts": ["made/%s.txt"], "metrics": {"lines": 3}, "logs": ["%s"], "gate_failure": %s
-}\n' "$RUN_ID" "${3:-$STEP_ID}" "$AGENT_ID" "$1" "$STEP_ID" "$2" "$gate_failure"
+  "artifacts": ["made/%s.txt"], "metrics": {"lines": 3}, "logs": ["%s"], "gate_failure": %s%s
+}\n' "$RUN_ID" "${3:-$STEP_ID}" "$AGENT_ID" "$1" "$STEP_ID" "$2" "$gate_failure" "$more"
 }
 
 # The end is noted before the report is there: a step that was accepted has always an end.

@@ -7,7 +7,7 @@ use crate::render::{self, BOLD, styled};
 
 /// Every command is in one group. Names of commands that this build does not have are passed over.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["run", "demo"]),
+    ("Start", &["run", "peer", "demo"]),
     ("Steer", &["resume", "pause", "stop", "retry", "skip"]),
     ("Look", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report"]),

@@ -69,8 +69,16 @@ fn write_all(directory: &Path, pages: &[Page]) -> Result<(), Failure> {
 fn pages() -> Vec<Page> {
     let mut main = help::command().disable_help_subcommand(true);
     main.build();
-    let below = main.get_subcommands().filter(|command| !command.is_hide_set());
-    std::iter::once(&main).chain(below).map(page).collect()
+    let mut all = Vec::new();
+    gather(&main, &mut all);
+    all.into_iter().map(page).collect()
+}
+
+fn gather<'c>(command: &'c Command, all: &mut Vec<&'c Command>) {
+    all.push(command);
+    for below in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        gather(below, all);
+    }
 }
 
 fn page(command: &Command) -> Page {

@@ -16,6 +16,7 @@ mod log;
 mod ls;
 mod man;
 mod pause;
+mod peer;
 mod prompt;
 mod recover;
 mod rehearse_script;
@@ -61,6 +62,7 @@ pub(crate) struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Run(run::Arguments),
+    Peer(peer::Arguments),
     Resume(resume::Arguments),
     Pause(pause::Arguments),
     Stop(stop::Arguments),
@@ -91,10 +93,13 @@ enum Command {
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
     bugs::name_ours();
-    let parsed = help::command()
-        .try_get_matches()
-        .and_then(|matches| Ok((wants_events(&matches), Cli::from_arg_matches(&matches)?)));
-    let (events, cli) = match parsed {
+    let parsed = match state::get_alone(std::env::args_os()) {
+        Some((events, arguments)) => Ok((events, Command::State(arguments))),
+        None => help::command()
+            .try_get_matches()
+            .and_then(|matches| Ok((wants_events(&matches), Cli::from_arg_matches(&matches)?.command))),
+    };
+    let (events, command) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Delivered };
@@ -104,7 +109,7 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     start_logging();
-    match dispatch(cli.command) {
+    match dispatch(command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if events {
@@ -128,6 +133,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Peer(arguments) => peer::run(arguments),
         Command::Resume(arguments) => resume::run(arguments),
         Command::Pause(arguments) => pause::run(arguments),
         Command::Stop(arguments) => stop::run(arguments),

@@ -80,6 +80,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
+/// Goes on with a run that another command has found.
+pub(super) async fn go_on<P: Face>(
+    here: &Here,
+    store: &SqliteStore,
+    run: &RunId,
+    house: House,
+    arguments: Arguments,
+) -> Result<Exit, Failure> {
+    Resuming { here, store, run, house, arguments }.with::<P>().await
+}
+
 struct Resuming<'a> {
     here: &'a Here,
     store: &'a SqliteStore,
@@ -118,6 +129,11 @@ impl Deed for Resuming<'_> {
 }
 
 impl Arguments {
+    /// As another command was given them, for a run that it names itself.
+    pub(super) fn like(show: Show, detach: bool, place: Place, players: PlayerFlags) -> Self {
+        Self { run: None, all: false, recover: false, reason: None, show, detach, place, players }
+    }
+
     /// What the engine in the background is to be given.
     fn flags(&self) -> Vec<OsString> {
         let mut flags = self.players.as_arguments();

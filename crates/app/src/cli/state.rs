@@ -6,7 +6,9 @@ mod patch;
 mod watch;
 mod writes;
 
-use clap::{ArgMatches, Subcommand};
+use std::ffi::OsString;
+
+use clap::{ArgMatches, Parser as _, Subcommand};
 use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
@@ -41,6 +43,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::History(arguments) => history::run(arguments),
         Command::Watch(arguments) => watch::run(arguments),
     }
+}
+
+/// Reads the words of a `state get` without setting up the whole command line, which takes longer than the look itself;
+/// agents look often. Whatever else it is, or is not understood, goes the usual way.
+pub(super) fn get_alone(words: impl IntoIterator<Item = OsString>) -> Option<(bool, Arguments)> {
+    #[derive(clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        arguments: get::Arguments,
+    }
+    let mut words = words.into_iter();
+    let program = words.next()?;
+    if words.next()? != "state" || words.next()? != "get" {
+        return None;
+    }
+    let Alone { arguments } = Alone::try_parse_from(std::iter::once(program).chain(words)).ok()?;
+    Some((arguments.json, Arguments { command: Command::Get(arguments) }))
 }
 
 /// Whether a program reads our output, and is to be told in the same way what went wrong.
@@ -78,4 +97,29 @@ fn at_pointer<'d>(document: &'d Value, pointer: &str) -> Result<&'d Value, Failu
             failure.hint("a JSON pointer begins with `/`, such as `/phases/plan/status`")
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_get_that_is_understood_takes_the_short_way() {
+        let alone = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            get_alone(words).map(|(events, _)| events)
+        };
+        assert_eq!(alone("callboard state get"), Some(false));
+        assert_eq!(alone("callboard state get a --path /b --json --repo ."), Some(true));
+        for line in [
+            "callboard state get --help",
+            "callboard state get a b",
+            "callboard state get --nonsense",
+            "callboard state patch",
+            "callboard get",
+            "callboard",
+        ] {
+            assert_eq!(alone(line), None, "{line}");
+        }
+    }
 }

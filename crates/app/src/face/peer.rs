@@ -90,6 +90,7 @@ impl Face for Peer {
         };
         let executed = if review.judgement.executed { "" } else { "; the execution says that it failed" };
         let mut lines = vec![format!("review: {}, {score}{executed}", styled(style, word))];
+        lines.extend(summary(document).iter().map(|said| format!("  {}", render::harmless(said))));
         if !review.questions.is_empty() {
             lines.push("it asks you:".to_owned());
         }
@@ -111,7 +112,9 @@ impl Face for Peer {
                 "questions_for_user": review.questions,
             })
         });
-        review.map(|review| ("review".to_owned(), review)).into_iter().collect()
+        let summary = review.as_ref().and(document.cycle_summary.clone());
+        let fields = [("review", review), (output::CYCLE_SUMMARY, summary)];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
     fn said(verdict: &Verdict) -> &'static str {
@@ -217,6 +220,16 @@ impl Review {
             questions: document.insights.as_ref().map(output::questions).unwrap_or_default(),
         })
     }
+}
+
+/// What the reviewer says about the whole, a line each: what was done, what stands out, and what to do next.
+fn summary(document: &Document) -> Vec<String> {
+    let Some(summary) = &document.cycle_summary else { return Vec::new() };
+    let text =
+        |field: &str| summary[field].as_str().map(str::to_owned).filter(|text| !text.trim().is_empty());
+    let highlights = summary["highlights"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let next = text("next_action").map(|next| format!("next: {next}"));
+    text("summary").into_iter().chain(highlights.map(|line| format!("* {line}"))).chain(next).collect()
 }
 
 /// Tries of a phase that count, the present one among them. Agents may write errors of their own: those are none.

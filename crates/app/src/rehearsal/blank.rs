@@ -32,14 +32,14 @@ const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output in
 #
 # Only for `review`:
 #
-#   - ok: {score: 86}                  # a usual review with this score, or with `low` and the like
+#   - ok: {score: 86}                  # the ordinary review with this score, or with `low` and the like
 #   - ok: {cycle_summary: {success: false}, insights: {questions_for_user: ["Which one?"]}}
 "#;
 
 pub(super) fn script(roles: &Roles) -> String {
     let Roles { word: (one, many), title, .. } = roles;
     let anew = if roles.have_outputs() {
-        "A new cycle begins"
+        "A new cycle\n# begins"
     } else {
         "An iteration (the step was sent back\n# by a gate) and `callboard retry` begin"
     };

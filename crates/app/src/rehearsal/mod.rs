@@ -7,10 +7,10 @@
 mod blank;
 mod flag;
 mod node;
+mod outputs;
 pub(crate) mod player;
 mod roles;
 mod script;
-mod usual;
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) use roles::Roles;
 /// The built-in player for all of these seats. Whatever is wrong with the script is told now.
 fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
     let rehearsal = match script {
-        None => Rehearsal { usual: roles.usual(), ..Rehearsal::default() },
+        None => Rehearsal { by_default: roles.by_default(), ..Rehearsal::default() },
         Some(file) => {
             let source = read("script", file)?;
             script::load(&source, roles).map_err(|problems| {

@@ -6,7 +6,7 @@ use protocol::steps::Workflow;
 use protocol::{Protocol as _, SeatName};
 use supervisor::adapter::rehearsal::Fields;
 
-use super::usual;
+use super::outputs;
 
 /// The seats that a script can give parts to.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Role {
     /// The keys of `ok` that make its report say more than every report does.
     pub(super) says: &'static [&'static str],
     /// What it says if the script does not.
-    pub(super) usual: Fields,
+    pub(super) by_default: Fields,
 }
 
 impl Roles {
@@ -40,7 +40,7 @@ impl Roles {
             seat: step.id.clone(),
             gate: step.loop_back_to.clone(),
             says: &[],
-            usual: Fields::new(),
+            by_default: Fields::new(),
         });
         Self {
             word: ("step", "steps"),
@@ -55,8 +55,8 @@ impl Roles {
         let phases = protocol::peer::Phase::ALL.map(|phase| Role {
             seat: protocol::peer::Peer::seat_name(&phase),
             gate: None,
-            says: usual::words_of(phase),
-            usual: usual::of(phase),
+            says: outputs::words_of(phase),
+            by_default: outputs::of(phase),
         });
         Self {
             word: ("phase", "phases"),
@@ -75,9 +75,9 @@ impl Roles {
     }
 
     /// What each says if the script does not.
-    pub(super) fn usual(&self) -> BTreeMap<SeatName, Fields> {
-        let talkative = self.roles.iter().filter(|role| !role.usual.is_empty());
-        talkative.map(|role| (role.seat.clone(), role.usual.clone())).collect()
+    pub(super) fn by_default(&self) -> BTreeMap<SeatName, Fields> {
+        let talkative = self.roles.iter().filter(|role| !role.by_default.is_empty());
+        talkative.map(|role| (role.seat.clone(), role.by_default.clone())).collect()
     }
 
     /// That a seat has no gate that could fail, and what to write instead.

@@ -25,7 +25,7 @@ pub(super) fn load(text: &str, roles: &Roles) -> Result<Rehearsal, Vec<Problem>>
     let seats = reader.script(&root);
     let mut problems = reader.problems;
     if problems.is_empty() {
-        return Ok(Rehearsal { seats, usual: roles.usual() });
+        return Ok(Rehearsal { seats, by_default: roles.by_default() });
     }
     problems.sort_by(|a, b| (a.line, a.column, &a.message).cmp(&(b.line, b.column, &b.message)));
     problems.dedup();

@@ -13,6 +13,7 @@ mod graphs;
 mod hardening;
 mod importing;
 mod looking;
+mod peer;
 mod protocols;
 mod recovering;
 mod reporting;

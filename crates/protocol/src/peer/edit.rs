@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::change::{self, Foreign};
 use super::document::{Document, Event, HistoryEntry, Phase, Second};
+use super::lean::{lean, with_history};
 use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
@@ -31,8 +32,8 @@ pub(super) fn edit(
     hand: &Hand<Phase>,
     patch: &Patch,
 ) -> Result<Option<json_patch::Patch>, Uneditable> {
-    let as_it_was = lean(based_on, patch);
-    let as_it_is = lean(current, patch);
+    let as_it_was = tried_on(based_on, patch);
+    let as_it_is = tried_on(current, patch);
     let now = Trial::of(&as_it_is, hand, patch);
     if based_on == current {
         return Ok(now?.map(Trial::operations));
@@ -57,32 +58,9 @@ pub(super) fn edit(
     }
 }
 
-/// The document without those entries of its history that no rule asks for, so that an edit costs the same however many were
-/// made before it; as it is, if the patch is about the history.
-fn lean(document: &Document, patch: &Patch) -> Document {
-    let counts = |entry: &&HistoryEntry| match entry.event {
-        Event::Progress => patch.reaches("history"),
-        Event::Initialized | Event::Started | Event::Completed | Event::Failed => true,
-        Event::Recovered | Event::Migrated | Event::Compacted | Event::Other(_) => true,
-    };
-    with_history(document, document.history.iter().filter(counts).cloned().collect())
-}
-
-/// Leaves out the copy of a history that may be long.
-fn with_history(document: &Document, history: Vec<HistoryEntry>) -> Document {
-    let Document { version, sequence, cycle_id, metadata, context, phases, .. } = document;
-    Document {
-        version: *version,
-        sequence: *sequence,
-        cycle_id: cycle_id.clone(),
-        metadata: metadata.clone(),
-        context: context.clone(),
-        phases: phases.clone(),
-        history,
-        cycle_summary: document.cycle_summary.clone(),
-        insights: document.insights.clone(),
-        unknown: document.unknown.clone(),
-    }
+/// What of a document the patch has to be tried on.
+fn tried_on(document: &Document, patch: &Patch) -> Document {
+    if patch.reaches("history") { document.clone() } else { lean(document) }
 }
 
 /// Writes an edit into the document, under the name of whoever made it. `None` for an edit of a damaged journal: it does

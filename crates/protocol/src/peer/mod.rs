@@ -16,6 +16,7 @@ mod decide;
 mod definition;
 pub mod document;
 mod edit;
+mod lean;
 pub mod name;
 pub mod old;
 pub mod output;
@@ -177,8 +178,15 @@ impl Protocol for Peer {
         parts::assemble(parts)
     }
 
+    fn assemble_alone(parts: &[(String, String)]) -> Option<Document> {
+        parts::assemble(parts)
+    }
+
     fn check_write(old: Option<&Document>, new: &Document) -> Result<(), Unrecordable> {
-        let checked = check_write(old, &new.to_value());
+        let checked = match old.and_then(|old| lean::lean_both(old, new)) {
+            Some((old, new)) => check_write(Some(&old), &new.to_value()),
+            None => check_write(old, &new.to_value()),
+        };
         checked.map(drop).map_err(|refusal| Unrecordable(refusal.to_string()))
     }
 

@@ -12,7 +12,7 @@ use super::connection::{Database, Trouble};
 use super::{Examined, Lead, Leader, OpenError, Tenure, Watch, examine, lead, open, read, write};
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
-use crate::store::{Loaded, RunRow, Store, StoredEntry};
+use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::{Digest, Location};
 
 /// An open embedded store.
@@ -90,6 +90,10 @@ impl Store for SqliteStore {
 
     async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
         Ok(self.look(|tx| read::newest(tx, run))?)
+    }
+
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
+        Ok(self.look(|tx| read::document(tx, run))?)
     }
 
     async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {

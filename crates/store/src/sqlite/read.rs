@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use super::seal::seal;
 use crate::Digest;
 use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
-use crate::store::{Loaded, RunRow, StoredEntry};
+use crate::store::{Loaded, RunRow, StoredDocument, StoredEntry};
 
 pub(super) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Loaded>> {
     let head = tx
@@ -43,6 +43,15 @@ pub(super) fn newest(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Opti
     tx.prepare_cached("SELECT revision FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| row.get(0).map(Revision))
         .optional()
+}
+
+pub(super) fn document(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<StoredDocument>> {
+    let head = tx
+        .prepare_cached("SELECT protocol, revision FROM runs WHERE name = ?1")?
+        .query_one([run.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))
+        .optional()?;
+    let Some((protocol, revision)) = head else { return Ok(None) };
+    Ok(Some(StoredDocument { protocol, revision, parts: parts_at(tx, run, revision)? }))
 }
 
 fn newest_snapshot(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Option<StoredEntry>> {

@@ -114,6 +114,21 @@ pub(crate) async fn the_newest_revision_of_a_run_is_told_without_reading_it<B: B
     }
 }
 
+pub(crate) async fn the_document_of_a_run_is_read_in_one_look<B: Backend>(backend: B) {
+    let (store, run) = (backend.store(), run("shown"));
+    assert_eq!(store.document(&run).await.unwrap(), None);
+    let parts = vec![part("b", "1"), part("a", "1")];
+    let first = Commit { parts, ..change(&run, Position::absent(), "1") };
+    let position = store.commit(first).await.unwrap();
+    let second = Commit { parts: vec![part("b", "2")], ..change(&run, position, "2") };
+    let position = store.commit(second).await.unwrap();
+    let third = Commit { parts: Vec::new(), ..change(&run, position, "3") };
+    store.commit(third).await.unwrap();
+    let read = store.document(&run).await.unwrap().unwrap();
+    assert_eq!((read.protocol.as_str(), read.revision), ("steps", Revision(3)));
+    assert_eq!(read.parts, [part("a", "1"), part("b", "2")]);
+}
+
 pub(crate) async fn runs_do_not_touch_each_other<B: Backend>(backend: B) {
     let store = backend.store();
     let (left, right) = (run("left"), run("right"));

@@ -76,6 +76,7 @@ macro_rules! contract_suite {
             basics::a_run_is_created_once,
             basics::the_protocol_of_a_run_is_told_without_reading_it,
             basics::the_newest_revision_of_a_run_is_told_without_reading_it,
+            basics::the_document_of_a_run_is_read_in_one_look,
             basics::runs_do_not_touch_each_other,
             basics::parts_at_gives_the_newest_part_that_is_not_newer,
             basics::a_load_begins_at_the_newest_snapshot,

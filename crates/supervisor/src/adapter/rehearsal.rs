@@ -29,7 +29,7 @@ pub struct Rehearsal {
     pub seats: BTreeMap<SeatName, Vec<Part>>,
     /// What a seat says when its part is done and does not say it itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub usual: BTreeMap<SeatName, Fields>,
+    pub by_default: BTreeMap<SeatName, Fields>,
 }
 
 /// Fields of a report beyond those that every report has: a protocol may ask for them.
@@ -100,7 +100,7 @@ impl Rehearsal {
         let parts = self.seats.get(seat).map_or(&[][..], Vec::as_slice);
         let place = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         let mut part = parts.get(place).or(parts.last()).cloned().unwrap_or_default();
-        for (field, value) in self.usual.get(seat).into_iter().flatten() {
+        for (field, value) in self.by_default.get(seat).into_iter().flatten() {
             part.says.entry(field.clone()).or_insert_with(|| value.clone());
         }
         match &part.play {
@@ -175,16 +175,16 @@ mod tests {
     }
 
     #[test]
-    fn a_part_says_what_is_usual_unless_it_says_it_itself() {
+    fn a_part_says_what_its_seat_says_by_default_unless_it_says_it_itself() {
         let fields = |fields: Value| serde_json::from_value::<Fields>(fields).unwrap();
         let says = fields(serde_json::json!({"output": null}));
         let silent = Part { says, ..Part::default() };
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
-        let usual = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
-        rehearsal.usual.insert(seat(), usual.clone());
-        let said = rehearsal.part(&seat(), 0, 1).says;
-        assert_eq!(said, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.part(&seat(), 0, 2), Part { says: usual, ..fail("late") });
+        let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
+        rehearsal.by_default.insert(seat(), said.clone());
+        let first = rehearsal.part(&seat(), 0, 1).says;
+        assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
+        assert_eq!(rehearsal.part(&seat(), 0, 2), Part { says: said, ..fail("late") });
     }
 
     #[test]

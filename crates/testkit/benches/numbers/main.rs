@@ -11,6 +11,7 @@ mod floor;
 mod instructions;
 mod place;
 mod resume;
+mod state;
 mod steps;
 mod storage;
 mod table;
@@ -28,10 +29,11 @@ use table::{Report, Row};
 /// A subject's name, what it is about, and how it is measured.
 type Subject = (&'static str, &'static str, fn(&Bench) -> anyhow::Result<Vec<Row>>);
 
-const SUBJECTS: [Subject; 7] = [
+const SUBJECTS: [Subject; 8] = [
     ("steps", "steps in line and at once, against the floor; growth", steps::measure),
     ("store", "a read and a commit, against bare SQLite", storage::measure),
     ("commands", "`show` and `ls` as processes", commands::measure),
+    ("state", "`state get` as a process, and many that patch one document", state::measure),
     ("resume", "from `resume` to the next attempt", resume::measure),
     ("memory", "the engine with agents at work", engine::memory),
     ("idle", "what happens while an agent sleeps", engine::idle),
@@ -64,6 +66,8 @@ struct Sizes {
     at_once: usize,
     commits: usize,
     processes: usize,
+    /// Of each of the processes that write one document.
+    patches: usize,
     runs: usize,
     resumed: usize,
     agents: usize,
@@ -78,6 +82,7 @@ impl Sizes {
         at_once: 500,
         commits: 400,
         processes: 200,
+        patches: 100,
         runs: 10_000,
         resumed: 1_000,
         agents: 50,
@@ -91,6 +96,7 @@ impl Sizes {
         at_once: 50,
         commits: 50,
         processes: 20,
+        patches: 5,
         runs: 300,
         resumed: 50,
         agents: 10,

@@ -71,7 +71,7 @@ impl<P: Explored> Scene<P> {
                 return Err(self.tell(vec![broken], &path));
             }
             let mut possible = without_requests(self, &moment.folded.run, Interruptions::Any);
-            let input = if writings > 0 && random.bool() {
+            let input = if writings > 0 && random.u8(..4) > 0 {
                 writings -= 1;
                 let mut writings = P::writings(&moment.folded.run, &moment.document);
                 Input::Write(writings.swap_remove(random.usize(..writings.len())))

@@ -59,3 +59,26 @@ pub(crate) fn counts<P: Explored>(
     let _ = writeln!(text, "| **all** | | **{states}** | **{transitions}** | **{refusals}** | |");
     text
 }
+
+/// The same in a line, for the page about exploration.
+pub(crate) fn sum(about: &str, explored: &[Exploration]) -> String {
+    let of = |count: fn(&Exploration) -> usize| grouped(explored.iter().map(count).sum());
+    format!(
+        "| {about}: {} definitions | states | transitions | refusals |\n|---|--:|--:|--:|\n| | {} | {} | {} |\n",
+        explored.len(),
+        of(|seen| seen.states),
+        of(|seen| seen.transitions),
+        of(|seen| seen.refusals)
+    )
+}
+
+/// As people write large numbers: `40,722`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let from_the_end = digits.len();
+    let digit = |(at, digit): (usize, char)| {
+        let comma = (at > 0 && (from_the_end - at).is_multiple_of(3)).then_some(',');
+        comma.into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(digit).collect()
+}

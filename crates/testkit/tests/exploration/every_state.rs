@@ -4,8 +4,8 @@ use protocol::steps::{Document, Status, Steps};
 use testkit::explorer::steps::Shape;
 use testkit::explorer::{Limits, Places, Scene};
 
-use crate::all::{counts, explore_all};
-use crate::files::must_hold;
+use crate::all::{counts, explore_all, sum};
+use crate::files::{must_hold, must_show};
 use crate::shapes::{CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, SIBLING, SIX, UNRELATED};
 use crate::{ITERATIONS, POLICIES, scene};
 
@@ -39,6 +39,8 @@ fn every_state_keeps_the_rules() {
     }
     let explored = explore_all(&scenes);
     must_hold("protocols/steps/counts.md", &counts("workflow, policy, places", &scenes, &explored));
+    let about = "`steps`: 12 shapes of workflows, three policies, one place and all";
+    must_show("exploration.md", "counts of steps", &sum(about, &explored));
 }
 
 /// An engine gives places with what it decides itself, and otherwise in an entry of their own: it may be killed between

@@ -1,5 +1,6 @@
 //! Generated files that are committed.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 /// Compares a file under `docs/` with what it should hold, or writes it where that is asked for.
@@ -18,7 +19,11 @@ pub(crate) fn must_show(name: &str, mark: &str, text: &str) {
 }
 
 fn must_be(name: &str, should_be: impl FnOnce(&str) -> String) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    // Two tests may write to one page, each in a process of its own.
+    let directory = File::open(&docs).expect("docs is there");
+    directory.lock().expect("nobody holds it for long");
+    let path = docs.join(name);
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     let text = should_be(&committed);
     if std::env::var_os("CALLBOARD_REWRITE").is_some() {

@@ -4,7 +4,7 @@ use protocol::peer::{Definition, Peer};
 use testkit::explorer::peer::{LEGEND, adopted, continued, cycle, global, places, scene};
 use testkit::explorer::{Course, Exploration, Limits, Scene, Walked, Walks};
 
-use crate::all::{counts, explore_all};
+use crate::all::{counts, explore_all, sum};
 use crate::files::{must_hold, must_show};
 
 fn scenes() -> Vec<Scene<Peer>> {
@@ -41,6 +41,8 @@ fn every_state_of_a_cycle_keeps_the_rules() {
     let scenes: Vec<_> = all.chain(written).collect();
     let explored = explore_all(&scenes);
     must_hold("protocols/peer/counts.md", &counts("cycle", &scenes, &explored));
+    let about = "`peer`: cycles that are new, continued, begun elsewhere, written to";
+    must_show("exploration.md", "counts of peer", &sum(about, &explored));
     let mut course = Course::default();
     explored.iter().for_each(|seen| course.add(seen));
     let diagram = format!("```mermaid\n{}```\n", course.diagram(&places()));
@@ -52,7 +54,7 @@ fn long_walks_through_cycles_with_many_writings_keep_the_rules_and_end() {
     let mut all = Walked::default();
     for scene in [scene("new, tries: 6", cycle(6)), scene("about no spec, apart", global(3)).seating_apart()]
     {
-        let walks = Walks { seed: 7, count: 20, requests: 4, writings: 60, longest: 1_000 };
+        let walks = Walks { seed: 7, count: 20, requests: 4, writings: 150, longest: 1_000 };
         let walked = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         all.inputs += walked.inputs;
         all.delivered += walked.delivered;

@@ -1,13 +1,19 @@
 //! `callboard state get [KEY]`.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use protocol::RunId;
 use runner::Read;
 use serde_json::{Value, json};
+use store::{SqliteStore, Store as _, StoredDocument};
 
+use super::super::block_on;
 use super::{Key, at_pointer};
-use crate::face::{Deed, Face};
+use crate::config::Flags;
+use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
-use crate::look::Sight;
+use crate::here::{self, Here, Place};
 use crate::render;
 
 /// Print the document of a run
@@ -29,7 +35,7 @@ pub(super) struct Arguments {
 
     /// Print one line of JSON with revision and sequence
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 
     #[command(flatten)]
     place: Place,
@@ -37,14 +43,43 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, path, json, place } = arguments;
-    super::super::block_on(async {
-        let sight = Sight::of(&place, &key.get()?).await?;
-        sight.with(Getting { sight: &sight, path, json }).await
+    let key = key.get()?;
+    let here = Here::find(&place, Flags::default())?;
+    let store = here.store_with(&key)?;
+    at_once(async {
+        let (run, stored) = find(&here, &store, &key).await?;
+        let protocol = stored.protocol.clone();
+        face::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
     })
 }
 
+/// Whoever gives a whole name is answered by one look.
+async fn find(here: &Here, store: &SqliteStore, key: &str) -> Result<(RunId, StoredDocument), Failure> {
+    let whole = here::name_of_run(key).ok();
+    if let Some(run) = whole
+        && let Some(stored) = store.document(&run).await?
+    {
+        return Ok((run, stored));
+    }
+    let run = here.resolve(store, key).await?;
+    let stored = store.document(&run).await?.ok_or_else(|| here.no_such_run(key))?;
+    Ok((run, stored))
+}
+
+/// Does what waits for nothing without setting up all that waiting takes: it would cost as much as the look. A store that has
+/// to be waited for is waited for.
+fn at_once<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let mut work = pin!(work);
+    match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => block_on(work),
+    }
+}
+
 struct Getting<'a> {
-    sight: &'a Sight,
+    store: &'a SqliteStore,
+    run: &'a RunId,
+    stored: StoredDocument,
     path: Option<String>,
     json: bool,
 }
@@ -53,9 +88,8 @@ impl Deed for Getting<'_> {
     type Done = Exit;
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, path, json } = self;
-        let read = runner::read::<P, _>(&sight.store, &sight.run).await?;
-        let Read { document, revision } = read.ok_or_else(|| sight.here.no_such_run(sight.run.as_str()))?;
+        let Self { store, run, stored, path, json } = self;
+        let Read { document, revision } = runner::read::<P, _>(store, run, stored).await?;
         if path.is_none() && !json {
             render::json_pretty(&document);
             return Ok(Exit::Delivered);
@@ -68,7 +102,7 @@ impl Deed for Getting<'_> {
         };
         if json {
             render::json(&json!({
-                "run": sight.run,
+                "run": run,
                 "protocol": P::NAME,
                 "revision": revision,
                 "sequence": sequence,

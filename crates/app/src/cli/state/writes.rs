@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::StoredEntry;
 
 use crate::face::Face;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::look::{Sight, difference};
 
 /// What changes with every write, and so tells nothing.
@@ -63,14 +63,13 @@ impl<'a, P: Face> Follower<'a, P> {
         let before = edited.is_none().then(|| document.clone());
         folded.fold(&entry);
         *revision = stored.revision;
-        let recorded = P::record(&frozen.definition, document, &entry);
-        let recorded = recorded.map_err(|error| {
-            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
+        let parts = P::record(&frozen.definition, document, &entry).map_err(|error| {
+            Failure::from_error(Exit::Store, &error).code(Code::Damaged).while_doing(format_args!(
                 "cannot follow entry {} of run `{}`",
                 stored.revision, self.sight.run
             ))
         })?;
-        if recorded.is_empty() {
+        if parts.is_empty() {
             return Ok(None);
         }
         let changed = match before {

@@ -77,7 +77,7 @@ impl Reader<'_> {
         };
         let (play, says) = play?;
         let part = Part { take, partial, play, says };
-        let length = part.to_argument().len() + usual_length(role);
+        let length = part.to_argument().len() + default_length(role);
         if length > LONGEST_PART {
             let message = format!("this part has {length} bytes, the limit is {LONGEST_PART}");
             self.problem(node, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
@@ -309,9 +309,9 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// What the seat's usual fields add to a part at most.
-fn usual_length(role: &Role) -> usize {
-    serde_json::to_string(&role.usual).map_or(0, |usual| usual.len())
+/// What the seat says by default adds to a part at most.
+fn default_length(role: &Role) -> usize {
+    serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
 }
 
 fn kinds() -> String {

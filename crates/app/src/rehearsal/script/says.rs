@@ -1,4 +1,4 @@
-//! What a part hands in besides the usual report: outputs, whole or in parts. Any JSON will do, also what is unfit: that a
+//! What a part hands in besides what every report has: outputs, whole or in parts. Any JSON will do, also what is unfit: that a
 //! phase's output is refused can be rehearsed as well.
 
 use protocol::steps::load::Rule;
@@ -7,8 +7,8 @@ use supervisor::adapter::rehearsal::Fields;
 
 use super::Reader;
 use crate::rehearsal::node::{Entry, Node, Placed};
+use crate::rehearsal::outputs;
 use crate::rehearsal::roles::Role;
-use crate::rehearsal::usual;
 
 impl Reader<'_> {
     /// The fields of a report that a seat may fill in.
@@ -16,9 +16,9 @@ impl Reader<'_> {
         let mut fields = Fields::new();
         for (key, value) in entries.iter().filter(|(key, _)| role.says.contains(&key.value.as_str())) {
             let Some(said) = self.json(value) else { continue };
-            if key.value == usual::SCORE {
+            if key.value == outputs::SCORE {
                 self.score(key, &said, entries);
-                for (field, value) in usual::scored(said) {
+                for (field, value) in outputs::scored(said) {
                     fields.entry(field).or_insert(value);
                 }
             } else {

@@ -5,7 +5,7 @@ use protocol::peer::output::{CYCLE_SUMMARY, INSIGHTS, OUTPUT, succeeded};
 use serde_json::{Value, json};
 use supervisor::adapter::rehearsal::Fields;
 
-/// A script's word for the usual review with another score.
+/// A script's word for the ordinary review with another score.
 pub(super) const SCORE: &str = "score";
 
 /// What a script may make the report of a phase say beyond what every report says.
@@ -66,7 +66,7 @@ fn summary(success: bool) -> Value {
     })
 }
 
-/// The usual review with another score, a number or a word; its summary says the same.
+/// The ordinary review with another score, a number or a word; its summary says the same.
 pub(super) fn scored(score: Value) -> Fields {
     let mut review = output(Phase::Review);
     review["quality_score"] = score;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_usual_is_fit_and_a_success() {
+    fn what_is_said_by_default_is_fit_and_a_success() {
         for phase in Phase::ALL {
             let fields = of(phase);
             assert_eq!(verify(phase, &fields[OUTPUT]), Ok(()), "{phase}");

@@ -1,0 +1,226 @@
+//! `callboard peer INSTRUCTION`, `callboard peer --continue`.
+
+mod continuing;
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
+use protocol::steps::load::parse_duration;
+use runner::{Again, Asked, House, Player};
+use serde_json::json;
+use store::SqliteStore;
+
+use super::block_on;
+use crate::config::Flags;
+use crate::cycles::{self, Draft};
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here, Place};
+use crate::play::{self, Show};
+use crate::players::PlayerFlags;
+use crate::rehearsal::{RehearseFlag, Roles};
+use crate::render::{self, BOLD, styled};
+use crate::stage;
+
+/// Run a peer cycle: plan, execute, express, review, each by an agent of its own
+///
+/// A cycle has one document that all four build on; `callboard state get` shows it. It is about a spec, or about the
+/// repository as a whole. The review closes it, whatever it says: improvement is a new cycle.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "callboard peer [OPTIONS] INSTRUCTION [REQUIREMENTS]...
+       callboard peer [OPTIONS] --continue",
+    after_help = "Instructions:
+  create-spec      a new spec; without --spec it is named after REQUIREMENTS
+  execute-tasks    the tasks of a spec; without --spec of the newest in .agent-os/specs/
+  refine-spec      a spec, with what its last review recommends; needs --spec
+  analyze-product  the repository, or with --spec a spec
+  plan-product     the repository
+  git-commit       the repository
+
+Examples:
+  callboard peer create-spec --spec password-reset 'users can reset a forgotten password by mail'
+  callboard peer execute-tasks --wrapper ./agent.sh
+  callboard peer create-spec - < requirements.md
+  callboard peer create-spec 'dark mode' --rehearse   # the built-in player plays, no token is spent
+  callboard peer --continue                           # the last cycle that was not completed"
+)]
+pub(super) struct Arguments {
+    /// What the cycle is to do
+    #[arg(required_unless_present_any = ["named", "continues"], conflicts_with = "continues")]
+    instruction: Option<String>,
+
+    /// What you want, in your own words; `-` reads it from standard input
+    requirements: Vec<String>,
+
+    /// The instruction, as a flag
+    #[arg(long = "instruction", value_name = "INSTRUCTION", id = "named", conflicts_with = "continues")]
+    named: Option<String>,
+
+    /// Go on with the last cycle that was not completed: of the spec, or of all
+    #[arg(
+        long = "continue",
+        id = "continues",
+        long_help = "Go on with the last cycle that was not completed: with --spec the highest number of that spec, else \
+                     the one that was begun last. Completed phases never run again. A cycle that has failed stays \
+                     failed: the next one goes on with it and takes over what was completed there. Its instruction, \
+                     requirements and players hold unless players are given again"
+    )]
+    continues: bool,
+
+    /// The spec that the cycle is about
+    #[arg(long, value_name = "NAME")]
+    spec: Option<String>,
+
+    /// Tries in all of each phase [default: 2]
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<NonZeroU32>,
+
+    /// How long a try of a phase may take, such as 10m [default: as its player says]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+
+    #[command(flatten)]
+    show: Show,
+
+    /// Start in the background and return at once
+    #[arg(long)]
+    detach: bool,
+
+    #[command(flatten)]
+    place: Place,
+
+    #[command(flatten)]
+    players: PlayerFlags,
+
+    #[command(flatten)]
+    rehearse: RehearseFlag,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
+    let here = Here::find(&arguments.place, flags)?;
+    if arguments.continues {
+        block_on(continuing::go_on(&here, arguments))
+    } else {
+        block_on(begin(&here, arguments))
+    }
+}
+
+/// Opens a new cycle and plays it.
+async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
+    let (instruction, requirements) = arguments.asked()?;
+    let spec = arguments.spec_name(here)?;
+    let scope = cycles::scope(&here.repo, instruction, spec, &requirements)?;
+    let house = play::house(here, Again::default())?;
+    let mut draft = Draft {
+        scope,
+        instruction: instruction.to_string(),
+        instruction_args: arguments.typed(),
+        user_requirements: requirements,
+        continues: None,
+        advice: None,
+        tries: here.config.max_attempts.value,
+        timeout: arguments.timeout,
+        repo_dir: here.repo_dir()?,
+        workdir: arguments.players.workdir(&here.repo)?,
+        player: arguments.player()?,
+        env: arguments.players.env.clone(),
+    };
+    somebody_plays(&house, &draft)?;
+    here.traces().iter().for_each(render::note);
+    let store = here.store()?;
+    if instruction == Instruction::RefineSpec {
+        draft.advice = cycles::advice(&store, &draft.scope).await?;
+    }
+    stage::exclude_views(&here.repo)?;
+    let cycle = cycles::open(&store, &here.clock, here::person(), &draft).await?;
+    arguments.play(here, &store, house, &cycle, &draft).await
+}
+
+/// Whoever will be asked must have a player before anything is written.
+fn somebody_plays(house: &House, draft: &Draft) -> Result<(), Failure> {
+    let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
+    let asked = Phase::ALL.into_iter().skip(taken_over);
+    let mut alone =
+        asked.filter(|phase| draft.player.is_none() && !house.by_agent.contains_key(phase.seat()));
+    match alone.next() {
+        None => Ok(()),
+        Some(phase) => Err(play::nobody_plays(phase.seat(), phase.as_str())
+            .hint("or let the built-in player play, without an agent: `--rehearse`")),
+    }
+}
+
+impl Arguments {
+    /// The instruction, and what the user wants.
+    fn asked(&self) -> Result<(Instruction, String), Failure> {
+        let (word, first) = match (&self.named, &self.instruction) {
+            (Some(word), first) => (word, first.as_ref()),
+            (None, Some(word)) => (word, None),
+            (None, None) => unreachable!("BUG: clap requires one of the two"),
+        };
+        let instruction = cycles::instruction(word)?;
+        let words: Vec<_> = first.into_iter().chain(&self.requirements).map(String::as_str).collect();
+        let requirements = match words.as_slice() {
+            ["-"] => std::io::read_to_string(std::io::stdin()).map_err(|error| {
+                Failure::usage("cannot read the requirements from standard input").because(Some(&error))
+            })?,
+            words => words.join(" "),
+        };
+        Ok((instruction, requirements))
+    }
+
+    fn spec_name(&self, here: &Here) -> Result<Option<SpecName>, Failure> {
+        self.spec.as_deref().map(|typed| cycles::spec_name(&here.repo, typed)).transpose()
+    }
+
+    /// What chose the cycle, as it was typed.
+    fn typed(&self) -> String {
+        let continues = self.continues.then(|| "--continue".to_owned());
+        let spec = self.spec.as_ref().map(|spec| format!("--spec={spec}"));
+        continues.into_iter().chain(spec).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Who plays, if the command line says it.
+    fn player(&self) -> Result<Option<Player>, Failure> {
+        match self.rehearse.player(&Roles::of_peer())? {
+            Some(player) => Ok(Some(player)),
+            None => self.players.player(),
+        }
+    }
+
+    async fn play(
+        &self,
+        here: &Here,
+        store: &SqliteStore,
+        house: House,
+        cycle: &CycleId,
+        draft: &Draft,
+    ) -> Result<Exit, Failure> {
+        let continues = draft.continues.as_ref().map(|continued| &continued.cycle);
+        self.announce("opened", cycle, &draft.instruction, continues);
+        let run = cycles::run_of(cycle);
+        if self.detach {
+            return play::detach(here, store, &run, &self.show, Vec::new()).await;
+        }
+        play::play::<Peer>(here, store, house, &run, Asked::to_resume(None), &self.show).await
+    }
+
+    /// The first line: which cycle this is, and which run.
+    fn announce(&self, is: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
+        let run = cycles::run_of(cycle);
+        if self.show.json {
+            render::json(&json!({
+                "event": "cycle", "run": run, "is": is, "cycle_id": cycle, "instruction": instruction,
+                "continues": continues,
+            }));
+            return;
+        }
+        let continues = continues.map(|from| format!(", continues {}", render::harmless(&from.to_string())));
+        let continues = continues.unwrap_or_default();
+        render::talk(format_args!(
+            "cycle {} is run {run}: {instruction}{continues}",
+            styled(BOLD, render::harmless(&cycle.to_string()))
+        ));
+    }
+}

@@ -1,0 +1,108 @@
+//! `callboard peer --continue`.
+
+use std::path::Path;
+
+use protocol::peer::{Continued, Definition, Peer, Scope};
+use runner::Again;
+use store::SqliteStore;
+
+use super::{Arguments, somebody_plays};
+use crate::cli::resume;
+use crate::cycles::{self, Continuable, Draft};
+use crate::failure::{Exit, Failure};
+use crate::here::{self, Here};
+use crate::{play, render, stage, wish};
+
+/// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
+pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
+    let spec = arguments.spec_name(here)?;
+    let scope = spec.map(Scope::Spec);
+    let Some(store) = here.existing_store()? else {
+        return Err(here.without_store(nothing_incomplete(scope.as_ref())));
+    };
+    loop {
+        let found = cycles::newest_incomplete(&store, scope.as_ref()).await?;
+        let found = found.ok_or_else(|| nothing_incomplete(scope.as_ref()))?;
+        arguments.stays_what_it_is(&found)?;
+        let Some(continued) = found.failed.clone() else {
+            return arguments.resume(here, &store, &found).await;
+        };
+        wish::refuse_agents_outright("continue a cycle")?;
+        let number = found.next;
+        let draft = arguments.next(here, found, continued)?;
+        let house = play::house(here, Again::default())?;
+        somebody_plays(&house, &draft)?;
+        stage::exclude_views(&here.repo)?;
+        let opened = cycles::open_as(&store, &here.clock, here::person(), &draft, number).await?;
+        if let Some(cycle) = opened {
+            return arguments.play(here, &store, house, &cycle, &draft).await;
+        }
+    }
+}
+
+fn nothing_incomplete(scope: Option<&Scope>) -> Failure {
+    let of = scope.map(|scope| format!(" of `{scope}`")).unwrap_or_default();
+    Failure::usage(format_args!("there is no incomplete cycle{of}"))
+        .hint("start one with `callboard peer INSTRUCTION`; `callboard peer --help` names the instructions")
+}
+
+impl Arguments {
+    /// A rehearsal is gone on with by a rehearsal, and nothing else is: what the one invents the other would build on.
+    fn stays_what_it_is(&self, found: &Continuable) -> Result<(), Failure> {
+        let refused =
+            |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
+        let rehearsed = found.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
+        let real = self.players.wrapper.is_some() || self.players.command_template.is_some();
+        if rehearsed && real {
+            return Err(refused("is a rehearsal and stays one")
+                .hint(format_args!("`callboard peer {}` starts a real one", found.definition.instruction)));
+        }
+        if !rehearsed && self.rehearse.is_given() {
+            return Err(refused("is not a rehearsal and does not become one").hint("leave out `--rehearse`"));
+        }
+        if found.failed.is_none() && self.rehearse.script().is_some() {
+            return Err(refused("keeps the script that it was begun with").hint("write `--rehearse` alone"));
+        }
+        Ok(())
+    }
+
+    /// The cycle that goes on with a failed one. What the failed one was given holds unless it is given again.
+    fn next(&self, here: &Here, found: Continuable, continued: Continued) -> Result<Draft, Failure> {
+        let Continuable { cycle, definition, staging, .. } = found;
+        let mut env = staging.env;
+        env.extend(self.players.env.iter().cloned());
+        Ok(Draft {
+            scope: cycle.scope,
+            instruction: definition.instruction,
+            instruction_args: self.typed(),
+            user_requirements: definition.user_requirements,
+            continues: Some(continued),
+            advice: definition.advice,
+            tries: self.max_attempts.unwrap_or(definition.tries),
+            timeout: self.timeout.or(definition.timeout),
+            repo_dir: here.repo_dir()?,
+            workdir: match &self.players.workdir {
+                // Agents that started in their repository start in ours, which may be another work tree.
+                None if staging.workdir != Path::new(&staging.stage.repo_dir) => staging.workdir,
+                Some(_) | None => self.players.workdir(&here.repo)?,
+            },
+            player: self.player()?.or(staging.player),
+            env,
+        })
+    }
+
+    async fn resume(self, here: &Here, store: &SqliteStore, found: &Continuable) -> Result<Exit, Failure> {
+        let Definition { instruction, continues, .. } = &found.definition;
+        self.announce("resumed", &found.cycle, instruction, continues.as_ref().map(|from| &from.cycle));
+        for (given, flag) in
+            [(self.max_attempts.is_some(), "--max-attempts"), (self.timeout.is_some(), "--timeout")]
+        {
+            if given {
+                render::note(format_args!("`{flag}` has no effect: the cycle keeps what it was begun with"));
+            }
+        }
+        let house = play::house(here, self.players.again()?)?;
+        let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.players);
+        resume::go_on::<Peer>(here, store, &found.run, house, arguments).await
+    }
+}

@@ -1,0 +1,107 @@
+//! Which cycle is gone on with, and what earlier ones leave to a new one.
+
+use std::collections::BTreeSet;
+
+use protocol::peer::{
+    Advice, Continued, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, Scope,
+};
+use protocol::{Protocol as _, RunId};
+use runner::{Moment, Staging};
+use serde_json::Value;
+use store::{RunRow, SqliteStore, Store as _};
+
+use super::opening::highest_among;
+use crate::failure::Failure;
+
+/// A cycle that can be gone on with.
+#[derive(Debug)]
+pub(crate) struct Continuable {
+    pub(crate) cycle: CycleId,
+    pub(crate) run: RunId,
+    pub(crate) definition: Definition,
+    pub(crate) staging: Staging,
+    /// What its completed phases have produced, if it has failed: then only a new cycle can go on with it.
+    pub(crate) failed: Option<Continued>,
+    /// The number of that new cycle, unless there is one by now: then it has to be looked at again, for it may go on with
+    /// the same.
+    pub(crate) next: u64,
+}
+
+/// The newest cycle of a scope, or of all, that is not completed. One that a later cycle continues is passed over: the
+/// later one stands for both.
+pub(crate) async fn newest_incomplete(
+    store: &SqliteStore,
+    scope: Option<&Scope>,
+) -> Result<Option<Continuable>, Failure> {
+    // One look for both: a cycle that is not among these has a number that we will find taken.
+    let rows = store.runs().await?;
+    let mut continued = BTreeSet::new();
+    for run in newest_first(&rows, scope) {
+        let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
+        let Moment { frozen, document, .. } = moment;
+        continued.extend(frozen.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
+        let failed = match document.metadata.status {
+            CycleStatus::Completed => continue,
+            CycleStatus::Failed => Some(completed(&document)),
+            CycleStatus::Initialized | CycleStatus::InProgress => None,
+        };
+        let cycle = document.cycle_id;
+        if !continued.contains(&cycle) {
+            let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
+            let (definition, staging) = (frozen.definition, frozen.staging);
+            return Ok(Some(Continuable { cycle, run, definition, staging, failed, next }));
+        }
+    }
+    Ok(None)
+}
+
+/// What the newest completed cycle's review recommends.
+pub(crate) async fn advice(store: &SqliteStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
+    for run in newest_first(&store.runs().await?, Some(scope)) {
+        let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
+        let document = moment.document;
+        if document.metadata.status == CycleStatus::Completed {
+            let recommendations = recommendations(&document);
+            let cycle = document.cycle_id;
+            return Ok(recommendations.map(|recommendations| Advice { cycle, recommendations }));
+        }
+    }
+    Ok(None)
+}
+
+/// The recommendations stand in the review's output; some reviewers put them among what they have learnt.
+fn recommendations(document: &Document) -> Option<Value> {
+    let review = document.phases.review.output.as_ref();
+    let places = [review, document.insights.as_ref()].into_iter().flatten();
+    places.filter_map(|place| place.get("recommendations")).find(|value| !is_empty(value)).cloned()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The outputs of the phases that were completed, from the first on.
+fn completed(document: &Document) -> Continued {
+    let phases = Phase::ALL.into_iter().map(|phase| &document.phases[phase]);
+    let completed = phases.take_while(|phase| phase.status == PhaseStatus::Completed);
+    let outputs = completed.map(|phase| phase.output.clone().unwrap_or_default()).collect();
+    Continued { cycle: document.cycle_id.clone(), outputs }
+}
+
+/// The runs that play cycles of a scope, the highest number first; or all of them, the one that was opened last first.
+fn newest_first(rows: &[RunRow], scope: Option<&Scope>) -> Vec<RunId> {
+    let cycles = rows.iter().rev().filter(|row| row.protocol == Peer::NAME);
+    let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row.run.clone())));
+    let mut cycles: Vec<_> =
+        cycles.filter(|(cycle, _)| scope.is_none_or(|scope| cycle.scope == *scope)).collect();
+    if scope.is_some() {
+        cycles.sort_by_key(|(cycle, _)| std::cmp::Reverse(cycle.number));
+    }
+    cycles.into_iter().map(|(_, run)| run).collect()
+}

@@ -1,0 +1,109 @@
+//! Opening a cycle under the next number of its scope.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::entry::Author;
+use protocol::peer::name::LARGEST;
+use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
+use protocol::{RunId, Stage};
+use runner::{Clock, Frozen, OpenError, Player, Staging};
+use store::Store;
+
+use crate::failure::{Exit, Failure};
+
+/// A cycle that has everything but its number.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) scope: Scope,
+    pub(crate) instruction: String,
+    /// What the command was given, as it was typed.
+    pub(crate) instruction_args: String,
+    pub(crate) user_requirements: String,
+    pub(crate) continues: Option<Continued>,
+    pub(crate) advice: Option<Advice>,
+    pub(crate) tries: NonZeroU32,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) repo_dir: String,
+    pub(crate) workdir: PathBuf,
+    pub(crate) player: Option<Player>,
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// Opens a cycle under the number after the highest there is. Whoever is quicker has that number, and we the next.
+pub(crate) async fn open<S: Store>(
+    store: &S,
+    clock: &Clock,
+    by: Author,
+    draft: &Draft,
+) -> Result<CycleId, Failure> {
+    let mut number = highest(store, &draft.scope).await?;
+    loop {
+        number += 1;
+        if let Some(cycle) = open_as(store, clock, by.clone(), draft, number).await? {
+            return Ok(cycle);
+        }
+    }
+}
+
+/// Opens a cycle under this number; `None` if somebody has it.
+pub(crate) async fn open_as<S: Store>(
+    store: &S,
+    clock: &Clock,
+    by: Author,
+    draft: &Draft,
+    number: u64,
+) -> Result<Option<CycleId>, Failure> {
+    if number > LARGEST {
+        return Err(Failure::new(Exit::Refused, format_args!("`{}` has no number left", draft.scope)));
+    }
+    let cycle = draft.scope.clone().cycle(number);
+    match runner::open::<Peer, _>(store, clock, by, draft.numbered(cycle.clone())).await {
+        Ok(_) => Ok(Some(cycle)),
+        Err(OpenError::Exists(_)) => Ok(None),
+        Err(OpenError::Freeze(error)) => Err(error.into()),
+        Err(OpenError::Commit(error)) => Err(error.into()),
+    }
+}
+
+/// The run that plays a cycle: its name is the cycle's key.
+pub(crate) fn run_of(cycle: &CycleId) -> RunId {
+    RunId::new(cycle.key()).expect("BUG: a cycle's key names a run")
+}
+
+/// The highest number of a scope; 0 if it has no cycle.
+async fn highest<S: Store>(store: &S, scope: &Scope) -> Result<u64, Failure> {
+    let runs = store.runs_beginning(&scope.key_prefix(), usize::MAX).await?;
+    Ok(highest_among(runs.iter(), scope))
+}
+
+/// The highest number of a scope among these runs. A run of another protocol that has such a name takes it as well.
+pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &Scope) -> u64 {
+    let cycles = runs.filter_map(|run| CycleId::from_key(run.as_str()).ok());
+    cycles.filter(|cycle| cycle.scope == *scope).map(|cycle| cycle.number).max().unwrap_or(0)
+}
+
+impl Draft {
+    fn numbered(&self, cycle: CycleId) -> Frozen<Peer> {
+        let stage = Stage { run: run_of(&cycle), repo_dir: self.repo_dir.clone() };
+        let staging = Staging {
+            stage,
+            workdir: self.workdir.clone(),
+            player: self.player.clone(),
+            env: self.env.clone(),
+        };
+        let definition = Definition {
+            cycle,
+            instruction: self.instruction.clone(),
+            mode: if self.continues.is_some() { Mode::Continue } else { Mode::New },
+            instruction_args: self.instruction_args.clone(),
+            user_requirements: self.user_requirements.clone(),
+            continues: self.continues.clone(),
+            advice: self.advice.clone(),
+            tries: self.tries,
+            timeout: self.timeout,
+        };
+        Frozen { title: self.instruction.clone(), definition, staging }
+    }
+}

@@ -1,0 +1,70 @@
+//! `callboard peer`: cycles of the real binary, played by the built-in player or by the scripted agent.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
+
+mod asking;
+mod beginning;
+mod continuing;
+mod killing;
+mod naming;
+
+use protocol::RunId;
+use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
+use runner::Moment;
+use store::{Location, SqliteStore};
+use testkit::{Callboard, Scene};
+
+/// `callboard peer` with the scripted agent, and more arguments.
+fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
+    let agent = scene.agent();
+    let agent = agent.to_str().unwrap();
+    scene.callboard(&[&["peer"], arguments, &["--wrapper", agent]].concat())
+}
+
+/// `callboard peer --rehearse` with a script, and more arguments.
+fn rehearsed<'s>(scene: &'s Scene, script: &str, arguments: &[&str]) -> Callboard<'s> {
+    let file = scene.kit().join("script.yaml");
+    std::fs::write(&file, script).unwrap();
+    let rehearse = format!("--rehearse={}", file.display());
+    scene.callboard(&[&["peer"], arguments, &[&rehearse]].concat())
+}
+
+/// A cycle as the store has it.
+fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
+    let cycle: CycleId = cycle.parse().unwrap();
+    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let run = RunId::new(cycle.key()).unwrap();
+    let moment = runtime.block_on(Moment::<Peer>::at(&store, &run, None)).unwrap();
+    let Moment { frozen, document, .. } = moment.expect("there is such a cycle");
+    (frozen.definition, document)
+}
+
+/// Its document, which keeps every rule.
+#[track_caller]
+fn document(scene: &Scene, cycle: &str) -> Document {
+    let (_, document) = load(scene, cycle);
+    assert_eq!(check_document(&document), Checked::default(), "{}", document.render());
+    document
+}
+
+/// The transitions of a document: `plan started`, `cycle completed`.
+fn transitions(document: &Document) -> Vec<String> {
+    let entries = document.history.iter().filter(|entry| entry.event != Event::Progress);
+    let word = |phase: Option<protocol::peer::Phase>| phase.map_or("cycle", |phase| phase.as_str());
+    entries.map(|entry| format!("{} {}", word(entry.phase), entry.event.as_str())).collect()
+}
+
+/// Those of a cycle in which nothing failed.
+const ALL: [&str; 10] = [
+    "cycle initialized",
+    "plan started",
+    "plan completed",
+    "execute started",
+    "execute completed",
+    "express started",
+    "express completed",
+    "review started",
+    "review completed",
+    "cycle completed",
+];

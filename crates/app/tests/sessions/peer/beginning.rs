@@ -1,0 +1,182 @@
+//! Cycles from their first line to their last.
+
+use insta::assert_snapshot;
+use protocol::peer::{CycleStatus, Event, Phase};
+use serde_json::json;
+
+use super::{ALL, document, peer, rehearsed, transitions};
+use crate::scene;
+
+#[test]
+fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
+    let scene = scene();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/peer-rehearsal.yaml");
+    let wanted = "users can reset a forgotten password by mail";
+    std::fs::copy(example, scene.kit().join("example.yaml")).unwrap();
+    let rehearse = format!("--rehearse={}", scene.kit().join("example.yaml").display());
+    let session = scene.callboard(&["peer", "create-spec", wanted, &rehearse]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard peer create-spec 'users can reset a forgotten password by mail' --rehearse=[KIT]/example.yaml
+    cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
+    run peer.spec.reset-forgotten-password-mail.cycle.1 in [REPO]
+    ▸ plan#1.1 started
+    ✗ plan#1.1 failed, again in [TIME]: Agent reported completion with an unfit `output`: the output of `plan` has no `success_criteria` (at `/output`)
+    ▸ plan#1.2 started
+    ✓ plan#1.2 done [TIME]
+    ▸ execute#1.1 started
+    ✓ execute#1.1 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✓ reviewed: a success
+    the cycle is completed
+
+    delivered run `peer.spec.reset-forgotten-password-mail.cycle.1`: 4 of 4 phases done, [TIME]
+    review: success, score 84, medium
+      There is a spec for resetting passwords by mail.
+    it asks you:
+      ? Should a token also end when the user logs in?
+    [exit 0]
+    ");
+    let document = document(&scene, "peer:spec:reset-forgotten-password-mail:cycle:1");
+    assert_eq!(transitions(&document), ALL);
+    let shown = scene.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
+    assert_eq!(shown.json(), json!(document));
+    let plan = &document.phases.plan;
+    assert_eq!(plan.errors().iter().map(|error| error.kind.as_str()).collect::<Vec<_>>(), ["unfit_report"]);
+    let progress = |phase| {
+        let entries = document.history.iter().filter(|entry| entry.event == Event::Progress);
+        entries.filter(|entry| entry.phase == Some(phase)).count()
+    };
+    assert_eq!(progress(Phase::Plan), 1, "the failed try");
+    assert!((1..=2).contains(&progress(Phase::Execute)), "the newest at most once per second");
+    assert_eq!(document.phases.review.output.as_ref().unwrap()["quality_score"], 84);
+    assert_eq!(document.insights.as_ref().unwrap()["questions_for_user"].as_array().unwrap().len(), 1);
+    assert_eq!(scene.git(&["status", "--porcelain"]), "", "a rehearsal changes nothing");
+}
+
+#[test]
+fn an_unsuccessful_review_completes_the_cycle_and_is_told_aloud() {
+    let scene = scene();
+    let script = "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?]}}]}";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "mail"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard peer create-spec --spec mail --rehearse=[KIT]/script.yaml
+    cycle peer:spec:mail:cycle:1 is run peer.spec.mail.cycle.1: create-spec
+    run peer.spec.mail.cycle.1 in [REPO]
+    ▸ plan#1.1 started
+    ✓ plan#1.1 done [TIME]
+    ▸ execute#1.1 started
+    ✓ execute#1.1 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✗ reviewed: no success
+    the cycle is completed
+
+    note: improvement is a new cycle: `callboard peer refine-spec --spec mail` opens one with what the review recommends
+    undelivered run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
+    review: no success, score 40, requires_attention
+      The cycle was rehearsed by the built-in player.
+      next: Play it with agents
+    it asks you:
+      ? Which mail server?
+    [exit 1]
+    ");
+    let document = document(&scene, "peer:spec:mail:cycle:1");
+    assert_eq!(document.metadata.status, CycleStatus::Completed);
+    let again = scene.callboard(&["peer", "--continue"]).run();
+    assert_eq!(again.code, 2, "a completed cycle is not continued: {}", again.transcript());
+}
+
+#[test]
+fn programs_read_which_cycle_it_is_and_what_it_came_to() {
+    let scene = scene();
+    let script = "phases: {review: [ok: {score: low, insights: {questions_for_user: [Why?]}}]}";
+    let session = rehearsed(&scene, script, &["plan-product", "--json"]).run();
+    assert_eq!(session.code, 1);
+    let events = session.events();
+    assert_eq!(
+        events[0],
+        json!({
+            "event": "cycle", "run": "peer.global.cycle.1", "is": "opened", "cycle_id": "peer:global:cycle:1",
+            "instruction": "plan-product", "continues": null,
+        })
+    );
+    let last = events.last().unwrap();
+    assert_eq!((&last["event"], &last["review"]["band"]), (&json!("rest"), &json!("low")));
+    assert_eq!(last["review"]["questions_for_user"], json!(["Why?"]));
+    assert_eq!(last["cycle_summary"]["success"], json!(false));
+}
+
+#[test]
+fn every_failed_try_is_kept_and_the_last_one_fails_the_cycle() {
+    let scene = scene();
+    let script = "
+phases:
+  plan: [crash, {ok: {output: ~}}, rubbish, exit: 3, ok]
+  execute: [fail: no disk]
+";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--max-attempts", "5"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let document = document(&scene, "peer:spec:x:cycle:1");
+    let kinds = |phase: Phase| {
+        let errors = document.phases[phase].errors();
+        errors.iter().map(|error| error.kind.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(Phase::Plan), ["no_report", "unfit_report", "unfit_report", "no_report"]);
+    assert_eq!(kinds(Phase::Execute), ["reported_failure"; 5]);
+    assert_eq!(document.metadata.status, CycleStatus::Failed);
+    assert_eq!(transitions(&document).last().unwrap(), "execute failed");
+}
+
+#[test]
+fn a_phase_that_takes_too_long_is_ended() {
+    let scene = scene();
+    let script = "phases: {plan: [hang, ok]}";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--timeout", "300ms"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.plan.errors()[0].kind, "timeout");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn each_seat_is_told_where_the_state_is() {
+    let scene = scene();
+    scene.plan(&["execute * tell"]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
+    let environment = scene.wait_for_note("environment");
+    for line in [
+        "CALLBOARD_STATE_KEY=peer.spec.a=20b.cycle.1".to_owned(),
+        "CALLBOARD_STATE_ID=peer:spec:a b:cycle:1".to_owned(),
+        "CALLBOARD_STATE_BUCKET=agent-os-peer-state".to_owned(),
+        format!("CALLBOARD_STORE={}", scene.store().display()),
+        "STEP_ID=execute".to_owned(),
+        "AGENT_ID=executor".to_owned(),
+    ] {
+        assert!(environment.lines().any(|told| told == line), "{line} is not in\n{environment}");
+    }
+    let prompt = scene.wait_for_note("prompt");
+    for told in [
+        "`peer.spec.a=20b.cycle.1`",
+        "`peer:spec:a b:cycle:1`",
+        "`agent-os-peer-state`",
+        scene.store().to_str().unwrap(),
+        "dark mode",
+        "Output of `plan`",
+    ] {
+        assert!(prompt.contains(told), "{told} is not in\n{prompt}");
+    }
+}
+
+#[test]
+fn a_detached_cycle_goes_on_without_us() {
+    let scene = scene();
+    let session = peer(&scene, &["create-spec", "--spec", "x", "--detach"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(session.stdout, "peer.spec.x.cycle.1\n");
+    scene.wait_for_engine("peer.spec.x.cycle.1");
+    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+}

@@ -1,0 +1,197 @@
+//! `callboard peer --continue`.
+
+use insta::assert_snapshot;
+use protocol::peer::{CycleStatus, Phase};
+
+use super::{ALL, document, load, peer, rehearsed, transitions};
+use crate::scene;
+
+#[test]
+fn a_failed_cycle_is_continued_by_the_next_which_takes_over_what_was_completed() {
+    let scene = scene();
+    scene.plan(&["express * failed"]);
+    let session = peer(&scene, &["create-spec", "--spec", "x", "dark mode", "--env", "A=1"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    scene.plan(&[]);
+    // Nobody says who plays: whoever played the first.
+    let session = scene.callboard(&["peer", "--continue"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard peer --continue
+    cycle peer:spec:x:cycle:2 is run peer.spec.x.cycle.2: create-spec, continues peer:spec:x:cycle:1
+    run peer.spec.x.cycle.2 in [REPO]
+    » plan is taken over from the cycle before
+    » execute is taken over from the cycle before
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✓ reviewed: a success
+    the cycle is completed
+
+    delivered run `peer.spec.x.cycle.2`: 4 of 4 phases done, [TIME]
+    review: success, score 90, high
+    [exit 0]
+    ");
+    let document = document(&scene, "peer:spec:x:cycle:2");
+    assert_eq!(transitions(&document), ALL);
+    let first = "peer:spec:x:cycle:1".parse().unwrap();
+    assert_eq!(document.context.continues.as_ref(), Some(&first));
+    let reused: Vec<_> = Phase::ALL
+        .into_iter()
+        .filter(|phase| document.phases[*phase].reused_from.as_ref() == Some(&first))
+        .collect();
+    assert_eq!(reused, [Phase::Plan, Phase::Execute]);
+    let (definition, before) = load(&scene, "peer:spec:x:cycle:1");
+    assert_eq!(document.phases.plan.output, before.phases.plan.output);
+    assert_eq!(document.context.user_requirements, definition.user_requirements);
+    let begun = scene.ledger().begun();
+    assert_eq!(begun, ["plan#1.1", "execute#1.1", "express#1.1", "express#1.2", "express#1.1", "review#1.1"]);
+    // The failed one has been continued, and its successor is completed.
+    assert_snapshot!(scene.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
+    $ callboard peer --continue --spec x
+    error: there is no incomplete cycle of `peer:spec:x`
+
+    hint: start one with `callboard peer INSTRUCTION`; `callboard peer --help` names the instructions
+    [exit 2]
+    ");
+}
+
+#[test]
+fn a_cycle_that_was_interrupted_goes_on_in_the_phase_it_was_in() {
+    let scene = scene();
+    scene.plan(&["execute 1 wait gate"]);
+    let gate = scene.gate("gate");
+    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
+    scene.ledger().wait_for_begin("execute#1.1");
+    running.interrupt();
+    let session = running.wait();
+    assert_eq!(session.code, 130, "{}", session.transcript());
+    assert_eq!(document(&scene, "peer:spec:x:cycle:1").metadata.current_phase, Phase::Execute);
+    scene.plan(&[]);
+    let session = scene.callboard(&["peer", "--continue", "--spec", "x"]).run();
+    assert_snapshot!(session.transcript(), @"
+    $ callboard peer --continue --spec x
+    cycle peer:spec:x:cycle:1 is run peer.spec.x.cycle.1: create-spec
+    run peer.spec.x.cycle.1 in [REPO]
+    ▸ execute#1.2 started
+    ✓ execute#1.2 done [TIME]
+    ▸ express#1.1 started
+    ✓ express#1.1 done [TIME]
+    ▸ review#1.1 started
+    ✓ review#1.1 done [TIME]
+    ✓ reviewed: a success
+    the cycle is completed
+
+    delivered run `peer.spec.x.cycle.1`: 4 of 4 phases done, [TIME]
+    review: success, score 90, high
+    [exit 0]
+    ");
+    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+    let begun = scene.ledger().begun();
+    assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
+    drop(gate);
+}
+
+#[test]
+fn whoever_is_asked_again_is_shown_what_there_is_so_far() {
+    let scene = scene();
+    let half = r#"execute * do echo '{"progress": "half of it"}' | "$kit/callboard" report --partial; note end x; hang"#;
+    scene.plan(&[half]);
+    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
+    scene.ledger().wait_for_end("x");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    let so_far = serde_json::json!({"progress": "half of it"});
+    assert_eq!(document(&scene, "peer:spec:x:cycle:1").phases.execute.output, Some(so_far));
+    scene.plan(&["execute * tell"]);
+    assert_eq!(scene.callboard(&["resume"]).run().code, 0);
+    let prompt = scene.wait_for_note("prompt");
+    assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
+    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
+}
+
+#[test]
+fn a_cycle_that_was_stopped_has_failed_as_cancelled_and_is_continued_by_the_next() {
+    let scene = scene();
+    scene.plan(&["execute * hang"]);
+    let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
+    scene.ledger().wait_for_begin("execute#1.1");
+    let stopped = scene.callboard(&["stop", "peer:spec:x:cycle:1", "--reason", "enough"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(running.wait().code, 1);
+    let failed = document(&scene, "peer:spec:x:cycle:1");
+    let error = &failed.phases.execute.errors()[0];
+    assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by tester: enough"));
+    assert_eq!(failed.metadata.status, CycleStatus::Failed);
+    scene.expect_no_orphans();
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["peer", "--continue"]).run().code, 0);
+    let begun = scene.ledger().begun();
+    assert_eq!(
+        begun,
+        ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
+        "one plan for both"
+    );
+    let next = document(&scene, "peer:spec:x:cycle:2");
+    assert_eq!(
+        (transitions(&next), next.context.continues),
+        (ALL.map(str::to_owned).to_vec(), Some(failed.cycle_id))
+    );
+}
+
+#[test]
+fn without_a_spec_the_cycle_that_was_begun_last_is_meant() {
+    let scene = scene();
+    let failing = "phases: {plan: [fail]}";
+    for arguments in
+        [["create-spec", "--spec=old"], ["create-spec", "--spec=new"], ["plan-product", "--json"]]
+    {
+        assert_eq!(rehearsed(&scene, failing, &arguments).run().code, 1);
+    }
+    assert_eq!(rehearsed(&scene, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
+    assert_eq!(document(&scene, "peer:global:cycle:2").metadata.instruction, "plan-product");
+    assert_eq!(rehearsed(&scene, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
+    assert_eq!(document(&scene, "peer:spec:new:cycle:2").metadata.status, CycleStatus::Completed);
+    // The script is that of the failed cycle unless another is given.
+    assert_eq!(scene.callboard(&["peer", "--continue", "--spec", "old"]).run().code, 1);
+    assert_eq!(document(&scene, "peer:spec:old:cycle:2").metadata.status, CycleStatus::Failed);
+}
+
+#[test]
+fn those_who_continue_at_once_do_not_do_the_work_twice() {
+    let scene = scene();
+    scene.plan(&["execute * failed"]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "x", "--max-attempts", "1"]).run().code, 1);
+    scene.plan(&[]);
+    let all: Vec<_> = (0..6).map(|_| scene.callboard(&["peer", "--continue"]).start()).collect();
+    let sessions: Vec<_> = all.into_iter().map(testkit::Running::wait).collect();
+    let said: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
+    assert_eq!(sessions.iter().filter(|session| session.code == 0).count(), 1, "one plays it: {said:#?}");
+    // Somebody else is its engine, or it is completed by now.
+    assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{said:#?}");
+    let begun = scene.ledger().begun();
+    assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"], "{said:#?}");
+    assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:2")), ALL);
+}
+
+#[test]
+fn a_rehearsal_stays_one_and_nothing_else_becomes_one() {
+    let scene = scene();
+    assert_eq!(rehearsed(&scene, "phases: {plan: [fail]}", &["create-spec", "--spec", "x"]).run().code, 1);
+    let real = peer(&scene, &["--continue"]).run();
+    assert_eq!(real.code, 3, "{}", real.transcript());
+    scene.plan(&["plan * failed"]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 1);
+    let rehearsal = scene.callboard(&["peer", "--continue", "--spec", "y", "--rehearse"]).run();
+    assert_eq!(rehearsal.code, 3, "{}", rehearsal.transcript());
+}
+
+#[test]
+fn agents_do_not_continue_cycles() {
+    let scene = scene();
+    scene.plan(&["plan * failed"]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
+    scene.plan(&[r#"plan * do "$kit/callboard" peer --continue --spec x >"$kit/said" 2>&1; echo $? >"$kit/code"; hand_in COMPLETED x"#]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
+    assert_eq!(scene.wait_for_note("code"), "3\n", "{}", scene.wait_for_note("said"));
+}

@@ -1,0 +1,129 @@
+//! `state get` as a process, and many processes that patch one document.
+
+use std::num::NonZeroU32;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use protocol::entry::Author;
+use protocol::peer::{CycleId, Definition, Mode, Peer};
+use protocol::{RunId, Stage};
+use runner::{Clock, Frozen, Staging};
+use serde_json::Value;
+use store::{Location, SqliteStore};
+
+use crate::Bench;
+use crate::figure::{Figure, median};
+use crate::floor::spawn;
+use crate::place::{Place, STAMP};
+use crate::table::{Bar, Row};
+
+const CYCLE: &str = "peer:spec:bench:cycle:1";
+
+const GET_BAR: f64 = 3.0;
+
+const WRITERS: usize = 16;
+
+pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let place = Place::new(&bench.program)?;
+    open(&place)?;
+    let ours = std::env::current_exe()?;
+    let planner = format!("{:?} {STAMP} {:?}", ours.display(), place.stamps().join("{step_id}").display());
+    let engine = place.engine(&["resume", CYCLE, "--command-template", &planner], &["plan".to_owned()])?;
+    let (mut get, mut part, mut nothing, mut bare) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.processes {
+        get.push(place.time(&["state", "get", CYCLE])?);
+        part.push(place.time(&["state", "get", CYCLE, "--path", "/phases/plan/status"])?);
+        nothing.push(spawn(Command::new(&bench.program).arg("__shim"))?);
+        bare.push(spawn(&mut Command::new("/bin/true"))?);
+    }
+    let begun = Instant::now();
+    let before = sequence(&place)?;
+    let tries = write(&place, bench.sizes.patches)?;
+    let took = begun.elapsed();
+    let wanted = WRITERS * bench.sizes.patches;
+    let applied = usize::try_from(sequence(&place)? - before)?;
+    engine.end()?;
+    let bare = median(bare);
+    let each = bench.sizes.patches;
+    Ok(vec![
+        Row::new("`state get`", median(get)).against("`/bin/true`", bare).bar(Bar::Times(GET_BAR)),
+        Row::new("`state get --path`", median(part)).against("`/bin/true`", bare).bar(Bar::Times(GET_BAR)),
+        Row::new("our binary doing nothing", median(nothing)).against("`/bin/true`", bare),
+        Row::new(
+            format!("{WRITERS} processes × {each} patches of one phase: lost or doubled"),
+            Figure::Times(applied.abs_diff(wanted) as f64),
+        )
+        .bar(Bar::AtMost(Figure::Times(0.0))),
+        Row::new("an applied patch among them", Figure::per(took, wanted)),
+        Row::new("calls for each of them", Figure::Times(tries as f64 / wanted as f64)),
+    ])
+}
+
+/// Opens a cycle, as `peer` does.
+fn open(place: &Place<'_>) -> anyhow::Result<()> {
+    let cycle: CycleId = CYCLE.parse()?;
+    let repo = place.scene().repo();
+    let stage = Stage { run: RunId::new(cycle.key())?, repo_dir: repo.display().to_string() };
+    let definition = Definition {
+        cycle,
+        instruction: "create-spec".to_owned(),
+        mode: Mode::New,
+        instruction_args: String::new(),
+        user_requirements: "A figure for the table".to_owned(),
+        continues: None,
+        advice: None,
+        tries: NonZeroU32::MIN,
+        timeout: None,
+    };
+    let staging = Staging { stage, workdir: repo.to_owned(), player: None, env: Vec::new() };
+    let frozen = Frozen::<Peer> { title: "bench".to_owned(), definition, staging };
+    let store = SqliteStore::open(&Location::find(repo, None)?)?;
+    let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(runner::open(&store, &Clock::system(), by, frozen))?;
+    Ok(())
+}
+
+/// Lets the writers loose, each repeating a patch until it is applied; says how many calls that took.
+fn write(place: &Place<'_>, each: usize) -> anyhow::Result<usize> {
+    let calls = thread::scope(|scope| {
+        let writers: Vec<_> =
+            (0..WRITERS).map(|writer| scope.spawn(move || write_as(place, writer, each))).collect();
+        writers.into_iter().map(|writer| writer.join().expect("a writer does not panic")).collect::<Vec<_>>()
+    });
+    calls.into_iter().sum()
+}
+
+fn write_as(place: &Place<'_>, writer: usize, each: usize) -> anyhow::Result<usize> {
+    let mut known = sequence(place)?;
+    let mut calls = 0;
+    for number in 0..each {
+        loop {
+            calls += 1;
+            let set = format!("/phases/plan/output/writer-{writer}={number}");
+            let (applied, answer) =
+                ask(place, &["patch", CYCLE, "--json", "--expect", &known.to_string(), "--set", &set])?;
+            known = answer["sequence"].as_u64().or(answer["found"].as_u64()).context("it says neither")?;
+            if applied {
+                break;
+            }
+            ensure!(answer["kind"] == "sequence_conflict", "{answer}");
+        }
+    }
+    Ok(calls)
+}
+
+fn sequence(place: &Place<'_>) -> anyhow::Result<u64> {
+    let (_, answer) = ask(place, &["get", CYCLE, "--json"])?;
+    answer["sequence"].as_u64().with_context(|| format!("it has no sequence: {answer}"))
+}
+
+/// Whether a `state` command succeeded, and what it answered.
+fn ask(place: &Place<'_>, arguments: &[&str]) -> anyhow::Result<(bool, Value)> {
+    let mut command = place.callboard(&[&["state"], arguments].concat())?;
+    let output = command.stdout(Stdio::piped()).output()?;
+    let answer = serde_json::from_slice(&output.stdout).with_context(|| format!("{command:?}"))?;
+    Ok((output.status.success(), answer))
+}
