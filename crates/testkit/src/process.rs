@@ -205,3 +205,12 @@ pub(crate) fn attempt_dirs(store: &Path, run: &str) -> Vec<(String, PathBuf)> {
     });
     tries.collect()
 }
+
+/// The runs of a store that have attempts, by name, the highest number last.
+pub(crate) fn attempted_runs(store: &Path) -> Vec<String> {
+    let runs = fs::read_dir(store.join("attempts")).into_iter().flatten().flatten();
+    let mut runs: Vec<_> = runs.map(|run| run.file_name().to_string_lossy().into_owned()).collect();
+    let number = |run: &String| run.rsplit('.').next().and_then(|number| number.parse::<u32>().ok());
+    runs.sort_by_key(number);
+    runs
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use protocol::peer::{
     Advice, Continued, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, Scope,
 };
+use protocol::run::Phase as RunPhase;
 use protocol::{Protocol as _, RunId};
 use runner::{Moment, Staging};
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub(crate) struct Continuable {
     pub(crate) staging: Staging,
     /// What its completed phases have produced, if it has failed: then only a new cycle can go on with it.
     pub(crate) failed: Option<Continued>,
+    /// It has failed, and somebody may still be at work in it: it was stopped, and nobody was left to see to that.
+    pub(crate) is_ending: bool,
     /// The number of that new cycle, unless there is one by now: then it has to be looked at again, for it may go on with
     /// the same.
     pub(crate) next: u64,
@@ -38,7 +41,7 @@ pub(crate) async fn newest_incomplete(
     let mut continued = BTreeSet::new();
     for run in newest_first(&rows, scope) {
         let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
-        let Moment { frozen, document, .. } = moment;
+        let Moment { frozen, folded, document, .. } = moment;
         continued.extend(frozen.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
         let failed = match document.metadata.status {
             CycleStatus::Completed => continue,
@@ -49,7 +52,8 @@ pub(crate) async fn newest_incomplete(
         if !continued.contains(&cycle) {
             let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let (definition, staging) = (frozen.definition, frozen.staging);
-            return Ok(Some(Continuable { cycle, run, definition, staging, failed, next }));
+            let is_ending = failed.is_some() && !matches!(folded.run.phase, RunPhase::Finished(_));
+            return Ok(Some(Continuable { cycle, run, definition, staging, failed, is_ending, next }));
         }
     }
     Ok(None)

@@ -7,6 +7,7 @@ mod beginning;
 mod continuing;
 mod killing;
 mod naming;
+mod stopping;
 
 use protocol::RunId;
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use protocol::RunId;
 use protocol::peer::{Continued, Definition, Peer, Scope};
+use protocol::run::{Phase, Request};
 use runner::Again;
 use store::SqliteStore;
 
@@ -11,6 +13,7 @@ use crate::cli::resume;
 use crate::cycles::{self, Continuable, Draft};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
+use crate::wish::Wish;
 use crate::{play, render, stage, wish};
 
 /// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
@@ -28,6 +31,10 @@ pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Fai
             return arguments.resume(here, &store, &found).await;
         };
         wish::refuse_agents_outright("continue a cycle")?;
+        if found.is_ending {
+            end(here, &store, &found.run).await?;
+            continue;
+        }
         let number = found.next;
         let draft = arguments.next(here, found, continued)?;
         let house = play::house(here, Again::default())?;
@@ -37,6 +44,22 @@ pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Fai
         if let Some(cycle) = opened {
             return arguments.play(here, &store, house, &cycle, &draft).await;
         }
+    }
+}
+
+/// Sees a cycle that was stopped to its end: nobody works on in it while the next one begins.
+async fn end(here: &Here, store: &SqliteStore, run: &RunId) -> Result<(), Failure> {
+    let wish = Wish::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
+    let Err(failure) = wish.fulfil(here, store, run).await else { return Ok(()) };
+    // It may have ended since we looked; then there is nothing left to do.
+    match here.load::<Peer>(store, run).await?.folded.run.phase {
+        Phase::Finished(_) => Ok(()),
+        Phase::Open
+        | Phase::Paused
+        | Phase::Halting(_)
+        | Phase::Halted(_)
+        | Phase::Draining(_)
+        | Phase::Closing(_) => Err(failure),
     }
 }
 

@@ -1,0 +1,46 @@
+//! A cycle is stopped, and whoever does it is killed.
+
+use protocol::RunId;
+use protocol::entry::Author;
+use protocol::peer::{CycleStatus, Peer};
+use protocol::run::Request;
+use runner::{Clock, Journal};
+use store::{Location, SqliteStore};
+use testkit::{Held, Scene};
+
+use super::{document, peer};
+use crate::scene;
+
+/// What `callboard stop` has committed when it is killed at once.
+fn stop_and_die(scene: &Scene, run: &str) {
+    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let run = RunId::new(run).unwrap();
+        let journal = Journal::<Peer, _>::load(&store, &Clock::system(), &run).await.unwrap();
+        let by = Author::Person { name: "ada".to_owned(), host: "here".to_owned() };
+        runner::request(&mut journal.unwrap(), by, Request::Stop, None).await.unwrap();
+    });
+}
+
+#[test]
+fn a_stopped_cycle_whose_engine_died_is_seen_to_its_end_before_the_next_one_begins() {
+    let scene = scene();
+    scene.plan(&["plan * hang"]);
+    let engine = peer(&scene, &["create-spec", "--spec", "x"]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("plan#1.1")).expect("at work");
+    engine.kill();
+    assert_eq!(engine.wait().code, -1);
+    stop_and_die(&scene, "peer.spec.x.cycle.1");
+    assert!(!agent.has_ended(), "nobody has told it");
+    scene.plan(&["* * ok"]);
+    let session = scene.callboard(&["peer", "--continue"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(agent.has_ended(), "it worked on in a cycle that was stopped");
+    scene.expect_no_orphans();
+    let (stopped, next) = (document(&scene, "peer:spec:x:cycle:1"), document(&scene, "peer:spec:x:cycle:2"));
+    assert_eq!(stopped.metadata.status, CycleStatus::Failed);
+    assert_eq!(next.metadata.status, CycleStatus::Completed);
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    assert_eq!((&runs[0]["phase"], &runs[1]["phase"]), (&"undelivered".into(), &"delivered".into()));
+}
