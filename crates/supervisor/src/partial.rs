@@ -39,7 +39,7 @@ pub fn has_partial(dir: &AttemptDir) -> bool {
     dir.partial().exists()
 }
 
-/// Takes the newest partial report, or the one that was taken and never [entered](entered). `None` if there is none that
+/// Takes the newest partial report, or the one that was taken and never [`entered`]. `None` if there is none that
 /// can be read: what an agent says on the way is not worth a try.
 pub fn take_partial(dir: &AttemptDir) -> Option<Value> {
     match fs::rename(dir.partial(), dir.partial_taken()) {
