@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
-use protocol::run::{self, Decision, Phase};
-use protocol::{Move, Protocol, RunId, Stamp, Turn, Unadoptable};
+use protocol::run::{self, Decision, Phase, Request};
+use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
 use store::{CommitError, DraftError, SqliteStore, WriteId};
 
@@ -48,11 +48,15 @@ pub fn adopt<P: Protocol>(
 ) -> Result<Phase, AdoptError> {
     let FoundView { path, document, turns } = found;
     let stands = P::adopt(&frozen.definition, &document)?;
-    take(store, by, now, frozen, stands, turns, Remains::View { path, document })
+    let mut rebuild = Rebuild::begin(frozen);
+    let mut after = rebuild.folded.run.clone();
+    let decision = run::adopt(&mut after, stands, turns);
+    take(store, by, now, &mut rebuild, Remains::View { path, document }, decision)?;
+    Ok(after.phase)
 }
 
 /// Makes a run of a document to which a dump was [migrated](Remains::Migrated), in the same way. Nobody of ours has had a
-/// turn in it.
+/// turn in it, and nobody has asked for one yet: unless it is finished it is paused.
 pub fn migrate<P: Protocol>(
     store: Option<&SqliteStore>,
     by: &Author,
@@ -62,27 +66,31 @@ pub fn migrate<P: Protocol>(
     document: Value,
 ) -> Result<Phase, AdoptError> {
     let stands = P::adopt(&frozen.definition, &document)?;
-    take(store, by, now, frozen, stands, BTreeMap::new(), Remains::Migrated { from, document })
+    let mut rebuild = Rebuild::begin(frozen);
+    let mut after = rebuild.folded.run.clone();
+    let mut decision = run::adopt(&mut after, stands, BTreeMap::new());
+    if let Ok(paused) = run::consider(&rebuild.frozen.definition, &mut after, &Request::Pause) {
+        decision.changes.extend(paused.changes);
+    }
+    take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision)?;
+    Ok(after.phase)
 }
 
+/// Writes the two entries, unless it is only to be said what would be.
 fn take<P: Protocol>(
     store: Option<&SqliteStore>,
     by: &Author,
     now: Stamp,
-    frozen: Frozen<P>,
-    stands: Move<P::Change, P::Seat>,
-    turns: BTreeMap<P::Seat, Turn>,
+    rebuild: &mut Rebuild<P>,
     remains: Remains,
-) -> Result<Phase, AdoptError> {
-    let blob = serde_json::to_vec(&frozen).expect("BUG: a definition is plain data");
+    decision: Decision<P>,
+) -> Result<(), AdoptError> {
+    let Some(store) = store else { return Ok(()) };
+    let blob = serde_json::to_vec(&rebuild.frozen).expect("BUG: a definition is plain data");
     let definition = store::Digest::of(&blob).to_string();
-    let mut rebuild = Rebuild::begin(frozen);
-    let mut after = rebuild.folded.run.clone();
-    let decision = run::adopt(&mut after, stands, turns);
     let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);
     let run = rebuild.run.clone();
-    let Some(store) = store else { return Ok(after.phase) };
     let written = store.put_run(|writer| -> Result<(), AdoptError> {
         writer.blob(&blob)?;
         for entry in [&opened, &recovered] {
@@ -93,11 +101,10 @@ fn take<P: Protocol>(
         Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)
     });
     match written {
-        Ok(()) => Ok(after.phase),
         Err(AdoptError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
             Err(AdoptError::Exists(run))
         }
-        Err(error) => Err(error),
+        written => written,
     }
 }
 

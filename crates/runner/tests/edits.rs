@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use store::{Location, SqliteStore};
 use tempfile::TempDir;
 
-use cycle::{Cycle, began, planning};
+use cycle::{Cycle, append, began, planning};
 use stage::{opened, person};
 
 fn set(pointer: &str, value: Value) -> Patch {
@@ -88,6 +88,10 @@ async fn a_number_that_never_was_is_a_conflict_and_an_old_one_is_found_wherever_
     for number in 0..20 {
         let sequence = cycle.document.sequence;
         write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(number))).await.unwrap();
+        // The engine writes of its own affairs as well, now more, now less.
+        for _ in 0..(number * number) % 7 {
+            append(&mut cycle, &store, Vec::new()).await.unwrap();
+        }
     }
     for sequence in [0, cycle.document.sequence + 1, u64::MAX] {
         let error = write(&mut cycle, sequence, &set("/note", json!(1))).await.unwrap_err();
@@ -99,8 +103,11 @@ async fn a_number_that_never_was_is_a_conflict_and_an_old_one_is_found_wherever_
         let moved = write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!("other"))).await;
         match moved {
             Err(EditError::Conflict(conflict)) => {
-                let read = cycle.document_at(conflict.expected_revision.unwrap()).await.unwrap().unwrap();
+                let revision = conflict.expected_revision.unwrap();
+                let read = cycle.document_at(revision).await.unwrap().unwrap();
                 assert_eq!(read.sequence, sequence);
+                let next = cycle.document_at(revision.next()).await.unwrap().unwrap();
+                assert_eq!(next.sequence, sequence + 1, "it is the newest of its count");
             }
             edited => assert!(sequence == first + 20 && edited.unwrap().written, "{sequence}"),
         }

@@ -38,13 +38,10 @@ pub fn enclosing_attempt() -> io::Result<Option<String>> {
     os::inherited("CALLBOARD_ATTEMPT")
 }
 
-/// The whole mark of that attempt. `None` also for a mark that is not whole: then it is not known whose it is.
+/// The same with run and store. Who has lost a part of the mark is known by those who started it.
 pub fn enclosing_mark() -> io::Result<Option<Mark>> {
-    let Some(variables) = os::inherited_all(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?
-    else {
-        return Ok(None);
-    };
-    let [attempt, run, store] = variables.map(Option::unwrap_or_default);
+    let found = os::inherited_all(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?;
+    let Some([attempt, run, store]) = found else { return Ok(None) };
     let (Ok(attempt), Ok(run)) = (attempt.parse(), RunId::new(run)) else { return Ok(None) };
     Ok(Some(Mark { store: store.into(), run, attempt }))
 }

@@ -29,7 +29,7 @@ use crate::{phase, render, stage, wish};
 ///
 /// With `--peer` it takes cycles of `peer` as they were kept before version 2, in any of their formats, from a dump of the
 /// store they were in. Without `--write` it only tells what each would become and what comes from where; what is there
-/// already is left alone, so it can be repeated. It ends with 2 if something in the dump cannot be read, and with 3 if a
+/// already is left alone, so it can be repeated. A cycle that was at work is paused until you `resume` it. It ends with 2 if something in the dump cannot be read, and with 3 if a
 /// cycle is there with other content; all others are entered.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

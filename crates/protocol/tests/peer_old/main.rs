@@ -55,6 +55,8 @@ fn keeps_the_rules(migrated: &Migrated) {
         assert_eq!(checked.warnings, []);
         let (transition, _) = check_write(None, &migrated.document.to_value()).unwrap();
         assert_eq!(transition, Transition::Migrated);
+        // The time by which it is known again; so nothing in it may be later.
+        assert_eq!(migrated.document.metadata.updated_at, now());
     }
 }
 

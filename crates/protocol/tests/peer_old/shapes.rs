@@ -165,6 +165,20 @@ fn errors_keep_what_else_they_say_and_their_time() {
 }
 
 #[test]
+fn times_that_are_still_to_come_are_written_as_now() {
+    let error = json!({"message": "late", "timestamp": "2999-02-01T00:00:00Z"});
+    let document = json!({"version": 1, "metadata": {"created_at": "2999-01-01T00:00:00Z", "status": "FAILED"},
+        "phases": {"plan": {"status": "failed", "error": error}}});
+    let (cycles, _) = migrate(&vec![("peer.global.cycle.1".to_owned(), document)]);
+    let document = &cycles[0].document;
+    assert_eq!((document.metadata.created_at, document.phases.plan.errors()[0].timestamp), (now(), now()));
+    assert_eq!(
+        document.unknown[MIGRATED_FROM]["peer.global.cycle.1"]["metadata"]["created_at"],
+        "2999-01-01T00:00:00Z"
+    );
+}
+
+#[test]
 fn references_to_outputs_are_kept_as_outputs() {
     let document = document(G2, "peer:spec:feature-name:cycle:2");
     assert_eq!(document.phases.execute.output, Some(json!({"output_ref": "obj://peer/execute-2"})));

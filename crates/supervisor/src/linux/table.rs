@@ -140,16 +140,16 @@ fn has_none(pid: Pid) -> bool {
 /// The value of a variable in the environment of this process or, if it has none, of its nearest ancestor that has.
 /// Whoever clears its environment is still found by its parents.
 pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
-    Ok(inherited_all([variable])?.and_then(|[value]| value))
+    Ok(inherited_all([variable])?.map(|[value]| value))
 }
 
-/// The same with others that stand beside the first: all are of the process that has the first.
-pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<Option<[Option<String>; N]>> {
+/// The same of several that belong together: all are of the nearest process that has all of them.
+pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
         let environment = environment(this);
-        let values = variables.map(|variable| value(&environment, variable));
-        if values.first().is_some_and(Option::is_some) {
+        let values: Vec<_> = variables.iter().filter_map(|variable| value(&environment, variable)).collect();
+        if let Ok(values) = values.try_into() {
             return Ok(Some(values));
         }
         let stat = read_stat(this)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::entry::{Entry, Input, Remains};
 use protocol::peer::old::{Migrated, Old, Origin};
-use protocol::peer::{Definition, Document, Peer, Second};
+use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::Phase;
 use protocol::{Revision, RunId, Stage, Stamp};
 use runner::{AdoptError, Frozen, Journal, LoadError, Staging};
@@ -55,9 +55,7 @@ pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Fa
         write: flags.write,
     };
     let cycles = block_on(import.all())?;
-    let mut ignored = old.ignored;
-    ignored.sort_by(|one, other| one.key.cmp(&other.key));
-    Ok(Told { dump: path, write: flags.write, cycles, ignored, unread }.tell(json))
+    Ok(Told { dump: path, write: flags.write, cycles, ignored: old.ignored, unread }.tell(json))
 }
 
 struct Import<'a> {
@@ -158,7 +156,8 @@ impl Import<'_> {
             mode: context.peer_mode,
             instruction_args: context.instruction_args.clone(),
             user_requirements: context.user_requirements.clone(),
-            continues: None,
+            // What was taken over from it is in the document; there is nothing left to take.
+            continues: context.continues.clone().map(|cycle| Continued { cycle, outputs: Vec::new() }),
             advice: None,
             tries: self.here.config.max_attempts.value,
             timeout: None,

@@ -180,3 +180,45 @@ fn a_detached_cycle_goes_on_without_us() {
     scene.wait_for_engine("peer.spec.x.cycle.1");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
 }
+
+#[test]
+fn a_printed_script_can_be_played() {
+    let scene = scene();
+    let printed = scene.callboard(&["rehearse-script", "--peer", "--output", "cycle.yaml"]).run();
+    assert_eq!(printed.code, 0, "{}", printed.transcript());
+    assert!(printed.stderr.contains("`callboard peer INSTRUCTION --rehearse=cycle.yaml`"), "{printed:?}");
+    assert_eq!(scene.callboard(&["peer", "plan-product", "--rehearse=cycle.yaml"]).run().code, 0);
+    for wrong in [&["rehearse-script"][..], &["rehearse-script", "wf.yaml", "--peer"]] {
+        assert_eq!(scene.callboard(wrong).run().code, 2);
+    }
+    scene.write("steps.yaml", "steps: {plan: [ok]}\n");
+    let refused = scene.callboard(&["peer", "plan-product", "--rehearse=steps.yaml"]).run();
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("`steps` is not a key of a script"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`callboard rehearse-script --peer` prints one"), "{}", refused.stderr);
+}
+
+#[test]
+fn every_part_that_is_done_hands_in_an_output() {
+    let scene = scene();
+    let script = "
+phases:
+  plan: [flood: 1MB]
+  execute: [leave_child]
+  express: [{partial: {summary: half}, exit: 3}, {take: 10ms, ok: {write: {out.txt: done}}}]
+";
+    let session = rehearsed(&scene, script, &["create-spec", "--spec", "x"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = document(&scene, "peer:spec:x:cycle:1");
+    assert_eq!(transitions(&document), ALL);
+    assert_eq!(document.phases.express.errors()[0].kind, "no_report");
+    let progress = document.history.iter().filter(|entry| entry.phase == Some(Phase::Express));
+    let events: Vec<_> = progress.map(|entry| entry.event.as_str()).collect();
+    assert_eq!(
+        events,
+        ["started", "progress", "progress", "completed"],
+        "what was handed in, and that the try failed"
+    );
+    assert_eq!(scene.git(&["status", "--porcelain"]), "?? out.txt\n");
+    scene.expect_no_orphans();
+}

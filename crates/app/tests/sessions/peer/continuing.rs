@@ -195,3 +195,34 @@ fn agents_do_not_continue_cycles() {
     assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
     assert_eq!(scene.wait_for_note("code"), "3\n", "{}", scene.wait_for_note("said"));
 }
+
+#[test]
+fn cycles_of_older_formats_are_continued_like_our_own() {
+    let scene = scene();
+    let dump = scene.kit().join("dump.jsonl");
+    // One that calls itself complete and has never executed anything, and one that was interrupted.
+    let never = include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
+    let interrupted = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+    std::fs::write(&dump, format!("{never}{interrupted}")).unwrap();
+    let imported = scene.callboard(&["import", "--peer", dump.to_str().unwrap(), "--write"]).run();
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let session = peer(&scene, &["--continue", "--spec", "committer"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let next = document(&scene, "peer:spec:committer:cycle:2");
+    assert_eq!(transitions(&next), ALL);
+    assert_eq!(next.context.continues.as_ref().unwrap().to_string(), "peer:spec:committer:cycle:1");
+    assert_eq!(
+        scene.ledger().begun(),
+        ["execute#1.1", "express#1.1", "review#1.1"],
+        "the plan is taken over"
+    );
+    let (_, before) = load(&scene, "peer:spec:user-auth:cycle:3");
+    assert_eq!(before.metadata.status, CycleStatus::InProgress);
+    let session = peer(&scene, &["--continue", "--spec", "user-auth"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let same = document(&scene, "peer:spec:user-auth:cycle:3");
+    assert_eq!(same.metadata.status, CycleStatus::Completed);
+    // The counter goes on where it was.
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "user-auth"]).run().code, 0);
+    document(&scene, "peer:spec:user-auth:cycle:4");
+}

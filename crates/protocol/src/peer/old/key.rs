@@ -273,6 +273,7 @@ mod tests {
             ("peer.spec.a:b.cycle.3", "peer:spec:a:b 3 Whole"),
             ("peer.spec.a:cycle:3", "peer:spec:a 3 Whole"),
             ("peer.spec.a.cycle.9.cycle.1", "peer:spec:a.cycle.9 1 Whole ?"),
+            ("peer.spec.a.cycle.9.cycle.1.notes", "peer:spec:a.cycle.9 1 Other ?"),
             ("peer.spec.a.cycle.9.meta", "peer:spec:a.cycle.9 meta"),
             ("peer.spec.a.cycle.9.notes", "peer:spec:a 9 Other"),
             ("peer.spec.日本.cycle.1", "peer:spec:日本 1 Whole"),
