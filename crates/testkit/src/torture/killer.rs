@@ -64,14 +64,11 @@ impl<'s> Killer<'s> {
                 continue;
             }
             if self.may_stop > 0 && self.random.u8(..6) == 0 {
-                match self.stop(engine) {
-                    Some(Stop::Asked) => continue,
-                    Some(Stop::WithTheEngine) => {
-                        self.left -= 1;
-                        self.engines += 1;
-                        return true;
-                    }
-                    None => {}
+                match self.stop() {
+                    Stop::Granted => continue,
+                    // Now and then the engine dies with whoever asked.
+                    Stop::Killed if self.random.bool() => continue,
+                    Stop::Killed | Stop::Refused => {}
                 }
             }
             engine.kill();
@@ -122,10 +119,11 @@ impl<'s> Killer<'s> {
         false
     }
 
-    /// Stops the run that is played, for good; whoever asks for it may be killed meanwhile, and with them the engine. Says
-    /// whether the engine was, or has been told.
-    fn stop(&mut self, engine: &Running<'_>) -> Option<Stop> {
-        let run = self.played().filter(|run| !self.stopped.contains(run))?;
+    /// Stops the run that is played, for good; whoever asks for it may be killed meanwhile.
+    fn stop(&mut self) -> Stop {
+        let Some(run) = self.played().filter(|run| !self.stopped.contains(run)) else {
+            return Stop::Refused;
+        };
         let asking = self.scene.callboard(&["stop", &run]).start();
         let moment = Duration::from_secs_f64(self.longest * self.random.f64());
         let killed = self.random.bool() && !asking.ends_within(moment) && {
@@ -135,17 +133,11 @@ impl<'s> Killer<'s> {
         let asked = asking.wait();
         assert!(killed || matches!(asked.code, 0 | 3), "{}", asked.transcript());
         if !killed && asked.code == 3 {
-            return None;
+            return Stop::Refused;
         }
         self.may_stop -= 1;
         self.stopped.push(run);
-        if killed && self.random.bool() {
-            engine.kill();
-            if engine.was_killed() {
-                return Some(Stop::WithTheEngine);
-            }
-        }
-        Some(Stop::Asked)
+        if killed { Stop::Killed } else { Stop::Granted }
     }
 
     /// Waits for an engine that was killed; a shim alone may die before the next one comes, too.
@@ -171,11 +163,12 @@ impl<'s> Killer<'s> {
     }
 }
 
-/// What a stop has met.
+/// What became of a stop.
 enum Stop {
-    Asked,
-    /// The engine was killed when somebody had asked for it, or was about to.
-    WithTheEngine,
+    Granted,
+    /// Whoever asked was killed, before or after it was granted.
+    Killed,
+    Refused,
 }
 
 /// The shim of an attempt that is not over.
