@@ -53,8 +53,9 @@ pub enum Tenure {
     Errand,
 }
 
-/// How often we look again at a lock that will be free in a moment, and how long we wait between.
-const LOOKS: u32 = 200;
+/// How often we look again at a lock that will be free in a moment, and how long we wait between. A moment is ten seconds on
+/// a machine where thirty processes want each core.
+const LOOKS: u32 = 2000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Tries until it succeeds, or until it is no use to wait any longer: `attempt` answers `Err(true)` for what will pass.
