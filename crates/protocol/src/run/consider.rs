@@ -71,9 +71,9 @@ pub fn adopt<P: Protocol>(
         decision.make(run, Change::Called { seat: seat.clone(), turn });
         decision.make(run, Change::Uncalled { seat });
     }
-    // A run that had ended and now stands at an earlier place is open again.
+    // A run that had ended, or was about to, and now stands at an earlier place is open again.
     match (run.phase, &stands.next) {
-        (Phase::Finished(_), Next::Call(_) | Next::Recall(_)) => {
+        (Phase::Finished(_) | Phase::Closing(_) | Phase::Draining(_), Next::Call(_) | Next::Recall(_)) => {
             decision.make(run, Change::Phase { phase: Phase::Open });
         }
         (_, Next::Call(_) | Next::Recall(_) | Next::Finish(_) | Next::Drain(_)) => {}
