@@ -59,7 +59,7 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
     Ok(House {
         again,
         by_agent: by_agent?,
-        places: usize::try_from(here.config.jobs.value.get()).unwrap_or(usize::MAX),
+        places: usize::try_from(here.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: here.config.backoff.value,
         lingering: LINGERING,
         shim: ShimProgram { program, args: vec!["__shim".into()] },

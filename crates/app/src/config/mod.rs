@@ -37,8 +37,8 @@ const DEFAULT_BACKOFF: Duration = Duration::from_secs(2);
 /// The configuration in force.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
-    /// How many attempts may run at once.
-    pub(crate) jobs: Sourced<NonZeroU32>,
+    /// How many attempts may run at once; `None` leaves it to the number of processors.
+    jobs: Option<Sourced<NonZeroU32>>,
     pub(crate) max_attempts: Sourced<NonZeroU32>,
     /// The longest wait before the second try of a step; it doubles with each further one.
     pub(crate) backoff: Sourced<Duration>,
@@ -85,6 +85,11 @@ impl Config {
     /// Reads the usual places for the project at `root`.
     pub(crate) fn find(root: &Path, flags: Flags) -> Result<Self, ConfigErrors> {
         Self::load(Sources::usual(flags, root))
+    }
+
+    /// How many attempts may run at once. To count processors takes a look at a dozen files, and most commands never ask.
+    pub(crate) fn jobs(&self) -> Sourced<NonZeroU32> {
+        self.jobs.clone().unwrap_or_else(|| Sourced::new(cpus(), Origin::Default))
     }
 
     /// Where the store was told to live, if it was told.
@@ -145,7 +150,7 @@ impl Layer {
 
     fn with_defaults(self) -> Config {
         Config {
-            jobs: self.jobs.unwrap_or_else(|| default(cpus())),
+            jobs: self.jobs,
             max_attempts: self.max_attempts.unwrap_or_else(|| default(DEFAULT_TRIES)),
             backoff: self.backoff.unwrap_or_else(|| default(DEFAULT_BACKOFF)),
             store: self.store,

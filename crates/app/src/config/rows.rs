@@ -28,7 +28,7 @@ impl Config {
     /// Every value in force and its source; `store` is where the store lives if nothing says so.
     pub(crate) fn rows(&self, store: &Path) -> Vec<Row> {
         let mut rows = vec![
-            row("jobs", self.jobs.value.to_string(), &self.jobs.origin),
+            row("jobs", self.jobs().value.to_string(), &self.jobs().origin),
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
             row("backoff", seconds(self.backoff.value), &self.backoff.origin),
             match &self.store {

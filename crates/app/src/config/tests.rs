@@ -53,7 +53,7 @@ fn number(value: u32) -> NonZeroU32 {
 #[test]
 fn without_any_source_the_defaults_hold() {
     let config = Config::load(Sources::default()).unwrap();
-    assert_eq!(config.jobs.origin, Origin::Default);
+    assert_eq!(config.jobs().origin, Origin::Default);
     assert_eq!(config.max_attempts, Sourced::new(number(2), Origin::Default));
     assert_eq!(config.store, None);
     assert!(config.adapters.is_empty());
@@ -66,19 +66,19 @@ fn the_strongest_source_wins_and_is_remembered() {
     let user_file = folder.file("config.toml", all);
     let user = Origin::UserFile(user_file.clone().unwrap());
     let mut sources = Sources { user_file, ..Sources::default() };
-    assert_eq!(Config::load(sources.clone()).unwrap().jobs, Sourced::new(number(1), user.clone()));
+    assert_eq!(Config::load(sources.clone()).unwrap().jobs(), Sourced::new(number(1), user.clone()));
 
     sources.project_file = folder.file(PROJECT_FILE, "jobs = 2\nmax_attempts = 2\n");
     let project = Origin::ProjectFile(sources.project_file.clone().unwrap());
-    assert_eq!(Config::load(sources.clone()).unwrap().jobs, Sourced::new(number(2), project.clone()));
+    assert_eq!(Config::load(sources.clone()).unwrap().jobs(), Sourced::new(number(2), project.clone()));
 
     sources.env = vec![variable("CALLBOARD_JOBS", "3"), variable("CALLBOARD_MAX_ATTEMPTS", "")];
     let environment = Origin::Environment("CALLBOARD_JOBS");
-    assert_eq!(Config::load(sources.clone()).unwrap().jobs, Sourced::new(number(3), environment));
+    assert_eq!(Config::load(sources.clone()).unwrap().jobs(), Sourced::new(number(3), environment));
 
     sources.flags.jobs = Some(number(4));
     let config = Config::load(sources).unwrap();
-    assert_eq!(config.jobs, Sourced::new(number(4), Origin::Flag("--jobs")));
+    assert_eq!(config.jobs(), Sourced::new(number(4), Origin::Flag("--jobs")));
     assert_eq!(config.max_attempts, Sourced::new(number(2), project));
     assert_eq!(config.store, Some(Sourced::new(folder.0.path().join("user"), user)));
 }

@@ -47,11 +47,28 @@ pub(super) fn newest(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Opti
 
 pub(super) fn document(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<StoredDocument>> {
     let head = tx
-        .prepare_cached("SELECT protocol, revision FROM runs WHERE name = ?1")?
-        .query_one([run.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))
+        .prepare_cached("SELECT id, protocol, revision FROM runs WHERE name = ?1")?
+        .query_one([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?, Revision(row.get(2)?))))
         .optional()?;
-    let Some((protocol, revision)) = head else { return Ok(None) };
-    Ok(Some(StoredDocument { protocol, revision, parts: parts_at(tx, run, revision)? }))
+    let Some((id, protocol, revision)) = head else { return Ok(None) };
+    Ok(Some(StoredDocument { protocol, revision, parts: newest_parts(tx, id)? }))
+}
+
+/// What [`parts_at`] says of the newest revision. Backwards through the index, the first of each path is the newest; and the
+/// statement is so short that to compile it takes no longer than to read a document.
+fn newest_parts(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<Part>> {
+    let mut before = tx.prepare_cached(
+        "SELECT path, body FROM parts WHERE run = ?1 AND path < ?2 ORDER BY path DESC, revision DESC LIMIT 1",
+    )?;
+    let mut parts: Vec<Part> = Vec::new();
+    let mut path = char::MAX.to_string();
+    let read = |row: &Row<'_>| Ok(Part { path: row.get(0)?, body: row.get(1)? });
+    while let Some(part) = before.query_one(params![run, path], read).optional()? {
+        path.clone_from(&part.path);
+        parts.push(part);
+    }
+    parts.reverse();
+    Ok(parts)
 }
 
 fn newest_snapshot(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Option<StoredEntry>> {
