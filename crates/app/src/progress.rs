@@ -13,9 +13,8 @@ use runner::{Moment, Notice, Observer, Rest};
 use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
-use crate::mend;
-use crate::phase;
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
+use crate::{phase, restore};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
 #[derive(Debug)]
@@ -226,7 +225,7 @@ impl<P: Face> Observer<P> for Progress {
                     drawn.output(attempt, stdout);
                 }
             }
-            Notice::Restored(restored) => self.say(&mend::told(restored)),
+            Notice::Restored(restored) => self.say(&restore::told(restored)),
             Notice::Lingers { attempt, grace } => self.say(&format!(
                 "{} {attempt} has reported and did not exit for {}; it is being ended",
                 styled(YELLOW, "!"),

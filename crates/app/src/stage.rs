@@ -45,7 +45,7 @@ pub(crate) fn definition(repo: &Path, file: &Path, limits: Limits) -> Result<Def
 pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
     let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
     let file = common_dir.join("info/exclude");
-    let pattern = protocol::steps::layout::EXCLUDED;
+    let pattern = protocol::Stage::EXCLUDED;
     // The user's own lines stay as they are, whatever is in them; ours is added behind.
     let write = || {
         let text = match fs::read(&file) {

@@ -99,6 +99,21 @@ pub struct Stage {
     pub repo_dir: String,
 }
 
+impl Stage {
+    /// What git is told to ignore, relative to the repository: the directories of all runs.
+    pub const EXCLUDED: &str = "/.agents/runs/";
+
+    /// `<repo>/.agents/runs/<run>`.
+    pub fn run_dir(&self) -> String {
+        format!("{}{}{}", self.repo_dir, Self::EXCLUDED, self.run)
+    }
+
+    /// Where agents may put what they make.
+    pub fn artifacts_dir(&self) -> String {
+        format!("{}/artifacts", self.run_dir())
+    }
+}
+
 /// One file that shows a part of the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
@@ -230,8 +245,6 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn report_path(document: &Self::Document, seat: &Self::Seat) -> Option<String>;
     /// Seats of which there is a report to show.
     fn reported(document: &Self::Document) -> Vec<Self::Seat>;
-    /// Where agents may put what they make.
-    fn artifacts_dir(stage: &Stage) -> String;
     /// How far the run is, in seats.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
 }

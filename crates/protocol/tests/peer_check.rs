@@ -368,10 +368,10 @@ fn s1_numbers_grow_and_do_not_pass_the_documents() {
     breaks("S1", "/history/3/sequence", &with("/history/-", Some(entry(16))));
     breaks("S1", "/history/3/sequence", &with("/history/-", Some(entry(12))));
     assert_eq!(shown(&with("/history/-", Some(entry(30)))), "", "further entries are allowed");
-    let mut folded = entry(30);
-    folded["event"] = json!("compacted");
-    (folded["from"], folded["to"]) = (json!(20), json!(18));
-    breaks("S1", "/history/3/to", &with("/history/-", Some(folded)));
+    let mut compacted = entry(30);
+    compacted["event"] = json!("compacted");
+    (compacted["from"], compacted["to"]) = (json!(20), json!(18));
+    breaks("S1", "/history/3/to", &with("/history/-", Some(compacted)));
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn s4_an_entry_carries_the_number_after_the_increment_which_is_never_zero() {
 }
 
 #[test]
-fn gaps_and_unknown_events_are_only_warnings_and_folded_entries_leave_none() {
+fn gaps_and_unknown_events_are_only_warnings_and_compacted_entries_leave_none() {
     let mut document = completed();
     document["history"].as_array_mut().unwrap().insert(
         0,

@@ -12,11 +12,10 @@ use crate::config::Flags;
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::mend;
 use crate::play::{self, Show};
 use crate::players::PlayerFlags;
-use crate::render;
 use crate::wish::{self, Wish};
+use crate::{render, restore};
 
 /// Go on with a run: adopt agents that are still at work, start what is due
 ///
@@ -104,9 +103,9 @@ impl Deed for Resuming<'_> {
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { here, store, run, house, arguments } = self;
-        let mended = mend::mend::<P>(here, store, &house, run).await?;
+        let restored = restore::restore::<P>(here, store, &house, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
-        if mended && matches!(journal.folded.run.phase, Phase::Finished(_)) {
+        if restored && matches!(journal.folded.run.phase, Phase::Finished(_)) {
             render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
             return Ok(Exit::Delivered);
         }

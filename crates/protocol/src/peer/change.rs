@@ -4,7 +4,7 @@
 //! number. What is not in the seed's matrix is refused. What comes out keeps all rules, and
 //! [`transition`](super::transition) recognises it.
 
-mod fold;
+mod compact;
 mod foreign;
 
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use super::name::CycleId;
 use super::output;
 use super::position::{InvalidTransition, Position};
 use crate::check::Violation;
-pub use fold::{compact, foldable};
+pub use compact::compact;
 pub use foreign::{Foreign, set_foreign};
 
 /// What a cycle is opened with.

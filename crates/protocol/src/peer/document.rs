@@ -32,7 +32,7 @@ pub struct Document {
     pub metadata: Metadata,
     pub context: Context,
     pub phases: Phases,
-    /// Only ever appended to, but for the folding of old progress.
+    /// Only ever appended to, but for the compacting of old progress.
     pub history: Vec<HistoryEntry>,
     /// The reviewer's summary.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]

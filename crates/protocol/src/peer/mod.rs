@@ -206,10 +206,6 @@ impl Protocol for Peer {
         Vec::new()
     }
 
-    fn artifacts_dir(stage: &Stage) -> String {
-        crate::steps::layout::artifacts_dir(&stage.repo_dir, &stage.run)
-    }
-
     fn progress(_: &Definition, state: &State) -> Progress {
         Progress { done: state.completed(), total: Phase::ALL.len() }
     }

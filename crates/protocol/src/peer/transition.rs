@@ -36,7 +36,7 @@ pub enum Transition {
     CycleCompleted,
     /// Only fields that the seed does not know.
     Foreign,
-    /// Old progress in the history was folded.
+    /// Old progress in the history became one entry.
     Compacted,
     /// An earlier document was put back.
     Recovered,

@@ -1,32 +1,18 @@
 //! Which files show a run: the seed's layout under `<repo>/.agents/runs/<run_id>/`.
 
 use super::document::Document;
-use crate::RunId;
-use crate::rules::View;
+use crate::rules::{Stage, View};
 
-/// What git is told to ignore, relative to the repository.
-pub const EXCLUDED: &str = "/.agents/runs/";
-
-/// `<repo>/.agents/runs/<run_id>`.
-pub fn run_dir(repo_dir: &str, run: &RunId) -> String {
-    format!("{repo_dir}/.agents/runs/{run}")
+pub(super) fn reports_dir(stage: &Stage) -> String {
+    format!("{}/reports", stage.run_dir())
 }
 
-pub fn reports_dir(repo_dir: &str, run: &RunId) -> String {
-    format!("{}/reports", run_dir(repo_dir, run))
-}
-
-pub fn manual_inputs_dir(repo_dir: &str, run: &RunId) -> String {
-    format!("{}/manual_inputs", run_dir(repo_dir, run))
-}
-
-/// Where agents may put what they make.
-pub fn artifacts_dir(repo_dir: &str, run: &RunId) -> String {
-    format!("{}/artifacts", run_dir(repo_dir, run))
+pub(super) fn manual_inputs_dir(stage: &Stage) -> String {
+    format!("{}/manual_inputs", stage.run_dir())
 }
 
 /// The file that shows the report of a step's latest attempt.
-pub fn report_path(reports_dir: &str, run_id: &str, step: &str) -> String {
+pub(super) fn report_path(reports_dir: &str, run_id: &str, step: &str) -> String {
     format!("{reports_dir}/{run_id}__{step}.json")
 }
 

@@ -10,7 +10,7 @@ pub mod check;
 pub mod decide;
 pub mod definition;
 pub mod document;
-pub mod layout;
+mod layout;
 pub mod load;
 mod record;
 mod seat;
@@ -187,10 +187,6 @@ impl Protocol for Steps {
     fn reported(document: &Document) -> Vec<SeatName> {
         let reported = document.steps.iter().filter(|(_, step)| step.report_path.is_some());
         reported.filter_map(|(id, _)| SeatName::new(id).ok()).collect()
-    }
-
-    fn artifacts_dir(stage: &Stage) -> String {
-        layout::artifacts_dir(&stage.repo_dir, &stage.run)
     }
 
     fn progress(definition: &Definition, state: &State) -> Progress {

@@ -19,8 +19,8 @@ pub(super) fn open(definition: &Definition, stage: &Stage, at: Stamp) -> Documen
         run_id: stage.run.to_string(),
         workflow_name: definition.workflow().name.clone(),
         repo_dir: stage.repo_dir.clone(),
-        reports_dir: layout::reports_dir(&stage.repo_dir, &stage.run),
-        manual_inputs_dir: layout::manual_inputs_dir(&stage.repo_dir, &stage.run),
+        reports_dir: layout::reports_dir(stage),
+        manual_inputs_dir: layout::manual_inputs_dir(stage),
         created_at: at,
         updated_at: at,
     };

@@ -9,7 +9,9 @@ mod walk;
 
 use protocol::Stamp;
 use protocol::peer::change::{self, ChangeError, Closing, Fault, Foreign, Opening};
-use protocol::peer::{CycleId, Document, Mode, Phase, PhaseStatus, Position, Second, Transition};
+use protocol::peer::{
+    CycleId, Document, Event, HistoryEntry, Mode, Phase, PhaseStatus, Position, Second, Transition,
+};
 use serde_json::{Value, json};
 
 /// So many seconds after the beginning.
@@ -99,7 +101,7 @@ impl Step {
                 Ok(change::set_foreign(old, foreign, at))
             }
             Self::Compact => {
-                let (from, to) = change::foldable(old, 1).unwrap_or((1, 1));
+                let (from, to) = compactable(old).unwrap_or((1, 1));
                 change::compact(old, from, to, at)
             }
         }
@@ -131,7 +133,16 @@ impl Step {
             Self::Fail(phase) => open && first_open() == Some(phase),
             Self::CompleteCycle => at == Position::Resting(Phase::Review),
             Self::Foreign => true,
-            Self::Compact => change::foldable(old, 1).is_some(),
+            Self::Compact => compactable(old).is_some(),
         }
     }
+}
+
+/// The oldest run of mere progress before the last entry, as the numbers of its first and last one.
+fn compactable(document: &Document) -> Option<(u64, u64)> {
+    let (_, old) = document.history.split_last()?;
+    let is_progress = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));
+    let mut runs = old.chunk_by(|one, next| is_progress(one) && is_progress(next));
+    let run = runs.find(|run| run.len() > 1)?;
+    Some((run.first()?.sequence, run.last()?.sequence))
 }

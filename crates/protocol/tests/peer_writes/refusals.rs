@@ -202,21 +202,20 @@ fn failed_tries_are_evidence_that_progress_cannot_rewrite() {
 }
 
 #[test]
-fn only_progress_is_folded_and_the_folded_numbers_leave_no_gap() {
+fn only_progress_is_compacted_and_its_numbers_leave_no_gap() {
     let mut document = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     for number in 0..5 {
         document = change::progress(&document, Phase::Plan, json!(number), second(2)).unwrap();
     }
-    assert_eq!(change::foldable(&document, 2), Some((3, 5)));
-    assert_eq!(change::foldable(&document, 4), None, "a single entry is not worth it");
+    assert!(change::compact(&document, 3, 3, second(3)).is_err(), "a single entry is not worth it");
     assert!(change::compact(&document, 2, 5, second(3)).is_err(), "the start must stay");
-    let folded = change::compact(&document, 3, 5, second(3)).unwrap();
-    let numbers: Vec<_> = folded.history.iter().map(|entry| entry.sequence).collect();
+    let compacted = change::compact(&document, 3, 5, second(3)).unwrap();
+    let numbers: Vec<_> = compacted.history.iter().map(|entry| entry.sequence).collect();
     assert_eq!(numbers, [1, 2, 6, 7, 8]);
-    assert_eq!(check_document(&folded), protocol::peer::Checked::default());
-    assert_eq!(recognise(Some(&document), &folded), Ok(Transition::Compacted));
-    assert_eq!(change::foldable(&folded, 1), Some((6, 7)));
-    let mut lost = folded.clone();
+    assert_eq!(check_document(&compacted), protocol::peer::Checked::default());
+    assert_eq!(recognise(Some(&document), &compacted), Ok(Transition::Compacted));
+    assert!(change::compact(&compacted, 6, 8, second(4)).is_err(), "what was compacted once stays");
+    let mut lost = compacted.clone();
     lost.history.remove(2);
     assert!(recognise(Some(&document), &lost).is_err(), "more is gone than the entry says");
 }

@@ -62,7 +62,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let counted = folded.run.chairs.get(&attempt.seat).map_or(0, |chair| chair.failures) + 1;
         let brief = P::brief(&frozen.definition, document, &attempt.seat, counted);
         let staging = self.house.staging(&frozen.staging);
-        let artifacts_dir = P::artifacts_dir(&staging.stage);
+        let artifacts_dir = staging.stage.artifacts_dir();
         let cast =
             Cast::new(&self.house, &self.lookout, staging, artifacts_dir, id.clone(), brief, provenance);
         self.observer.notice(Notice::Output { attempt: &id, stdout: cast.dir.stdout() });

@@ -75,7 +75,7 @@ pub(super) fn without_requests<P: Explored>(
 }
 
 /// Everything somebody could ask for, whether or not it makes sense.
-pub(super) fn requests<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> Vec<Request<P::Seat>> {
+pub(super) fn requests<P: Explored>(scene: &Scene<P>) -> Vec<Request<P::Seat>> {
     let mut requests = vec![
         Request::Pause,
         Request::Resume,
@@ -86,7 +86,6 @@ pub(super) fn requests<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> Vec<Reque
     let seats = P::seats(&scene.definition);
     requests.extend(seats.iter().map(|seat| Request::Retry { seat: Some(seat.clone()) }));
     requests.extend(seats.into_iter().map(|seat| Request::Skip { seat }));
-    requests.retain(|request| (scene.asks)(&scene.definition, run, request));
     requests
 }
 

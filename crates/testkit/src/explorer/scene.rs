@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use protocol::entry::{Entry, Folded, Input as EntryInput, Remains};
-use protocol::run::{Absorbed, Decision, Request, Run, absorb, adopt, consider, open, proceed, seat_waiting};
+use protocol::run::{Absorbed, Decision, Run, absorb, adopt, consider, open, proceed, seat_waiting};
 use protocol::{RunId, Stage, Stamp};
 use serde_json::Value;
 
@@ -48,10 +48,6 @@ pub enum Seating {
 /// Says what is wrong with a document; nothing if it is sound.
 pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> Vec<String> + Send + Sync>;
 
-/// Says whether somebody asks for this in this state.
-pub(super) type Asks<P> =
-    fn(&<P as protocol::Protocol>::Definition, &Run<P>, &Request<<P as protocol::Protocol>::Seat>) -> bool;
-
 /// One definition with its surroundings.
 pub struct Scene<P: Explored> {
     pub name: String,
@@ -61,7 +57,6 @@ pub struct Scene<P: Explored> {
     /// A document that was begun elsewhere and is taken over.
     pub(super) adopted: Option<Value>,
     pub(super) check: Check<P>,
-    pub(super) asks: Asks<P>,
 }
 
 impl<P: Explored> fmt::Debug for Scene<P> {
@@ -109,7 +104,6 @@ impl<P: Explored> Scene<P> {
             seating: Seating::Together,
             adopted: None,
             check: Box::new(check),
-            asks: |_, _, _| true,
         }
     }
 
@@ -124,13 +118,6 @@ impl<P: Explored> Scene<P> {
     #[must_use]
     pub fn adopting(mut self, document: Value) -> Self {
         self.adopted = Some(document);
-        self
-    }
-
-    /// Leaves out requests, where a known fault would hide all others.
-    #[must_use]
-    pub fn asked_only(mut self, asks: Asks<P>) -> Self {
-        self.asks = asks;
         self
     }
 

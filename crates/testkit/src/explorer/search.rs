@@ -201,7 +201,7 @@ impl<P: Explored> Search<'_, P> {
             self.visits[state].next.extend(next);
         }
         if self.visits[state].requests < self.limits.requests {
-            for request in requests(self.scene, &moment.folded.run) {
+            for request in requests(self.scene) {
                 self.go(state, moment, Input::Ask(request))?;
             }
         }

@@ -79,7 +79,7 @@ impl<P: Explored> Scene<P> {
                 Input::Ask(Request::Resume)
             } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
                 left -= 1;
-                let mut requests = requests(self, &moment.folded.run);
+                let mut requests = requests(self);
                 Input::Ask(requests.swap_remove(random.usize(..requests.len())))
             } else {
                 // Bad news is drawn twice: otherwise hardly a walk would come far.

@@ -35,7 +35,7 @@ pub(super) struct EntryFacts {
     pub(super) event: Option<Event>,
     pub(super) sequence: Option<u64>,
     /// What a `compacted` entry stands for.
-    pub(super) folded: Option<(u64, u64)>,
+    pub(super) compacted: Option<(u64, u64)>,
 }
 
 impl Facts {
@@ -105,7 +105,7 @@ impl EntryFacts {
             phase: entry.get("phase").and_then(|phase| serde_json::from_value(phase.clone()).ok()),
             event: read(entry, "event"),
             sequence: count(entry, "sequence"),
-            folded: count(entry, "from").zip(count(entry, "to")),
+            compacted: count(entry, "from").zip(count(entry, "to")),
         }
     }
 }

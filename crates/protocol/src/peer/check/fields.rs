@@ -85,7 +85,7 @@ const ENTRY: [Field; 4] = [
     needed("sequence", Kind::Count, "S4"),
 ];
 
-const FOLDED: [Field; 2] = [needed("from", Kind::Count, "F5"), needed("to", Kind::Count, "F5")];
+const COMPACTED: [Field; 2] = [needed("from", Kind::Count, "F5"), needed("to", Kind::Count, "F5")];
 
 /// F2 to F5 and F7, as far as each field can be judged alone.
 pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
@@ -112,7 +112,7 @@ pub(super) fn check(at: &At, head: &Object, findings: &mut Findings) {
             Some(fields) => {
                 check_fields(&at, fields, &ENTRY, findings);
                 if entry["event"] == "compacted" {
-                    check_fields(&at, fields, &FOLDED, findings);
+                    check_fields(&at, fields, &COMPACTED, findings);
                 }
             }
         }

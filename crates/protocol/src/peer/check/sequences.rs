@@ -24,7 +24,7 @@ fn place(at: &At, entry: &EntryFacts) -> At {
 fn check_growth(at: &At, facts: &Facts, findings: &mut Findings) {
     let mut last = 0;
     for entry in &facts.history {
-        if let Some((from, to)) = entry.folded.filter(|(from, to)| from > to) {
+        if let Some((from, to)) = entry.compacted.filter(|(from, to)| from > to) {
             let message = format!("the entry stands for the writes {from} to {to}, which are none");
             findings.add("S1", &place(at, entry).field("to"), message, "`to` is not lower than `from`");
         }
@@ -209,7 +209,7 @@ pub(super) fn doubt(at: &At, facts: &Facts, doubts: &mut Findings) {
     if ranges.len() < facts.history.len() || !ranges.is_sorted_by(|(one, _), (next, _)| one < next) {
         return;
     }
-    ranges.extend(facts.history.iter().filter_map(|entry| Some((entry.folded?, entry))));
+    ranges.extend(facts.history.iter().filter_map(|entry| Some((entry.compacted?, entry))));
     ranges.sort_by_key(|(range, _)| *range);
     let mut next = 1;
     for ((from, to), entry) in ranges {

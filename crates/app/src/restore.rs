@@ -1,4 +1,4 @@
-//! A run whose document is not what was written: put back before anything else is done with the run.
+//! A run whose document is not what was written: restored before anything else is done with the run.
 
 use protocol::RunId;
 use runner::{Engine, House, Journal, LoadError, Notice, Observer, Restored};
@@ -12,7 +12,7 @@ use crate::wish;
 
 /// Puts the document of a run back if it has to be, and says whether it had to. Agents may not: they could lose what
 /// others have written.
-pub(crate) async fn mend<P: Face>(
+pub(crate) async fn restore<P: Face>(
     here: &Here,
     store: &SqliteStore,
     house: &House,
