@@ -6,7 +6,7 @@ use super::document::{Document, Phase};
 use super::{output, prompts};
 use crate::brief::{Brief, Whereabouts};
 use crate::check::Violation;
-use crate::report::{Report, Status};
+use crate::report::{Form, Report, Status};
 use crate::rules::Reading;
 
 /// The bucket in which the seed keeps its documents.
@@ -23,6 +23,7 @@ pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, 
         counted,
         of: definition.tries,
         last_error: shown.errors().last().map(|error| error.message.clone()),
+        form: Form::WithOutput,
         state: Some(Whereabouts {
             bucket: BUCKET.to_owned(),
             key: definition.cycle.key(),
