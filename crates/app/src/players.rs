@@ -152,6 +152,7 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Pla
 pub(crate) fn how_to_set(agent: &str) -> String {
     format!(
         "give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:\n\n    \
-         [adapters.{agent}]\n    command = [\"your-agent\", \"{{prompt}}\"]"
+         [adapters.{agent}]\n    command = [\"your-agent\", \"{{prompt}}\"]\n    \
+         report = \"required\"    # without this line its exit code is its report"
     )
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::Report;
+use crate::report::{Form, Report};
 
 /// What an attempt is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +25,9 @@ pub struct Brief {
     pub of: NonZeroU32,
     /// Why the try before this one failed.
     pub last_error: Option<String>,
+    /// What the report is to have.
+    #[serde(skip)]
+    pub form: Form,
     /// Where the run's document is kept, if agents may read and write it themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Whereabouts>,

@@ -24,6 +24,7 @@ const SAY_BEGUN: &str = "<UTC time at which you began>";
 const SAY_ENDED: &str = "<UTC time at which you ended>";
 const SAY_ARTIFACT: &str = "<path of a file you made or changed>";
 const SAY_LOG: &str = "<one sentence about what you did>";
+const SAY_OUTPUT: &str = "<the object that was described above>";
 
 /// The blanks of our own example. A report in which one of them comes back was copied, not filled in.
 pub const BLANKS: [&str; 4] = [SAY_BEGUN, SAY_ENDED, SAY_ARTIFACT, SAY_LOG];
@@ -34,6 +35,15 @@ pub struct Expected {
     pub run_id: RunId,
     pub step_id: SeatName,
     pub agent: String,
+}
+
+/// What a seat is asked to hand in beside what stands in every report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing: files and words. Whoever judges the others says whether their work must be done again.
+    Plain,
+    /// What it has produced, in `output`. Nobody is sent back.
+    WithOutput,
 }
 
 /// What an agent says about its own work.
@@ -269,8 +279,8 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// The end of every prompt: how to hand in the report, with an example whose blanks are to be filled in.
-pub fn instructions(expected: &Expected, report_path: &str) -> String {
-    let example = serde_json::json!({
+pub fn instructions(expected: &Expected, form: Form, report_path: &str) -> String {
+    let mut example = serde_json::json!({
         "schema": SCHEMA,
         "run_id": expected.run_id,
         "step_id": expected.step_id,
@@ -281,8 +291,20 @@ pub fn instructions(expected: &Expected, report_path: &str) -> String {
         "artifacts": [SAY_ARTIFACT],
         "metrics": {},
         "logs": [SAY_LOG],
-        "gate_failure": false,
     });
+    let (field, blank, rule) = match form {
+        Form::Plain => (
+            "gate_failure",
+            Value::Bool(false),
+            "`gate_failure` is true only if you were asked to judge the work of others and it must be done again.",
+        ),
+        Form::WithOutput => (
+            "output",
+            SAY_OUTPUT.into(),
+            "`output` is what you produced, as described above; completed without it is refused.",
+        ),
+    };
+    example[field] = blank;
     format!(
         "## How to report\n\n\
          When you are done, hand in one report. Without a valid report the work does not count, whatever else you did.\n\n\
@@ -295,7 +317,7 @@ pub fn instructions(expected: &Expected, report_path: &str) -> String {
          - Keep `schema`, `run_id`, `step_id` and `agent` exactly as they stand here.\n\
          - `status` is `COMPLETED` if the task is done and `FAILED` if it is not; say `FAILED` rather than guess.\n\
          - Replace everything in angle brackets by your own words; a report with a blank left in it is refused.\n\
-         - `gate_failure` is true only if you were asked to judge the work of others and it must be done again.\n"
+         - {rule}\n"
     )
 }
 
@@ -445,7 +467,7 @@ mod tests {
 
     #[test]
     fn our_own_example_handed_back_is_refused() {
-        let text = instructions(&expected(), "/runs/a b/report.json");
+        let text = instructions(&expected(), Form::Plain, "/runs/a b/report.json");
         let start = text.find("{\n").unwrap();
         let end = text.find("\n}").unwrap() + 2;
         let copied = &text[start..end];
@@ -469,6 +491,14 @@ mod tests {
             let refused = read(&with(field, value)).unwrap_err();
             assert!(matches!(&refused, Unfit::Blank { field: f, .. } if *f == field), "{refused}");
         }
+    }
+
+    #[test]
+    fn whoever_has_to_hand_in_an_output_is_shown_where_and_is_not_asked_about_gates() {
+        let text = instructions(&expected(), Form::WithOutput, "/report.json");
+        assert!(text.contains("\"output\": \"<the object that was described above>\""), "{text}");
+        assert!(!text.contains("gate_failure"), "{text}");
+        assert!(!instructions(&expected(), Form::Plain, "/report.json").contains("output\""));
     }
 
     #[test]
@@ -497,7 +527,7 @@ mod tests {
             step_id: SeatName::new("s").unwrap(),
             agent: "a".to_owned(),
         };
-        assert_eq!(between_markers(&instructions(&expected, "/report.json")), None);
+        assert_eq!(between_markers(&instructions(&expected, Form::Plain, "/report.json")), None);
         assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), Some("{}"));
     }
 }

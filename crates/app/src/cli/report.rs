@@ -3,7 +3,8 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use protocol::report::{Expected, SCHEMA};
+use protocol::peer::{CycleId, Phase, check_report};
+use protocol::report::{Expected, SCHEMA, parse};
 use protocol::{AttemptId, RunId};
 use serde_json::{Map, Value, json};
 use supervisor::AttemptDir;
@@ -20,16 +21,18 @@ use crate::render;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard report --status COMPLETED --log 'added the login page' --artifact src/login.rs
+  callboard report --status COMPLETED --output output.json   # a phase of a cycle hands in an output
   callboard report --file report.json
   make-report | callboard report
   echo '{\"current_step\": 3}' | callboard report --partial")]
 pub(super) struct Arguments {
     /// A complete report as JSON; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
     file: Option<PathBuf>,
 
-    /// What there is of the output so far, as a JSON object; the engine enters the newest once per second
-    #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric"])]
+    /// What there is of the output so far, as a JSON object from --file or standard input; the engine enters the newest
+    /// once per second
+    #[arg(long, conflicts_with_all = ["status", "log", "artifact", "metric", "output"])]
     partial: bool,
 
     /// COMPLETED or FAILED
@@ -47,6 +50,10 @@ pub(super) struct Arguments {
     /// A figure (repeatable)
     #[arg(long, value_name = "NAME=VALUE", requires = "status")]
     metric: Vec<String>,
+
+    /// What a phase of a cycle has produced, as a JSON object in this file; `-` is standard input
+    #[arg(long, value_name = "FILE", requires = "status")]
+    output: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -63,6 +70,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.partial {
         return hand_in_part(&attempt, &bytes);
     }
+    attempt.check_output(&bytes)?;
     submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
         let exit = match error {
             SubmitError::TooLarge { .. } | SubmitError::Unfit(_) => Exit::Usage,
@@ -127,6 +135,21 @@ impl Attempt {
         let expected = Expected { run_id: run, step_id: id.seat.clone(), agent };
         Ok(Self { id, dir, expected })
     }
+
+    /// In a cycle, refuses what its phase cannot be completed with: later it would cost a try, now it can be mended.
+    /// Reports that are unfit anywhere are left to [`submit`].
+    fn check_output(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let cycle = std::env::var("CALLBOARD_STATE_ID").ok().and_then(|id| id.parse::<CycleId>().ok());
+        let phase = Phase::ALL.into_iter().find(|phase| phase.as_str() == self.expected.step_id.as_str());
+        let (Some(_), Some(phase), Ok(report)) = (cycle, phase, parse(bytes, &self.expected)) else {
+            return Ok(());
+        };
+        check_report(phase, &report).map_err(|why| {
+            Failure::usage(format!("the report cannot be accepted: {why}")).hint(
+                "the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`",
+            )
+        })
+    }
 }
 
 fn parsed<T: std::str::FromStr<Err: std::error::Error + 'static>>(
@@ -146,9 +169,7 @@ fn read(file: &std::path::Path) -> Result<Vec<u8>, Failure> {
     } else {
         std::fs::read(file)
     };
-    bytes.map_err(|error| {
-        Failure::usage(format!("cannot read the report `{}`", file.display())).because(Some(&error))
-    })
+    bytes.map_err(|error| Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error)))
 }
 
 /// Makes a report from the flags.
@@ -161,7 +182,7 @@ fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<V
         metrics.insert(name.to_owned(), Value::from(value));
     }
     let now = jiff::Timestamp::now().to_string();
-    let report = json!({
+    let mut report = json!({
         "schema": SCHEMA,
         "run_id": expected.run_id,
         "step_id": expected.step_id,
@@ -173,5 +194,10 @@ fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<V
         "metrics": metrics,
         "logs": arguments.log,
     });
+    if let Some(file) = &arguments.output {
+        report["output"] = serde_json::from_slice(&read(file)?).map_err(|error| {
+            Failure::usage(format!("the output in `{}` is not JSON", file.display())).because(Some(&error))
+        })?;
+    }
     Ok(report.to_string().into_bytes())
 }

@@ -7,6 +7,7 @@ mod beginning;
 mod continuing;
 mod killing;
 mod naming;
+mod reporting;
 mod stopping;
 
 use protocol::RunId;

@@ -226,6 +226,7 @@ fn an_agent_that_nobody_plays() {
 
         [adapters.player]
         command = ["your-agent", "{prompt}"]
+        report = "required"    # without this line its exit code is its report
     [exit 2]
     "#);
 }

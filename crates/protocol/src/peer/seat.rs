@@ -1,12 +1,14 @@
 //! The four seats: what each is told, and what its report says.
 
+use serde_json::Value;
+
 use super::decide::Verdict;
 use super::definition::Definition;
 use super::document::{Document, Phase};
 use super::{output, prompts};
 use crate::brief::{Brief, Whereabouts};
 use crate::check::Violation;
-use crate::report::{Report, Status};
+use crate::report::{Form, Report, Status};
 use crate::rules::Reading;
 
 /// The bucket in which the seed keeps its documents.
@@ -23,6 +25,7 @@ pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, 
         counted,
         of: definition.tries,
         last_error: shown.errors().last().map(|error| error.message.clone()),
+        form: Form::WithOutput,
         state: Some(Whereabouts {
             bucket: BUCKET.to_owned(),
             key: definition.cycle.key(),
@@ -49,26 +52,43 @@ pub(super) fn read_report(document: &Document, phase: Phase, report: &Report) ->
 
 /// A phase is completed by its output, not by the word.
 fn completed(document: &Document, phase: Phase, report: &Report) -> Result<Verdict, String> {
-    let given = |field| report.others.get(field).filter(|value| !value.is_null());
+    check_report(phase, report)?;
+    if phase != Phase::Review {
+        return Ok(Verdict::Completed);
+    }
+    let produced = given(report, output::OUTPUT).cloned().unwrap_or_default();
+    let executed = document.phases.execute.output.clone().unwrap_or_default();
+    let success = output::succeeded(&executed, &produced, given(report, output::CYCLE_SUMMARY));
+    Ok(Verdict::Reviewed { success })
+}
+
+/// Whether a report has what its phase must hand in. It needs no document, so whoever hands it in can be told at once.
+pub fn check_report(phase: Phase, report: &Report) -> Result<(), String> {
+    if report.status == Status::Failed {
+        return Ok(());
+    }
     let unfit = |field: &str, violations: Vec<Violation>| {
         let first = violations.first();
         let (at, message) = first.map_or(("", ""), |first| (&first.pointer, &first.message));
         format!("Agent reported completion with an unfit `{field}`: {message} (at `/{field}{at}`)")
     };
-    let Some(produced) = given(output::OUTPUT) else {
+    let Some(produced) = given(report, output::OUTPUT) else {
         return Err("Agent reported completion without the field `output`".to_owned());
     };
     output::verify(phase, produced).map_err(|violations| unfit(output::OUTPUT, violations))?;
     if phase != Phase::Review {
-        return Ok(Verdict::Completed);
+        return Ok(());
     }
-    let (summary, insights) = (given(output::CYCLE_SUMMARY), given(output::INSIGHTS));
-    if let Some(summary) = summary {
+    if let Some(summary) = given(report, output::CYCLE_SUMMARY) {
         output::verify_summary(summary).map_err(|violations| unfit(output::CYCLE_SUMMARY, violations))?;
     }
-    if let Some(insights) = insights {
+    if let Some(insights) = given(report, output::INSIGHTS) {
         output::verify_insights(insights).map_err(|violations| unfit(output::INSIGHTS, violations))?;
     }
-    let executed = document.phases.execute.output.clone().unwrap_or_default();
-    Ok(Verdict::Reviewed { success: output::succeeded(&executed, produced, summary) })
+    Ok(())
+}
+
+/// Null is as good as nothing.
+fn given<'a>(report: &'a Report, field: &str) -> Option<&'a Value> {
+    report.others.get(field).filter(|value| !value.is_null())
 }

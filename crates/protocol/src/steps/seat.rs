@@ -51,6 +51,7 @@ pub(super) fn brief(definition: &Definition, document: &Document, seat: &SeatNam
         counted,
         of: definition.tries(seat),
         last_error: shown.and_then(|shown| shown.last_error.clone()),
+        form: report::Form::Plain,
         state: None,
         upstream: upstream.collect(),
         iteration: shown.map_or(0, |shown| shown.iteration_count),

@@ -87,6 +87,7 @@ fn somebody_must_play_every_phase_that_will_be_asked() {
 
         [adapters.planner]
         command = ["your-agent", "{prompt}"]
+        report = "required"    # without this line its exit code is its report
     hint: or let the built-in player play, without an agent: `--rehearse`
     [exit 2]
     "#);

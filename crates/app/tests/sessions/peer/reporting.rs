@@ -1,0 +1,44 @@
+//! What a phase hands in is checked while there is somebody to mend it.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+
+use super::{ALL, document, transitions};
+use crate::scene;
+
+/// Hands in the bare word first, as an agent would that has read no further, and then does as it was told.
+const AGENT: &str = r#"#!/bin/sh
+kit=${0%/*}
+"$kit/callboard" report --status COMPLETED 2>"$kit/told.$STEP_ID" && exit 9
+case $STEP_ID in
+plan) echo '{"phases": [{"phase": "all"}], "success_criteria": "it is done"}' ;;
+review) echo '{"quality_score": 90}' ;;
+*) echo '{"summary": "done"}' ;;
+esac >"$kit/output.json"
+"$kit/callboard" report --status COMPLETED --output "$kit/output.json"
+"#;
+
+#[test]
+fn an_agent_that_forgets_its_output_is_told_at_once_and_can_mend_it_in_the_same_try() {
+    let scene = scene();
+    let agent = scene.kit().join("forgetful.sh");
+    std::fs::write(&agent, AGENT).unwrap();
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let wrapper = agent.to_str().unwrap();
+    let session = scene.callboard(&["peer", "create-spec", "--spec", "x", "--wrapper", wrapper]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let document = document(&scene, "peer:spec:x:cycle:1");
+    assert_eq!(transitions(&document), ALL);
+    assert!(document.phases.plan.errors().is_empty(), "no try was lost");
+    assert_snapshot!(std::fs::read_to_string(scene.kit().join("told.plan")).unwrap(), @"
+    error: the report cannot be accepted: Agent reported completion without the field `output`
+
+    hint: the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`
+    ");
+    let prompt = scene.attempt("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
+    let prompt = std::fs::read_to_string(prompt).unwrap();
+    let (_, example) = prompt.split_once("The report is one JSON object").unwrap();
+    assert!(example.contains("\"output\""), "{example}");
+    assert!(!example.contains("gate_failure"), "nobody is sent back in a cycle: {example}");
+}
