@@ -5,6 +5,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use protocol::depth::DEEPEST_GIVEN;
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input, Remains};
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
@@ -12,7 +13,7 @@ use protocol::peer::{
     Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State, Verdict,
     check_document,
 };
-use protocol::report::{Expected, parse};
+use protocol::report::{Expected, Unfit, parse};
 use protocol::run::{
     Absorbed, Attempt, Decision, Ending, Fact, Phase as RunPhase, Request, Run, absorb, consider, open,
     proceed, seat_waiting,
@@ -281,4 +282,23 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     assert_eq!(cycle.seated(), Attempt { seat: Phase::Plan, turn: Turn(2), try_no: TryNo(1) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.seated().seat, Phase::Execute);
+}
+
+#[test]
+fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read() {
+    let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    let mut cycle = Cycle::open(definition(None));
+    let mut output = example(Phase::Plan);
+    // In a report and in its output: two layers more.
+    output["deep"] = nested(DEEPEST_GIVEN - 2);
+    cycle.reports(json!({ "output": output }));
+    assert_eq!(cycle.document.phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
+    output["deep"] = nested(DEEPEST_GIVEN - 1);
+    let expected = Expected {
+        run_id: RunId::new("r").unwrap(),
+        step_id: SeatName::new("plan").unwrap(),
+        agent: "planner".to_owned(),
+    };
+    let report = json!({ "output": output }).to_string();
+    assert_eq!(parse(report.as_bytes(), &expected), Err(Unfit::TooDeep));
 }
