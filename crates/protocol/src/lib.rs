@@ -9,6 +9,7 @@
 pub mod brief;
 pub mod check;
 mod closest;
+pub mod depth;
 pub mod edit;
 pub mod entry;
 pub mod ids;

@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::depth::{DEEPEST_GIVEN, is_deeper};
 use crate::{RunId, SeatName};
 
 /// The only schema label there is so far.
@@ -115,6 +116,8 @@ pub struct MemoryUpdate {
 pub enum Unfit {
     #[error("it is not JSON: {message} at line {line}, column {column}")]
     NotJson { message: String, line: usize, column: usize },
+    #[error("it is nested in more than {DEEPEST_GIVEN} layers")]
+    TooDeep,
     #[error("it is {0}, not a JSON object")]
     NotAnObject(&'static str),
     #[error("the field `{0}` is missing")]
@@ -172,6 +175,9 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, Unfit> {
             message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message).to_owned();
         Unfit::NotJson { message, line, column }
     })?;
+    if is_deeper(&value, DEEPEST_GIVEN) {
+        return Err(Unfit::TooDeep);
+    }
     let kind = kind(&value);
     if let Value::Object(map) = value { Ok(map) } else { Err(Unfit::NotAnObject(kind)) }
 }

@@ -5,19 +5,20 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input};
+use protocol::depth::DEEPEST_GIVEN;
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input, Remains};
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{
-    Continued, CycleStatus, Definition, Document, Mode, Peer, Phase, PhaseStatus, State, Verdict,
+    Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State, Verdict,
     check_document,
 };
-use protocol::report::{Expected, parse};
+use protocol::report::{Expected, Unfit, parse};
 use protocol::run::{
     Absorbed, Attempt, Decision, Ending, Fact, Phase as RunPhase, Request, Run, absorb, consider, open,
     proceed, seat_waiting,
 };
-use protocol::{Outcome, Protocol as _, Reading, RunId, SeatName, Stage, Stamp, TryNo, Turn};
+use protocol::{Outcome, Protocol as _, Reading, Revision, RunId, SeatName, Stage, Stamp, TryNo, Turn};
 use serde_json::{Value, json};
 
 /// A cycle in memory.
@@ -77,12 +78,11 @@ impl Cycle {
             parts.push((path.clone(), Peer::part(&self.document, &path)));
         }
         assert_eq!(Peer::assemble(&self.definition, &parts).as_ref(), Some(&self.document));
-        assert_eq!(
-            check_document(&self.document),
-            protocol::peer::Checked::default(),
-            "{}",
-            self.document.render()
-        );
+        let checked = check_document(&self.document);
+        assert_eq!(checked.violations, [], "{}", self.document.render());
+        // What was lost leaves a gap, and nothing else does.
+        let recovered = self.document.history.iter().any(|entry| entry.event == Event::Recovered);
+        assert!(recovered || checked.warnings.is_empty(), "{}", self.document.render());
         let transition = recognise(old.as_ref(), &self.document).unwrap();
         self.seen.push(if old.as_ref() == Some(&self.document) {
             "-".to_owned()
@@ -254,4 +254,51 @@ fn what_a_failed_cycle_completed_is_taken_over_by_the_next_without_running() {
     assert_eq!(cycle.document.phases.execute.reused_from, cycle.document.context.continues);
     assert_eq!(cycle.seated().seat, Phase::Express);
     assert_eq!(cycle.run.play, State::Asked(Phase::Express));
+}
+
+#[test]
+fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
+    let mut cycle = Cycle::open(definition(None));
+    let planning = cycle.document.clone();
+    cycle.reports(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.seated().seat, Phase::Execute);
+    let (document, highest) = (planning.to_value(), cycle.document.sequence);
+    let stands = Peer::adopt(&cycle.definition, &document).unwrap();
+    let decision = protocol::run::adopt(&mut cycle.run, stands, std::collections::BTreeMap::new());
+    let remains = Remains::Document {
+        document,
+        from: Revision(2),
+        bad: Revision(4),
+        highest,
+        what: "torn".to_owned(),
+        kept: "there".to_owned(),
+    };
+    cycle.commit(Input::Recovered { remains }, decision);
+    cycle.go_on();
+    assert_eq!(cycle.seated().seat, Phase::Execute, "it is still at work");
+    let error = Some("Agent process timed out after 9 s".to_owned());
+    cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
+    assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
+    assert_eq!(cycle.seated(), Attempt { seat: Phase::Plan, turn: Turn(2), try_no: TryNo(1) });
+    cycle.reports(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.seated().seat, Phase::Execute);
+}
+
+#[test]
+fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read() {
+    let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    let mut cycle = Cycle::open(definition(None));
+    let mut output = example(Phase::Plan);
+    // In a report and in its output: two layers more.
+    output["deep"] = nested(DEEPEST_GIVEN - 2);
+    cycle.reports(json!({ "output": output }));
+    assert_eq!(cycle.document.phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
+    output["deep"] = nested(DEEPEST_GIVEN - 1);
+    let expected = Expected {
+        run_id: RunId::new("r").unwrap(),
+        step_id: SeatName::new("plan").unwrap(),
+        agent: "planner".to_owned(),
+    };
+    let report = json!({ "output": output }).to_string();
+    assert_eq!(parse(report.as_bytes(), &expected), Err(Unfit::TooDeep));
 }

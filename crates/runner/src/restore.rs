@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use protocol::entry::{Author, Input, Remains};
 use protocol::run::{self, Decision};
 use protocol::{Epoch, Protocol, Revision, RunId, Unadoptable};
-use store::{CommitError, ReadError, Store, WriteId};
+use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
 use crate::journal::{Journal, LoadError, Luggage, document_at, load_frozen};
@@ -27,6 +27,8 @@ pub struct Corruption<P: Protocol> {
     pub what: String,
     /// The newest sound document there is.
     candidate: Option<Candidate<P>>,
+    /// The highest number that somebody may have seen, as far as the bad documents after it tell.
+    claimed: u64,
 }
 
 #[derive(Debug)]
@@ -82,11 +84,13 @@ impl<P: Protocol> Corruption<P> {
         bad: Revision,
         what: String,
     ) -> Result<Self, LoadError> {
+        let mut claimed = Claimed { highest: 0, bad };
+        claimed.hear(bad, &store.parts_at(run, bad).await?);
         let candidate = match folded::<P, S>(store, run, bad).await? {
             Some(document) => Some(Candidate { document, from: bad }),
-            None => newest_sound::<P, S>(store, run, bad).await?,
+            None => newest_sound::<P, S>(store, run, bad, &mut claimed).await?,
         };
-        Ok(Self { run: run.clone(), bad, what, candidate })
+        Ok(Self { run: run.clone(), bad, what, candidate, claimed: claimed.highest })
     }
 
     /// Puts the candidate in the place of the bad document: as a new revision, with a number that nobody has seen.
@@ -100,15 +104,14 @@ impl<P: Protocol> Corruption<P> {
         quarantine: &Path,
         any: bool,
     ) -> Result<Restored, RestoreError> {
-        let Self { run, bad, what, candidate } = self;
+        let Self { run, bad, what, candidate, claimed } = self;
         let Some(Candidate { document, from }) = candidate else {
             return Err(RestoreError::NoCandidate { run, bad, what });
         };
         if from != bad && !any {
             return Err(RestoreError::NotLast { run, from, bad, what });
         }
-        let kept = quarantine.join(format!("document-{bad}.json"));
-        let found = keep(store, &run, bad, &kept).await?;
+        let kept = keep(store, &run, bad, quarantine).await?;
         // Each revision counts one up at most.
         let highest = P::sequence(&document).unwrap_or(0) + (bad.0 - from.0);
         let value = serde_json::to_value(&document).expect("BUG: a document is plain data");
@@ -121,7 +124,7 @@ impl<P: Protocol> Corruption<P> {
             let stands = P::adopt(&journal.frozen.definition, &value)?;
             run::adopt(&mut journal.folded.run, stands, BTreeMap::new())
         };
-        let highest = highest.max(found.filter(|found| *found < highest + PLAUSIBLE).unwrap_or(0));
+        let highest = if claimed < highest + PLAUSIBLE { highest.max(claimed) } else { highest };
         let remains = Remains::Document {
             document: value,
             from,
@@ -138,6 +141,24 @@ impl<P: Protocol> Corruption<P> {
 
 /// A bad document may claim a sequence that somebody has seen; one far beyond what we know is part of the damage.
 const PLAUSIBLE: u64 = 1 << 20;
+
+/// What bad documents say of their `sequence`.
+struct Claimed {
+    highest: u64,
+    bad: Revision,
+}
+
+impl Claimed {
+    /// Each revision after it has counted one up at most; or it has put a document back, and taken this into account.
+    fn hear(&mut self, revision: Revision, parts: &[Part]) {
+        let claimed = parts.iter().find_map(|part| {
+            let value: serde_json::Value = serde_json::from_str(&part.body).ok()?;
+            value.get("sequence")?.as_u64()
+        });
+        let at_bad = claimed.unwrap_or(0).saturating_add(self.bad.0 - revision.0);
+        self.highest = self.highest.max(at_bad);
+    }
+}
 
 /// The document that the journal gives, if every entry of it is as it was written.
 async fn folded<P: Protocol, S: Store>(
@@ -163,44 +184,58 @@ async fn newest_sound<P: Protocol, S: Store>(
     store: &S,
     run: &RunId,
     bad: Revision,
+    claimed: &mut Claimed,
 ) -> Result<Option<Candidate<P>>, LoadError> {
     let frozen = load_frozen::<P, S>(store, run).await?;
     for revision in (1..bad.0).rev().map(Revision) {
         match document_at::<P, S>(store, run, &frozen.definition, revision).await {
             Ok(document) => return Ok(Some(Candidate { document, from: revision })),
-            Err(LoadError::Corrupted { .. }) => {}
+            Err(LoadError::Corrupted { .. }) => {
+                claimed.hear(revision, &store.parts_at(run, revision).await?);
+            }
             Err(error) => return Err(error),
         }
     }
     Ok(None)
 }
 
-/// Keeps what is there, part by part, exactly as it is; answers the sequence it claims.
+/// Keeps what is there, part by part, exactly as it is, and answers where. What was kept before stays: the same revision may
+/// have been found bad in another way.
 async fn keep<S: Store>(
     store: &S,
     run: &RunId,
     bad: Revision,
-    path: &Path,
-) -> Result<Option<u64>, RestoreError> {
+    quarantine: &Path,
+) -> Result<PathBuf, RestoreError> {
     let parts = store.parts_at(run, bad).await?;
     let parts: BTreeMap<_, _> = parts.into_iter().map(|part| (part.path, part.body)).collect();
     let mut text = serde_json::to_string_pretty(&parts).expect("BUG: texts are plain data");
     text.push('\n');
-    write_firmly(path, text.as_bytes())
-        .map_err(|source| RestoreError::Keep { path: path.to_owned(), source })?;
-    let claimed = parts.values().find_map(|body| {
-        let value: serde_json::Value = serde_json::from_str(body).ok()?;
-        value.get("sequence")?.as_u64()
-    });
-    Ok(claimed)
+    for number in 0_u64.. {
+        let again = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = quarantine.join(format!("document-{bad}{again}.json"));
+        if fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
+            return Ok(path);
+        }
+        match write_firmly(&path, text.as_bytes()) {
+            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(RestoreError::Keep { path, source }),
+            Ok(()) => return Ok(path),
+        }
+    }
+    unreachable!("BUG: there is always another number")
 }
 
-/// On disk, with its name, before we go on.
+/// A new file, on disk with its name before we go on.
 fn write_firmly(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(directory)?;
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let mut file = File::create_new(path)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half of it helps nobody; whatever it is, it is still in the store.
+        let _ = fs::remove_file(path);
+    }
+    written?;
     File::open(directory)?.sync_all()
 }

@@ -151,3 +151,53 @@ async fn without_any_sound_document_nothing_is_touched() -> anyhow::Result<()> {
     assert!(matches!(refused, Err(EngineError::Restore(RestoreError::NoCandidate { .. }))), "{refused:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn bytes_that_are_no_text_any_more_are_kept_and_put_back_like_any_others() -> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    let before = stopped.journal().await?.document;
+    stopped.meddle(
+        "UPDATE parts SET body = CAST(X'7B22FF227D' AS TEXT) WHERE path = 'phases/plan' AND revision = 2",
+    )?;
+    let found = stopped.journal().await;
+    assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
+    stopped.lead(house(&stopped.store)).await?;
+    assert_eq!(stopped.journal().await?.document.phases, before.phases);
+    assert_eq!(stopped.kept()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_number_that_was_given_after_an_earlier_loss_is_not_given_again_after_the_next()
+-> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    // The bad document says that somebody has seen 500.
+    stopped.meddle(
+        r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":500') WHERE path = 'head' AND revision = 2"#,
+    )?;
+    stopped.meddle(TORN)?;
+    stopped.lead(house(&stopped.store)).await?;
+    assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 501));
+    // The next loss leaves nothing sound but the first revision, and a head that tells nothing.
+    stopped.meddle("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 3")?;
+    stopped.meddle("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    let again = Again { recover: true, ..Again::default() };
+    stopped.lead(House { again, ..house(&stopped.store) }).await?;
+    assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 502));
+    Ok(())
+}
+
+#[tokio::test]
+async fn bad_bytes_that_were_kept_stay_when_the_same_revision_is_found_bad_in_another_way()
+-> anyhow::Result<()> {
+    let stopped = Stopped::new().await?;
+    let quarantine = stopped.store.location().root().join("quarantine").join(stopped.run.as_str());
+    std::fs::create_dir_all(&quarantine)?;
+    // As if putting it back had failed after they were kept.
+    std::fs::write(quarantine.join("document-2.json"), "what was found first")?;
+    stopped.meddle(TORN)?;
+    stopped.lead(house(&stopped.store)).await?;
+    assert_eq!(std::fs::read_to_string(quarantine.join("document-2.json"))?, "what was found first");
+    assert!(std::fs::read_to_string(quarantine.join("document-2-1.json"))?.contains("fai"));
+    Ok(())
+}

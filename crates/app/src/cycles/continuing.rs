@@ -6,13 +6,14 @@ use protocol::peer::{
     Advice, Continued, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, Scope,
 };
 use protocol::run::Phase as RunPhase;
-use protocol::{Protocol as _, RunId};
-use runner::{Moment, Staging};
+use protocol::{Outcome, Protocol as _, RunId};
+use runner::{LoadError, Moment, MomentError, Staging};
 use serde_json::Value;
 use store::{RunRow, SqliteStore, Store as _};
 
 use super::opening::highest_among;
 use crate::failure::Failure;
+use crate::{here, render};
 
 /// A cycle that can be gone on with.
 #[derive(Debug)]
@@ -38,9 +39,18 @@ pub(crate) async fn newest_incomplete(
 ) -> Result<Option<Continuable>, Failure> {
     // One look for both: a cycle that is not among these has a number that we will find taken.
     let rows = store.runs().await?;
-    let mut continued = BTreeSet::new();
-    for run in newest_first(&rows, scope) {
-        let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
+    let (mut continued, mut unread) = (BTreeSet::new(), Vec::new());
+    for (cycle, row) in newest_first(&rows, scope) {
+        let run = row.run.clone();
+        let moment = match look(store, row).await? {
+            Look::Found(moment) => *moment,
+            Look::Gone => continue,
+            Look::Unread(error) if is_delivered(row) => {
+                unread.push((cycle.scope, error));
+                continue;
+            }
+            Look::Unread(error) => return Err(error.into()),
+        };
         let Moment { frozen, folded, document, .. } = moment;
         continued.extend(frozen.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
         let failed = match document.metadata.status {
@@ -50,6 +60,11 @@ pub(crate) async fn newest_incomplete(
         };
         let cycle = document.cycle_id;
         if !continued.contains(&cycle) {
+            // One that nobody can read may have gone on with this one already.
+            let of_this = |(scope, _): &(Scope, LoadError)| *scope == cycle.scope;
+            if let Some(at) = unread.iter().position(of_this).filter(|_| failed.is_some()) {
+                return Err(unread.swap_remove(at).1.into());
+            }
             let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let (definition, staging) = (frozen.definition, frozen.staging);
             let is_ending = failed.is_some() && !matches!(folded.run.phase, RunPhase::Finished(_));
@@ -61,9 +76,16 @@ pub(crate) async fn newest_incomplete(
 
 /// What the newest completed cycle's review recommends.
 pub(crate) async fn advice(store: &SqliteStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
-    for run in newest_first(&store.runs().await?, Some(scope)) {
-        let Some(moment) = Moment::<Peer>::at(store, &run, None).await? else { continue };
-        let document = moment.document;
+    for (cycle, row) in newest_first(&store.runs().await?, Some(scope)) {
+        let document = match look(store, row).await? {
+            Look::Found(moment) => moment.document,
+            Look::Gone => continue,
+            Look::Unread(error) => {
+                let why = runner::with_causes(&error);
+                render::note(format_args!("what was recommended in cycle `{cycle}` is not known: {why}"));
+                continue;
+            }
+        };
         if document.metadata.status == CycleStatus::Completed {
             let recommendations = recommendations(&document);
             let cycle = document.cycle_id;
@@ -71,6 +93,34 @@ pub(crate) async fn advice(store: &SqliteStore, scope: &Scope) -> Result<Option<
         }
     }
     Ok(None)
+}
+
+enum Look {
+    Found(Box<Moment<Peer>>),
+    Gone,
+    /// Something is wrong with this one, and with no other.
+    Unread(LoadError),
+}
+
+async fn look(store: &SqliteStore, row: &RunRow) -> Result<Look, Failure> {
+    match Moment::<Peer>::at(store, &row.run, None).await {
+        Ok(Some(moment)) => Ok(Look::Found(Box::new(moment))),
+        Ok(None) => Ok(Look::Gone),
+        Err(MomentError::Load(error)) if is_of_this_run(&error) => Ok(Look::Unread(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_of_this_run(error: &LoadError) -> bool {
+    match error {
+        LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
+        LoadError::Read(_) | LoadError::OtherProtocol { .. } => false,
+    }
+}
+
+/// Whether the list of runs says that there is nothing to go on with in it.
+fn is_delivered(row: &RunRow) -> bool {
+    here::summary(row).is_some_and(|summary| summary.phase == RunPhase::Finished(Outcome::Delivered))
 }
 
 /// The recommendations stand in the review's output; some reviewers put them among what they have learnt.
@@ -98,14 +148,14 @@ fn completed(document: &Document) -> Continued {
     Continued { cycle: document.cycle_id.clone(), outputs }
 }
 
-/// The runs that play cycles of a scope, the highest number first; or all of them, the one that was opened last first.
-fn newest_first(rows: &[RunRow], scope: Option<&Scope>) -> Vec<RunId> {
+/// The cycles of a scope, the highest number first; or all of them, the one that was opened last first.
+fn newest_first<'r>(rows: &'r [RunRow], scope: Option<&Scope>) -> Vec<(CycleId, &'r RunRow)> {
     let cycles = rows.iter().rev().filter(|row| row.protocol == Peer::NAME);
-    let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row.run.clone())));
+    let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row)));
     let mut cycles: Vec<_> =
         cycles.filter(|(cycle, _)| scope.is_none_or(|scope| cycle.scope == *scope)).collect();
     if scope.is_some() {
         cycles.sort_by_key(|(cycle, _)| std::cmp::Reverse(cycle.number));
     }
-    cycles.into_iter().map(|(_, run)| run).collect()
+    cycles
 }

@@ -4,6 +4,7 @@ use json_patch::jsonptr::{Pointer, Token};
 use serde_json::Value;
 
 use crate::check::kind;
+use crate::depth::{DEEPEST_DOCUMENT, is_deeper};
 
 /// What somebody wants changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,8 @@ pub enum Unpatchable {
     NoEntry { pointer: String, list: String, length: usize },
     #[error("operation {number} of the patch tests `{path}`, and it is not what is expected")]
     TestFailed { number: usize, path: String },
+    #[error("it would nest the document in more than {DEEPEST_DOCUMENT} layers")]
+    TooDeep,
     #[error("operation {number} of the patch does not fit at `{path}`: {because}")]
     Operation { number: usize, path: String, because: String },
 }
@@ -47,6 +50,9 @@ impl Patch {
             Self::Merge(merged) => json_patch::merge(&mut patched, merged),
             // Nobody sees the half-made copy, so there is nothing to undo in it.
             Self::Operations(operations) => json_patch::patch_unsafe(&mut patched, operations)?,
+        }
+        if is_deeper(&patched, DEEPEST_DOCUMENT) {
+            return Err(Unpatchable::TooDeep);
         }
         Ok(patched)
     }
@@ -147,7 +153,7 @@ fn first_missing(document: &Value, pointer: &Pointer) -> String {
 }
 
 impl Unpatchable {
-    /// Where it would have written; `None` if it was still testing.
+    /// Where it would have written; `None` if it was still testing, or if it is about the whole.
     pub fn pointer(&self) -> Option<&str> {
         match self {
             Self::BadPointer(pointer)
@@ -155,7 +161,7 @@ impl Unpatchable {
             | Self::NoContainer { pointer, .. }
             | Self::NoEntry { pointer, .. }
             | Self::Operation { path: pointer, .. } => Some(pointer),
-            Self::TestFailed { .. } => None,
+            Self::TestFailed { .. } | Self::TooDeep => None,
         }
     }
 }

@@ -16,7 +16,7 @@ use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{Hand, Patch, Uneditable};
-use region::{Owner, Place, differing, region_of, regions};
+use region::{Owner, Place, differing, regions};
 
 /// What a write may not touch has no rule of its own in the seed's lists: it follows from the matrix.
 const MATRIX: &str = "matrix";
@@ -43,11 +43,13 @@ pub(super) fn edit(
     }
     // What would have been refused then is refused for the same reason now: nobody else is to blame.
     let then = Trial::of(&as_it_was, hand, patch)?;
-    let mut ours: BTreeSet<String> = patch.sources().iter().map(|pointer| region_of(pointer)).collect();
     // Both, for the same patch can touch more of one document than of the other.
-    ours.extend(then.iter().chain(now.iter().flatten()).flat_map(Trial::regions));
-    let theirs = regions(&as_it_was.to_value(), &as_it_is.to_value());
-    if let Some(both) = ours.intersection(&theirs).next() {
+    let ours: BTreeSet<String> = then.iter().chain(now.iter().flatten()).flat_map(Trial::regions).collect();
+    let theirs = differing(&as_it_was.to_value(), &as_it_is.to_value());
+    let sources = patch.sources();
+    let copied = sources.iter().find(|source| theirs.iter().any(|place| place.overlaps(source)));
+    let both = ours.intersection(&regions(&theirs)).next().cloned();
+    if let Some(both) = copied.cloned().or(both) {
         return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
     }
     match now {

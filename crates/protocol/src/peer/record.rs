@@ -11,6 +11,7 @@ use super::definition::Definition;
 use super::document::{Document, Second};
 use super::edit;
 use super::parts;
+use super::position::Position;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FaultKind, Input, Remains};
 use crate::rules::Unrecordable;
@@ -65,7 +66,10 @@ fn written(
     let evidence = entry.input.evidence();
     entry.changes.iter().find_map(|change| match change {
         Change::Play { play } => played(definition, document, *play, entry, at),
-        Change::Over { attempt, exit: Exit::Repeats { .. } } => {
+        // A phase in which somebody was still at work may have been put back: then there is nothing to write it to.
+        Change::Over { attempt, exit: Exit::Repeats { .. } }
+            if document.position() == Position::Working(attempt.seat) =>
+        {
             Some(change::failed_try(document, attempt.seat, fault(evidence), at))
         }
         Change::Began { attempt, .. } if document.position().startable() == Some(attempt.seat) => {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
-use rusqlite::types::Type;
+use rusqlite::types::{Type, ValueRef};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
 use super::seal::seal;
@@ -203,7 +203,7 @@ pub(super) fn parts_at(tx: &Transaction<'_>, run: &RunId, revision: Revision) ->
          ORDER BY parts.path",
     )?
     .query_map(params![run.as_str(), bound(revision)], |row| {
-        Ok(Part { path: row.get(0)?, body: row.get(1)? })
+        Ok(Part { path: row.get(0)?, body: found_text(row, 1)? })
     })?
     .collect()
 }
@@ -261,6 +261,17 @@ fn bound(revision: Revision) -> i64 {
 
 fn stored_entry(row: &Row<'_>) -> rusqlite::Result<StoredEntry> {
     Ok(StoredEntry { revision: Revision(row.get(0)?), body: row.get(1)? })
+}
+
+/// A text of which another copy may be left. If it is no text any more, that is no reason to read nothing at all: every
+/// byte is spelt out, in a way that nobody takes for what was written.
+fn found_text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
+    match row.get_ref(column)? {
+        ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_err() => {
+            Ok(format!("not UTF-8: {}", bytes.escape_ascii()))
+        }
+        _ => row.get(column),
+    }
 }
 
 /// Parses a text that we wrote ourselves; anything else in its place is damage.

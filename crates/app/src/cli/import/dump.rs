@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use protocol::depth::{DEEPEST_GIVEN, is_deeper};
 use protocol::peer::old::{TEMP_FILES, value_of};
 use serde::Serialize;
 use serde_json::Value;
@@ -94,7 +95,10 @@ impl Dump {
         match fs::read(file) {
             Err(error) => self.unread(file, None, &error.to_string()),
             Ok(bytes) => match String::from_utf8(bytes) {
-                Ok(text) => self.items.push((key, value_of(&text))),
+                Ok(text) => match shallow(value_of(&text)) {
+                    Ok(value) => self.items.push((key, value)),
+                    Err(why) => self.unread(file, None, &why),
+                },
                 Err(error) => {
                     let good = error.utf8_error().valid_up_to();
                     let place = place(&error.as_bytes()[..good]);
@@ -149,10 +153,21 @@ fn item(line: &[u8]) -> Result<(String, Value), (usize, String)> {
     let key = item.get("key").and_then(Value::as_str).map(str::to_owned);
     let key = key.ok_or_else(|| at_start("it has no text `key`: a line is `{\"key\": …, \"value\": …}`"))?;
     let value = item.get_mut("value").map(Value::take);
-    match value.ok_or_else(|| at_start("it has no `value`: a line is `{\"key\": …, \"value\": …}`"))? {
-        Value::String(text) => Ok((key, value_of(&text))),
-        value => Ok((key, value)),
+    let value = match value
+        .ok_or_else(|| at_start("it has no `value`: a line is `{\"key\": …, \"value\": …}`"))?
+    {
+        Value::String(text) => value_of(&text),
+        value => value,
+    };
+    Ok((key, shallow(value).map_err(|why| at_start(&why))?))
+}
+
+/// The value, unless it is nested so deeply that nobody could read what becomes of it.
+fn shallow(value: Value) -> Result<Value, String> {
+    if is_deeper(&value, DEEPEST_GIVEN) {
+        return Err(format!("it is nested in more than {DEEPEST_GIVEN} layers"));
     }
+    Ok(value)
 }
 
 /// serde_json counts bytes, people count characters.
@@ -191,6 +206,23 @@ mod tests {
                 (4, 1, format!("it has no text `key`: {shape}").as_str()),
                 (5, 1, format!("it has no `value`: {shape}").as_str()),
             ]
+        );
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_named_and_the_rest_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let mut dump = Dump::default();
+        let line = |key: &str, depth| format!("{{\"key\": \"{key}\", \"value\": {}}}\n", nested(depth));
+        dump.lines(Path::new("dump.jsonl"), (line("a", 101) + &line("b", 100)).as_bytes());
+        fs::write(root.path().join("c"), nested(101)).unwrap();
+        dump.directory(root.path()).unwrap();
+        let keys: Vec<_> = dump.items.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!((keys, dump.unread.len()), (vec!["b"], 2));
+        assert_eq!(
+            (dump.unread[0].line, dump.unread[0].why.as_str()),
+            (Some(1), "it is nested in more than 100 layers")
         );
     }
 

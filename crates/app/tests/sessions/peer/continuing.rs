@@ -226,3 +226,32 @@ fn cycles_of_older_formats_are_continued_like_our_own() {
     assert_eq!(peer(&scene, &["create-spec", "--spec", "user-auth"]).run().code, 0);
     document(&scene, "peer:spec:user-auth:cycle:4");
 }
+
+#[test]
+fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
+    let scene = scene();
+    let ended = |spec: &str, instruction| {
+        let session = peer(&scene, &[instruction, "--spec", spec]).run();
+        (session.code, session.transcript().to_owned())
+    };
+    scene.plan(&["execute * failed"]);
+    assert_eq!(ended("x", "create-spec").0, 1);
+    scene.plan(&[]);
+    assert_eq!(ended("y", "create-spec").0, 0);
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let spoil = "UPDATE entries SET body = '{' WHERE revision = 5
+                 AND run = (SELECT id FROM runs WHERE name = 'peer.spec.y.cycle.1')";
+    assert_eq!(database.execute(spoil, []).unwrap(), 1);
+    // A new one of its spec begins without what it recommended.
+    let (code, told) = ended("y", "refine-spec");
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("what was recommended in cycle `peer:spec:y:cycle:1` is not known"), "{told}");
+    let session = scene.callboard(&["peer", "--continue"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.transcript().contains("continues peer:spec:x:cycle:1"), "{}", session.transcript());
+    // What it may have gone on with itself is not gone on with twice.
+    let spoil = spoil.replace("spec.y.cycle.1", "spec.x.cycle.2");
+    assert_eq!(database.execute(&spoil, []).unwrap(), 1);
+    let session = scene.callboard(&["peer", "--continue", "--spec", "x"]).run();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+}

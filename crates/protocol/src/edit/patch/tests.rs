@@ -95,3 +95,60 @@ fn a_patch_reaches_a_member_by_any_of_its_pointers_and_by_the_whole() {
         assert_eq!(patch.reaches("a"), reaches, "{patch:?}");
     }
 }
+
+/// A value in so many lists.
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!(1), |inner, _| json!([inner]))
+}
+
+#[test]
+fn a_value_that_just_can_be_read_must_not_be_wrapped_until_it_cannot() {
+    let old = json!({ "a": {} });
+    assert!(set("/a/b", nested(DEEPEST_DOCUMENT - 2)).apply(&old).is_ok());
+    assert_eq!(set("/a/b", nested(DEEPEST_DOCUMENT - 1)).apply(&old), Err(Unpatchable::TooDeep));
+    let again = operations(json!([
+        { "op": "add", "path": "/a/b", "value": nested(60) },
+        { "op": "copy", "from": "/a/b", "path": "/c" },
+        { "op": "copy", "from": "/a/b", "path": "/c/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0" },
+    ]));
+    assert_eq!(again.apply(&old), Err(Unpatchable::TooDeep));
+}
+
+/// Enough of a random generator for tests: the same numbers every time.
+struct Lcg(u64);
+
+impl Lcg {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    /// Small values out of few names, so that two of them have much in common.
+    fn value(&mut self, depth: u64) -> Value {
+        match self.below(if depth == 0 { 4 } else { 7 }) {
+            0 => Value::Null,
+            1 => self.below(3).into(),
+            2 => json!(["", "a~b/c", "\u{0}ü"][usize::try_from(self.below(3)).unwrap()]),
+            3 => json!(0.5),
+            4 => (0..self.below(4)).map(|_| self.value(depth - 1)).collect(),
+            _ => {
+                let members = self.below(4);
+                let name =
+                    |number: u64| ["a", "~1/", "", "0", "-"][usize::try_from(number).unwrap()].to_owned();
+                let members = (0..members).map(|_| (name(self.below(5)), self.value(depth - 1)));
+                Value::Object(members.collect())
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_of_an_edit_makes_what_its_author_wanted() {
+    let mut random = Lcg(7);
+    for _ in 0..20_000 {
+        let (old, new) = (random.value(4), random.value(4));
+        let mut made = old.clone();
+        json_patch::patch_unsafe(&mut made, &json_patch::diff(&old, &new)).unwrap();
+        assert_eq!(made, new, "from {old}");
+    }
+}

@@ -98,22 +98,20 @@ impl Place {
             None => self.pointer.clone(),
         }
     }
-}
 
-/// The regions in which two documents differ, but for what every write changes.
-pub(super) fn regions(old: &Value, new: &Value) -> BTreeSet<String> {
-    let places = differing(old, new).into_iter();
-    places.filter(|place| !COUNTED.contains(&place.pointer.as_str())).map(|place| place.region()).collect()
-}
-
-/// The region that a pointer leads into.
-pub(super) fn region_of(pointer: &str) -> String {
-    let mut tokens = pointer.split('/').skip(1);
-    match (tokens.next(), tokens.next()) {
-        (Some(first @ ("phases" | "metadata" | "context")), Some(second)) => format!("/{first}/{second}"),
-        (Some(first), _) => format!("/{first}"),
-        (None, _) => String::new(),
+    /// Whether what a pointer leads to lies in the same region, or has this place in it.
+    pub(super) fn overlaps(&self, pointer: &str) -> bool {
+        let within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        within(pointer, &self.region()) || within(&self.pointer, pointer)
     }
+}
+
+/// The regions of these places, but for what every write changes.
+pub(super) fn regions(places: &[Place]) -> BTreeSet<String> {
+    let places = places.iter().filter(|place| !COUNTED.contains(&place.pointer.as_str()));
+    places.map(Place::region).collect()
 }
 
 /// Every field in which two documents differ.

@@ -301,3 +301,21 @@ fn a_patch_may_test_the_history_and_not_change_it() {
         "invalid_transition"
     );
 }
+
+#[test]
+fn a_copy_of_something_with_parts_rests_on_each_of_them() {
+    let old = executing();
+    let theirs = written(&old, &set("/metadata/team", json!("blue")));
+    let both = written(&theirs, &set("/phases/execute/output/progress", json!(20)));
+    let copy = |from: &str| operations(json!([{ "op": "copy", "from": from, "path": "/seen" }]));
+    for from in
+        ["/metadata", "/metadata/team", "/phases", "/phases/execute/output", "/sequence", "/history", ""]
+    {
+        let tried = edit(&old, &both, &Hand::Outside, &copy(from));
+        let expected = if from == "/metadata/team" { "unpatchable" } else { "sequence_conflict" };
+        assert_eq!(kind(tried), expected, "{from}");
+    }
+    for from in ["/metadata/status", "/phases/plan", "/context", "/owner"] {
+        assert_eq!(kind(edit(&old, &both, &Hand::Outside, &copy(from))), "fine", "{from}");
+    }
+}

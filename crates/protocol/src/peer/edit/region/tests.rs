@@ -53,7 +53,10 @@ fn each_place_has_its_owner_and_its_region() {
         assert_eq!(places, [Place { pointer: pointer.to_owned(), owner }]);
         assert_eq!(places[0].region(), region);
         assert_eq!(Place::of(pointer), places[0]);
-        assert_eq!(region_of(&format!("{pointer}/and/below")), region);
+        for overlapping in ["", region, pointer, &format!("{pointer}/and/below")] {
+            assert!(places[0].overlaps(overlapping), "{pointer} {overlapping}");
+        }
+        assert!(!places[0].overlaps(&format!("{region}s")) && !places[0].overlaps("/version"));
     }
     assert_eq!(differing(&old, &json!(9)), [Place { pointer: String::new(), owner: Engine(None) }]);
 }
