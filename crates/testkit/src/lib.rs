@@ -19,6 +19,7 @@ mod process;
 mod reader;
 mod redact;
 mod scene;
+pub mod stage;
 pub mod torture;
 mod wait;
 

@@ -13,8 +13,7 @@ mod stopping;
 use protocol::RunId;
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
 use runner::Moment;
-use store::{Location, SqliteStore};
-use testkit::{Callboard, Scene};
+use testkit::{Callboard, Scene, stage};
 
 /// `callboard peer` with the scripted agent, and more arguments.
 fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
@@ -34,10 +33,9 @@ fn rehearsed<'s>(scene: &'s Scene, script: &str, arguments: &[&str]) -> Callboar
 /// A cycle as the store has it.
 fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
-    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = scene.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let moment = runtime.block_on(Moment::<Peer>::at(&store, &run, None)).unwrap();
+    let moment = stage::wait(Moment::<Peer>::at(&store, &run, None)).unwrap();
     let Moment { frozen, document, .. } = moment.expect("there is such a cycle");
     (frozen.definition, document)
 }

@@ -6,14 +6,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
-use protocol::entry::Author;
-use protocol::peer::{Continued, CycleId, Definition, Mode, Peer};
-use protocol::rules::DEFAULT_TRIES;
-use protocol::{RunId, Stage};
-use runner::{Clock, Frozen, Staging};
+use protocol::peer::{Continued, Definition, Mode, Peer};
+use runner::{Clock, Frozen};
 use serde_json::{Value, json};
-use store::{Location, SqliteStore};
-use testkit::{Callboard, Scene};
+use testkit::{Callboard, Scene, stage};
 
 use crate::scene;
 
@@ -40,32 +36,15 @@ fn open_cycle(scene: &Scene, cycle: &str, continues: Option<Continued>) {
     let agent = scene.kit().join("peer.sh");
     fs::write(&agent, AGENT).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
-    let cycle: CycleId = cycle.parse().unwrap();
-    let repo_dir = scene.repo().to_str().unwrap().to_owned();
+    let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
+    let definition = Definition { mode, continues, ..stage::new_cycle(cycle) };
+    let run = stage::run_of(&definition);
     let frozen = Frozen::<Peer> {
         title: "create-spec feature-name".to_owned(),
-        definition: Definition {
-            cycle: cycle.clone(),
-            instruction: "create-spec".to_owned(),
-            mode: if continues.is_some() { Mode::Continue } else { Mode::New },
-            instruction_args: String::new(),
-            user_requirements: "a feature".to_owned(),
-            continues,
-            advice: None,
-            tries: DEFAULT_TRIES,
-            timeout: None,
-        },
-        staging: Staging {
-            stage: Stage { run: RunId::new(cycle.key()).unwrap(), repo_dir },
-            workdir: scene.repo().to_owned(),
-            player: None,
-            env: Vec::new(),
-        },
+        ..stage::frozen(definition, &run, scene.repo(), None)
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
-    let by = Author::Person { name: "tester".to_owned(), host: "here".to_owned() };
-    runtime.block_on(runner::open(&store, &Clock::system(), by, frozen)).unwrap();
+    let store = scene.open_store();
+    stage::wait(runner::open(&store, &Clock::system(), stage::person(), frozen)).unwrap();
 }
 
 fn answer(scene: &Scene, phase: &str, output: &Value) {

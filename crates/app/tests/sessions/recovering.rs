@@ -9,6 +9,7 @@ use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
 use testkit::Scene;
+use testkit::stage::wait;
 
 use crate::{scene, status};
 
@@ -131,10 +132,6 @@ fn find_all(bytes: &[u8], what: &[u8]) -> Vec<std::ops::Range<usize>> {
 fn open(store: &Path) -> SqliteStore {
     let location = Location::find(Path::new("/"), Some(store.to_owned())).unwrap();
     SqliteStore::open_existing(&location).unwrap().expect("there is a store")
-}
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// The entries of a run as they are stored.

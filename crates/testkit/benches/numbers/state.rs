@@ -1,17 +1,14 @@
 //! `state get` as a process, and many processes that patch one document.
 
-use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use protocol::entry::Author;
-use protocol::peer::{CycleId, Definition, Mode, Peer};
-use protocol::{RunId, Stage};
-use runner::{Clock, Frozen, Staging};
+use protocol::peer::Peer;
+use runner::Clock;
 use serde_json::Value;
-use store::{Location, SqliteStore};
+use testkit::stage;
 
 use crate::Bench;
 use crate::figure::{Figure, median};
@@ -63,26 +60,11 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
 /// Opens a cycle, as `peer` does.
 fn open(place: &Place<'_>) -> anyhow::Result<()> {
-    let cycle: CycleId = CYCLE.parse()?;
-    let repo = place.scene().repo();
-    let stage = Stage { run: RunId::new(cycle.key())?, repo_dir: repo.display().to_string() };
-    let definition = Definition {
-        cycle,
-        instruction: "create-spec".to_owned(),
-        mode: Mode::New,
-        instruction_args: String::new(),
-        user_requirements: "A figure for the table".to_owned(),
-        continues: None,
-        advice: None,
-        tries: NonZeroU32::MIN,
-        timeout: None,
-    };
-    let staging = Staging { stage, workdir: repo.to_owned(), player: None, env: Vec::new() };
-    let frozen = Frozen::<Peer> { title: "bench".to_owned(), definition, staging };
-    let store = SqliteStore::open(&Location::find(repo, None)?)?;
-    let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(runner::open(&store, &Clock::system(), by, frozen))?;
+    let definition = stage::new_cycle(CYCLE);
+    let run = stage::run_of(&definition);
+    let frozen = stage::frozen::<Peer>(definition, &run, place.scene().repo(), None);
+    let store = place.scene().open_store();
+    stage::wait(runner::open(&store, &Clock::system(), stage::person(), frozen))?;
     Ok(())
 }
 

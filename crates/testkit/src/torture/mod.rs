@@ -15,9 +15,6 @@ mod workflows;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use protocol::peer::Document;
-
-use crate::scene::Scene;
 pub use tally::Tally;
 
 /// So that one unlucky trial does not use up all kills.
@@ -26,15 +23,11 @@ const KILLS_PER_TRIAL: u32 = 12;
 /// One trial in so many is one of cycles.
 const CYCLES: u64 = 3;
 
-/// Reads the documents of a cycle's run from its store, one for each revision.
-pub type Documents = fn(&Scene, &str) -> Vec<Document>;
-
 /// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Torture {
     /// The built `callboard`.
     pub program: PathBuf,
-    pub documents: Documents,
     pub kills: u32,
     pub seed: u64,
 }

@@ -1,17 +1,16 @@
 //! What takes longer than usual. The runs are written with times of our choosing, so that nobody has to wait.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{Attempt, Change, Ending, Exit, Fact};
-use protocol::steps::{self, Change as Play, DEFAULT_ITERATIONS, OnFailure, Step, Steps, Verdict, Workflow};
-use protocol::{Protocol as _, RunId, SeatName, Stage, Stamp, TryNo, Turn};
-use runner::{Clock, Frozen, Journal, Staging, Summary};
-use store::{Commit, Lead, Location, Part, SqliteStore, Store as _, WriteId};
-use testkit::Scene;
+use protocol::steps::{Change as Play, Steps, Verdict};
+use protocol::{RunId, SeatName, Stamp, TryNo, Turn};
+use runner::Clock;
+use store::{Lead, SqliteStore, Store as _};
+use testkit::{Scene, stage};
 
 use crate::scene;
 
@@ -28,26 +27,11 @@ async fn written(
     took: Option<u32>,
 ) -> anyhow::Result<()> {
     let seat = SeatName::new("build")?;
-    let workflow = Workflow {
-        name: "nightly".to_owned(),
-        description: String::new(),
-        metadata: serde_json::Map::new(),
-        steps: vec![Step::new(seat.clone(), "player", "task.md")],
-    };
-    let definition = steps::Frozen {
-        workflow,
-        source: String::new(),
-        prompts: BTreeMap::from([(seat.clone(), "Do it.".to_owned())]),
-        max_attempts: NonZeroU32::MIN,
-        max_iterations: DEFAULT_ITERATIONS,
-        on_failure: OnFailure::Stop,
-    };
-    let stage = Stage { run: RunId::new(run)?, repo_dir: scene.repo().display().to_string() };
-    let staging = Staging { stage, workdir: scene.repo().to_owned(), player: None, env: Vec::new() };
-    let frozen = Frozen { title: "nightly".to_owned(), definition: definition.into(), staging };
+    let definition = stage::one_step("build", NonZeroU32::MIN).into();
+    let frozen = stage::frozen::<Steps>(definition, &RunId::new(run)?, scene.repo(), None);
     let clock = Clock::from_fn(move || ago(began));
     let by = Author::Engine { host: "here".to_owned(), boot_id: "none".to_owned(), pid: 1 };
-    let mut journal = runner::open::<Steps, _>(store, &clock, by.clone(), frozen).await?;
+    let mut journal = runner::open(store, &clock, by.clone(), frozen).await?;
     let attempt = Attempt { seat: seat.clone(), turn: Turn(1), try_no: TryNo(1) };
     let entry = |at, input, changes| Entry::<Steps> {
         v: ENTRY_VERSION,
@@ -59,52 +43,22 @@ async fn written(
         timers: Vec::new(),
     };
     let begun = vec![Change::Began { attempt: attempt.clone(), counted: 1 }];
-    append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
+    stage::append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
         let fact = Fact::Over { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
         let input = Input::Fact { fact, evidence: Some(Box::new(evidence)) };
         let over =
             vec![Change::Over { attempt, exit: Exit::Reported }, Change::Play { play: Play::Done(seat) }];
-        append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
+        stage::append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
     }
-    Ok(())
-}
-
-/// Writes an entry as a commit of the journal would, with the time it has.
-async fn append(
-    journal: &mut Journal<Steps, SqliteStore>,
-    store: &SqliteStore,
-    entry: &Entry<Steps>,
-) -> anyhow::Result<()> {
-    journal.folded.fold(entry);
-    let parts = Steps::record(&journal.frozen.definition, &mut journal.document, entry)?;
-    let parts = parts.into_iter().map(|path| Part { body: Steps::part(&journal.document, &path), path });
-    let summary: Summary = journal.summary();
-    let commit = Commit {
-        run: journal.run.clone(),
-        protocol: Steps::NAME.to_owned(),
-        expected: journal.position,
-        epoch: None,
-        write_id: WriteId::new(),
-        entry: entry.encode(),
-        parts: parts.collect(),
-        outbox: Vec::new(),
-        acknowledged: Vec::new(),
-        views: Vec::new(),
-        snapshot: None,
-        summary: serde_json::to_string(&summary)?,
-    };
-    journal.position = store.commit(commit).await?;
     Ok(())
 }
 
 /// Some runs that are over, and `now`, which this process leads while it holds the answer.
 fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<Lead> {
-    let location = Location::find(scene.repo(), None)?;
-    let store = SqliteStore::open(&location)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let store = scene.open_store();
+    stage::wait(async {
         for (number, took) in finished.iter().enumerate() {
             written(&store, scene, &format!("earlier-{number}"), 600, Some(*took)).await?;
         }

@@ -1,19 +1,13 @@
 //! The engine of a cycle is killed: while an agent is at work, and after each of its commits and starts.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use protocol::entry::Author;
-use protocol::peer::{CycleId, CycleStatus, Definition, Mode, Peer, Phase};
-use protocol::rules::DEFAULT_TRIES;
-use protocol::{RunId, Stage};
-use runner::{Again, Asked, Clock, Engine, Frozen, GRACE, House, Notice, Observer, Player, Staging};
+use protocol::peer::{CycleStatus, Peer, Phase};
+use runner::{Asked, Clock, Engine, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
 use store::{Location, SqliteStore, Tenure};
-use supervisor::ShimProgram;
-use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
-use testkit::{Held, Scene};
+use testkit::{Held, Scene, stage};
 
 use super::{ALL, document, peer, transitions};
 use crate::scene;
@@ -81,71 +75,21 @@ fn expect_each_phase_once(scene: &Scene) {
 
 /// Opens a cycle that the scripted agent will play, and plays nothing of it.
 fn opened(scene: &Scene) {
-    let cycle: CycleId = CYCLE.parse().unwrap();
-    let program = scene.agent().to_str().unwrap().to_owned();
-    let player = Player {
-        adapter: Adapter::Wrapper(Wrapper { program, args: Vec::new() }),
-        report: ReportRule::Required,
-        pass: Pass::Everything,
-        env: Vec::new(),
-        timeout: None,
-        silence: None,
-        grace: GRACE,
-    };
-    let staging = Staging {
-        stage: Stage { run: run(), repo_dir: scene.repo().to_str().unwrap().to_owned() },
-        workdir: scene.repo().to_owned(),
-        player: Some(player),
-        env: Vec::new(),
-    };
-    let definition = Definition {
-        cycle,
-        instruction: "create-spec".to_owned(),
-        mode: Mode::New,
-        instruction_args: String::new(),
-        user_requirements: "dark mode".to_owned(),
-        continues: None,
-        advice: None,
-        tries: DEFAULT_TRIES,
-        timeout: None,
-    };
-    let frozen = Frozen::<Peer> { title: "create-spec".to_owned(), definition, staging };
-    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let by = Author::Person { name: "tester".to_owned(), host: "here".to_owned() };
-    runtime.block_on(runner::open(&store, &Clock::system(), by, frozen)).unwrap();
-}
-
-fn run() -> RunId {
-    RunId::new(CYCLE.parse::<CycleId>().unwrap().key()).unwrap()
+    let definition = stage::new_cycle(CYCLE);
+    let (run, player) = (stage::run_of(&definition), stage::wrapper(&scene.agent()));
+    let frozen = stage::frozen::<Peer>(definition, &run, scene.repo(), Some(player));
+    let store = scene.open_store();
+    stage::wait(runner::open(&store, &Clock::system(), stage::person(), frozen)).unwrap();
 }
 
 /// Is the engine, until it has told so many things.
 fn be_killed_at(notice: u32) {
     let repo = std::path::PathBuf::from(std::env::var_os("REPO").unwrap());
-    let location = Location::find(&repo, None).unwrap();
-    let run = run();
-    let boot_id = supervisor::boot_id().unwrap();
-    let author =
-        Author::Engine { host: "here".to_owned(), boot_id: boot_id.clone(), pid: std::process::id() };
-    let program = env!("CARGO_BIN_EXE_callboard").into();
-    let house = House {
-        again: Again::default(),
-        by_agent: BTreeMap::new(),
-        places: 1,
-        backoff: Duration::from_millis(1),
-        lingering: Duration::from_secs(30),
-        shim: ShimProgram { program, args: vec!["__shim".into()] },
-        store_root: location.root().to_owned(),
-        clock: Clock::system(),
-        boot_id,
-        descriptors: None,
-        author,
-    };
-    let store = SqliteStore::open(&location).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = SqliteStore::open(&Location::find(&repo, None).unwrap()).unwrap();
+    let house = stage::house(&store, Path::new(env!("CARGO_BIN_EXE_callboard")));
+    let run = stage::run_of(&stage::new_cycle(CYCLE));
     let mut killer = Killer { left: notice };
-    runtime.block_on(async {
+    stage::wait(async {
         let engine = Engine::<Peer, _>::lead(&store, house, &run, Tenure::Engine, &mut killer).await.unwrap();
         let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
         engine.play(Asked::to_resume(None), interrupts).await.unwrap();

@@ -1,25 +1,21 @@
 //! A cycle is stopped, and whoever does it is killed.
 
 use protocol::RunId;
-use protocol::entry::Author;
 use protocol::peer::{CycleStatus, Peer};
 use protocol::run::Request;
 use runner::{Clock, Journal};
-use store::{Location, SqliteStore};
-use testkit::{Held, Scene};
+use testkit::{Held, Scene, stage};
 
 use super::{document, peer};
 use crate::scene;
 
 /// What `callboard stop` has committed when it is killed at once.
 fn stop_and_die(scene: &Scene, run: &str) {
-    let store = SqliteStore::open(&Location::find(scene.repo(), None).unwrap()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    let store = scene.open_store();
+    stage::wait(async {
         let run = RunId::new(run).unwrap();
         let journal = Journal::<Peer, _>::load(&store, &Clock::system(), &run).await.unwrap();
-        let by = Author::Person { name: "ada".to_owned(), host: "here".to_owned() };
-        runner::request(&mut journal.unwrap(), by, Request::Stop, None).await.unwrap();
+        runner::request(&mut journal.unwrap(), stage::person(), Request::Stop, None).await.unwrap();
     });
 }
 

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::peer::transition::recognise;
-use protocol::peer::{Checked, CycleStatus, Document, Phase, PhaseStatus, Transition, check_document};
+use protocol::peer::{Checked, CycleStatus, Document, Peer, Phase, PhaseStatus, Transition, check_document};
+use protocol::{Revision, RunId};
+use runner::Moment;
 
-use super::super::Documents;
 use super::super::killer::Killer;
 use super::super::lives::{Journal, Life};
 use super::random::{Part, RandomCycle};
+use crate::scene::Scene;
+use crate::stage;
 
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -23,7 +26,7 @@ pub(super) struct Found {
 }
 
 /// Panics at the first promise that does not hold.
-pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, documents: Documents, seed: u64) -> Found {
+pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64) -> Found {
     let mut found = Found::default();
     let mut played: BTreeMap<Phase, usize> = BTreeMap::new();
     let runs = killer.runs(seed);
@@ -65,6 +68,17 @@ pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, documents: Documen
     nobody_ran_twice(killer, seed);
     killer.scene.expect_no_orphans();
     found
+}
+
+/// The documents of a run, one for each revision.
+fn documents(scene: &Scene, run: &str) -> Vec<Document> {
+    let store = scene.open_store();
+    let run = RunId::new(run).expect("`ls` gives names");
+    let at = |revision| {
+        let moment = stage::wait(Moment::<Peer>::at(&store, &run, revision));
+        moment.expect("it can be read").expect("there is such a run")
+    };
+    (1..=at(None).newest.0).map(|revision| at(Some(Revision(revision))).document).collect()
 }
 
 /// Every document that there ever was keeps the rules, and each is one write after the one before, or the same.

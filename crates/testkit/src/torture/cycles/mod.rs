@@ -24,7 +24,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let killer = Killer { longest: 0.5, may_stop: STOPS, ..Killer::new(&scene, random, kills) };
     let mut trial = Trial { killer, seed, resumes: 0 };
     trial.until_completed();
-    let found = check::check(&trial.killer, &cycle, torture.documents, seed);
+    let found = check::check(&trial.killer, &cycle, seed);
     tally.add(&trial.killer);
     tally.trials += 1;
     tally.cycles += found.cycles;

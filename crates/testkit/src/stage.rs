@@ -1,0 +1,148 @@
+//! Runs on a real store, opened and played in the test's own process: for what no command can be asked, and where no other
+//! process is needed.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::entry::{Author, Entry};
+use protocol::rules::DEFAULT_TRIES;
+use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
+use protocol::{Protocol, RunId, SeatName, Stage, peer};
+use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
+use store::{Commit, CommitError, Location, Part, SqliteStore, Store as _, WriteId};
+use supervisor::ShimProgram;
+use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
+
+use crate::scene::Scene;
+
+impl Scene {
+    /// The repository's store, made if there is none.
+    pub fn open_store(&self) -> SqliteStore {
+        let location = Location::find(self.repo(), None).expect("a repository has a place for it");
+        SqliteStore::open(&location).expect("it can be opened")
+    }
+}
+
+/// Waits for what a test without a runtime of its own has begun.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("there can be a runtime").block_on(future)
+}
+
+pub fn person() -> Author {
+    Author::Person { name: "tester".to_owned(), host: "here".to_owned() }
+}
+
+/// A workflow of one step.
+pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::Frozen {
+    let step = SeatName::new(step).expect("a name");
+    let workflow = Workflow {
+        name: "trial".to_owned(),
+        description: String::new(),
+        metadata: serde_json::Map::new(),
+        steps: vec![Step::new(step.clone(), "player", "task.md")],
+    };
+    steps::Frozen {
+        workflow,
+        source: String::new(),
+        prompts: BTreeMap::from([(step, "Do it.".to_owned())]),
+        max_attempts,
+        max_iterations: DEFAULT_ITERATIONS,
+        on_failure: OnFailure::Stop,
+    }
+}
+
+/// A cycle that continues none.
+pub fn new_cycle(id: &str) -> peer::Definition {
+    peer::Definition {
+        cycle: id.parse().expect("a cycle's id"),
+        instruction: "create-spec".to_owned(),
+        mode: peer::Mode::New,
+        instruction_args: String::new(),
+        user_requirements: "People can log in".to_owned(),
+        continues: None,
+        advice: None,
+        tries: DEFAULT_TRIES,
+        timeout: None,
+    }
+}
+
+/// The run of a cycle.
+pub fn run_of(definition: &peer::Definition) -> RunId {
+    RunId::new(definition.cycle.key()).expect("a key is a name")
+}
+
+/// What a run in that directory is opened with.
+pub fn frozen<P: Protocol>(
+    definition: P::Definition,
+    run: &RunId,
+    directory: &Path,
+    player: Option<Player>,
+) -> Frozen<P> {
+    let stage = Stage { run: run.clone(), repo_dir: directory.display().to_string() };
+    let staging = Staging { stage, workdir: directory.to_owned(), player, env: Vec::new() };
+    Frozen { title: "trial".to_owned(), definition, staging }
+}
+
+/// Who plays as `--wrapper` says.
+pub fn wrapper(program: &Path) -> Player {
+    let program = program.to_str().expect("our paths are UTF-8").to_owned();
+    Player {
+        adapter: Adapter::Wrapper(Wrapper { program, args: Vec::new() }),
+        report: ReportRule::Required,
+        pass: Pass::Everything,
+        env: Vec::new(),
+        timeout: None,
+        silence: None,
+        grace: GRACE,
+    }
+}
+
+/// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
+pub fn house(store: &SqliteStore, program: &Path) -> House {
+    let boot_id = supervisor::boot_id().expect("the kernel tells");
+    let (host, pid) = (store::host_name(), std::process::id());
+    House {
+        again: Again::default(),
+        by_agent: BTreeMap::new(),
+        places: 1,
+        backoff: Duration::from_millis(1),
+        lingering: Duration::from_secs(30),
+        shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
+        store_root: store.location().root().to_owned(),
+        clock: Clock::system(),
+        boot_id: boot_id.clone(),
+        descriptors: None,
+        author: Author::Engine { host, boot_id, pid },
+    }
+}
+
+/// Writes an entry as a commit of the journal would, with the time it has.
+pub async fn append<P: Protocol>(
+    journal: &mut Journal<P, SqliteStore>,
+    store: &SqliteStore,
+    entry: &Entry<P>,
+) -> Result<(), CommitError> {
+    journal.folded.fold(entry);
+    let parts = P::record(&journal.frozen.definition, &mut journal.document, entry);
+    let parts = parts.expect("the entry can be recorded").into_iter();
+    let parts = parts.map(|path| Part { body: P::part(&journal.document, &path), path });
+    let commit = Commit {
+        run: journal.run.clone(),
+        protocol: P::NAME.to_owned(),
+        expected: journal.position,
+        epoch: None,
+        write_id: WriteId::new(),
+        entry: entry.encode(),
+        parts: parts.collect(),
+        outbox: Vec::new(),
+        acknowledged: Vec::new(),
+        views: Vec::new(),
+        snapshot: None,
+        summary: serde_json::to_string(&journal.summary()).expect("a summary is plain data"),
+    };
+    journal.position = store.commit(commit).await?;
+    Ok(())
+}
