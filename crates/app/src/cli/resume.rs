@@ -64,7 +64,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let house = play::house(&here, again)?;
     block_on(async {
         if arguments.all {
-            return all(&here, &arguments).await;
+            return all(&here, &house, &arguments).await;
         }
         let named = arguments.run.as_deref();
         let Some(store) = here.existing_store()? else {
@@ -144,12 +144,12 @@ impl Arguments {
 }
 
 /// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
-async fn all(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
+async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(store) = here.existing_store()? else { return Ok(Exit::Delivered) };
     let mut worst = Exit::Delivered;
     for row in store.runs().await?.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
-        let again = Again { here, store: &store, run, arguments };
+        let again = Again { here, store: &store, run, house, arguments };
         match face::by_name(&row.protocol, run, again).await {
             Ok(()) => {}
             // Nor would it be let near any other run.
@@ -168,6 +168,7 @@ struct Again<'a> {
     here: &'a Here,
     store: &'a SqliteStore,
     run: &'a RunId,
+    house: &'a House,
     arguments: &'a Arguments,
 }
 
@@ -175,7 +176,8 @@ impl Deed for Again<'_> {
     type Done = ();
 
     async fn with<P: Face>(self) -> Result<(), Failure> {
-        let Self { here, store, run, arguments } = self;
+        let Self { here, store, run, house, arguments } = self;
+        mend::mend::<P>(here, store, house, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if wish::engine_of(store, run).await?.is_none() {
