@@ -196,7 +196,7 @@ fn a_conflict_is_told_to_people_and_to_programs() {
       caused by: it was read at sequence 2 (revision 4), and is at 3 (revision 5) now: `/phases/plan` has been changed since
       caused by: the last change is 3: plan progress by tester at [WHEN]
 
-    hint: read it again, decide again, try again: `callboard state get --json` has the new `sequence`
+    hint: read it again, decide again, try again: `callboard state get KEY --json` has the new `sequence`
     [exit 3]
     ");
     let answer = patch(&scene, read, &["--set", set]).json();
