@@ -170,8 +170,9 @@ fn what_is_refused_says_why_in_the_words_of_the_format() {
     for (arguments, what) in [
         (&["--set", "/note=hello"][..], "has a value that is not JSON"),
         (&["--set", "note=1"], "does not begin with a JSON pointer"),
-        (&["--merge", "missing.json"], "cannot read the merge patch `missing.json`"),
+        (&["--merge", "missing.json"], "cannot read the merge patch in `missing.json`"),
         (&["--patch", "task.md"], "`task.md` is no list of operations"),
+        (&["--patch", "-"], "standard input is no list of operations"),
     ] {
         let unusable = patch(&scene, now, arguments);
         assert_eq!(unusable.code, 2, "{arguments:?}");
