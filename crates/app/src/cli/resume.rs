@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use protocol::RunId;
 use protocol::run::{Halt, Phase, Request};
-use runner::{Asked, House};
+use runner::{Asked, House, Journal};
 use store::{RunRow, SqliteStore, Store as _};
 
 use super::block_on;
@@ -120,12 +120,32 @@ impl Deed for Resuming<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
+        somebody_plays(&house, &journal)?;
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         if arguments.detach {
             return play::detach(here, store, run, &arguments.show, arguments.flags()).await;
         }
         play::play::<P>(here, store, house, run, asked, &arguments.show).await
     }
+}
+
+/// Whoever is asked next must have a player, or the journal would tell of an attempt that began and never was. Somebody
+/// who is at work needs none to be adopted, so then nothing is asked before.
+fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, SqliteStore>) -> Result<(), Failure> {
+    let (run, definition) = (&journal.folded.run, &journal.frozen.definition);
+    if !run.chairs.is_empty() || matches!(run.phase, Phase::Finished(_)) {
+        return Ok(());
+    }
+    let is_behind = |seat: &P::Seat| P::is_behind(definition, &run.play, seat);
+    let is_next = |seat: &P::Seat| !is_behind(seat) && P::needs(definition, seat).iter().all(is_behind);
+    let staging = house.staging(&journal.frozen.staging);
+    for seat in P::seats(definition).iter().filter(|seat| is_next(seat)) {
+        let agent = P::agent(definition, seat);
+        if house.player(&staging, &agent).is_none() {
+            return Err(play::nobody_plays(&agent, P::seat_name(seat).as_str()));
+        }
+    }
+    Ok(())
 }
 
 impl Arguments {
