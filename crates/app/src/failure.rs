@@ -282,6 +282,13 @@ impl From<CommitError> for Failure {
     }
 }
 
+impl Failure {
+    /// A document that is not what was written, by whichever way it was met: `corrupted_state`.
+    fn corrupted(error: &dyn Error) -> Self {
+        Self::from_error(Exit::NeedsPerson, error).code(Code::Corrupted).detail("kind", "corrupted_state")
+    }
+}
+
 impl From<runner::LoadError> for Failure {
     fn from(error: runner::LoadError) -> Self {
         use runner::LoadError;
@@ -294,10 +301,7 @@ impl From<runner::LoadError> for Failure {
                 let hint = format!(
                     "`callboard resume {run}` puts back what was committed last, if that can be proven"
                 );
-                Self::from_error(Exit::NeedsPerson, &error)
-                    .code(Code::Corrupted)
-                    .hint(hint)
-                    .detail("kind", "corrupted_state")
+                Self::corrupted(&error).hint(hint)
             }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
         }
@@ -325,16 +329,16 @@ impl From<runner::RestoreError> for Failure {
                 let hint = format!(
                     "`callboard resume {run} --recover` goes on from revision {from}; what came after it is lost"
                 );
-                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+                Self::corrupted(&error).hint(hint)
             }
             RestoreError::NoCandidate { ref run, .. } => {
                 let hint = format!(
                     "`callboard log {run}` shows its journal; `callboard export {run}` keeps all that is left"
                 );
-                Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted).hint(hint)
+                Self::corrupted(&error).hint(hint)
             }
             RestoreError::Keep { .. } => Self::from_error(Exit::Store, &error),
-            RestoreError::Unadoptable(_) => Self::from_error(Exit::NeedsPerson, &error).code(Code::Corrupted),
+            RestoreError::Unadoptable(_) => Self::corrupted(&error),
             RestoreError::Load(error) => error.into(),
             RestoreError::Commit(error) => error.into(),
         }

@@ -15,9 +15,9 @@ use crate::whole;
 /// Why a partial report was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PartialError {
-    #[error("it has {size} bytes, the limit is {LARGEST}")]
+    #[error("the part has {size} bytes, the limit is {LARGEST}")]
     TooLarge { size: usize },
-    #[error("it is not a JSON object")]
+    #[error("the part is not a JSON object")]
     NotAnObject(#[source] serde_json::Error),
     #[error("could not write `{path}`")]
     Write { path: String, source: io::Error },

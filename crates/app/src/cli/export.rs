@@ -61,13 +61,12 @@ impl Deed for Exporting<'_> {
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { here, store, run, arguments } = self;
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
-        let journal = here.load::<P>(store, run).await?;
         let attempts = here.location.attempts_dir();
         let host = store::host_name();
-        let output = arguments.output.unwrap_or_else(|| format!("{}.callboard.tar", journal.run).into());
+        let output = arguments.output.unwrap_or_else(|| format!("{run}.callboard.tar").into());
         let failed = |error: runner::ExportError| {
             let failure = Failure::from_error(Exit::Store, &error)
-                .while_doing(format_args!("cannot export run `{}`", journal.run));
+                .while_doing(format_args!("cannot export run `{run}`"));
             match error {
                 runner::ExportError::Changed { .. } => failure.hint("an agent is at work there: try again"),
                 _ => failure,
@@ -75,7 +74,7 @@ impl Deed for Exporting<'_> {
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();
-            runner::export(&journal, &attempts, logs, &host, &mut out).await.map_err(failed)?;
+            runner::export::<P, _>(store, run, &attempts, logs, &host, &mut out).await.map_err(failed)?;
             return Ok(Exit::Delivered);
         }
         let unwritable = |error: &std::io::Error| {
@@ -85,7 +84,8 @@ impl Deed for Exporting<'_> {
         // Whole or not at all: it takes its name when it is complete.
         let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
             .map_err(|error| unwritable(&error))?;
-        let manifest = runner::export(&journal, &attempts, logs, &host, &mut file).await.map_err(failed)?;
+        let manifest =
+            runner::export::<P, _>(store, run, &attempts, logs, &host, &mut file).await.map_err(failed)?;
         file.flush().and_then(|()| file.as_file().sync_all()).map_err(|error| unwritable(&error))?;
         file.persist_noclobber(&output).map_err(|error| {
             unwritable(&error.error).hint("choose another name with `-o`, or move it aside")

@@ -21,7 +21,7 @@ use crate::here::{self, Here, Place};
 use crate::views::{self, SetAside};
 use crate::{phase, render, stage, wish};
 
-/// Take a run out of an archive that `export` has written
+/// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
 /// Everything in it is checked first: digests, paths, and that its entries follow from one another. It is taken whole or
 /// not at all. Its files show this repository from then on, and its journal says where it came from. An unfinished run

@@ -50,7 +50,7 @@ use crate::render;
   callboard doctor                          # is all well?
   callboard explain E004                    # what does error[E004] mean?
 
-Exit codes: 0 delivered, 1 ended undelivered, 2 usage or bad input, 3 refused,
+Exit codes: 0 delivered, 1 ended undelivered, 2 usage or bad input, 3 refused, 4 waits for a person,
   5 store unreachable or held, 70 our bug, 130 interrupted"
 )]
 pub(crate) struct Cli {

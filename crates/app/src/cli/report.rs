@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
+use protocol::peer::output::OUTPUT;
 use protocol::peer::{CycleId, Phase, check_report};
 use protocol::report::{Expected, SCHEMA, parse};
 use protocol::{AttemptId, RunId};
@@ -145,9 +146,12 @@ impl Attempt {
             return Ok(());
         };
         check_report(phase, &report).map_err(|why| {
-            Failure::usage(format!("the report cannot be accepted: {why}")).hint(
-                "the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`",
-            )
+            let hint = if report.others.contains_key(OUTPUT) {
+                "mend it and hand it in again; the attempt goes on"
+            } else {
+                "the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`"
+            };
+            Failure::usage(format!("the report cannot be accepted: {why}")).hint(hint)
         })
     }
 }
@@ -195,7 +199,7 @@ fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<V
         "logs": arguments.log,
     });
     if let Some(file) = &arguments.output {
-        report["output"] = serde_json::from_slice(&read(file)?).map_err(|error| {
+        report[OUTPUT] = serde_json::from_slice(&read(file)?).map_err(|error| {
             Failure::usage(format!("the output in `{}` is not JSON", file.display())).because(Some(&error))
         })?;
     }

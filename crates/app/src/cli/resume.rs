@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use protocol::RunId;
 use protocol::run::{Halt, Phase, Request};
-use runner::{Asked, House};
+use runner::{Asked, House, Journal};
 use store::{RunRow, SqliteStore, Store as _};
 
 use super::block_on;
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let house = play::house(&here, again)?;
     block_on(async {
         if arguments.all {
-            return all(&here, &arguments).await;
+            return all(&here, &house, &arguments).await;
         }
         let named = arguments.run.as_deref();
         let Some(store) = here.existing_store()? else {
@@ -119,12 +119,32 @@ impl Deed for Resuming<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
+        somebody_plays(&house, &journal)?;
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         if arguments.detach {
             return play::detach(here, store, run, &arguments.show, arguments.flags()).await;
         }
         play::play::<P>(here, store, house, run, asked, &arguments.show).await
     }
+}
+
+/// Whoever is asked next must have a player, or the journal would tell of an attempt that began and never was. Somebody
+/// who is at work needs none to be adopted, so then nothing is asked before.
+fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, SqliteStore>) -> Result<(), Failure> {
+    let (run, definition) = (&journal.folded.run, &journal.frozen.definition);
+    if !run.chairs.is_empty() || matches!(run.phase, Phase::Finished(_)) {
+        return Ok(());
+    }
+    let is_behind = |seat: &P::Seat| P::is_behind(definition, &run.play, seat);
+    let is_next = |seat: &P::Seat| !is_behind(seat) && P::needs(definition, seat).iter().all(is_behind);
+    let staging = house.staging(&journal.frozen.staging);
+    for seat in P::seats(definition).iter().filter(|seat| is_next(seat)) {
+        let agent = P::agent(definition, seat);
+        if house.player(&staging, &agent).is_none() {
+            return Err(play::nobody_plays(&agent, P::seat_name(seat).as_str()));
+        }
+    }
+    Ok(())
 }
 
 impl Arguments {
@@ -143,12 +163,12 @@ impl Arguments {
 }
 
 /// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
-async fn all(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
+async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, Failure> {
     let Some(store) = here.existing_store()? else { return Ok(Exit::Delivered) };
     let mut worst = Exit::Delivered;
     for row in store.runs().await?.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
-        let again = Again { here, store: &store, run, arguments };
+        let again = Again { here, store: &store, run, house, arguments };
         match face::by_name(&row.protocol, run, again).await {
             Ok(()) => {}
             // Nor would it be let near any other run.
@@ -167,6 +187,7 @@ struct Again<'a> {
     here: &'a Here,
     store: &'a SqliteStore,
     run: &'a RunId,
+    house: &'a House,
     arguments: &'a Arguments,
 }
 
@@ -174,7 +195,8 @@ impl Deed for Again<'_> {
     type Done = ();
 
     async fn with<P: Face>(self) -> Result<(), Failure> {
-        let Self { here, store, run, arguments } = self;
+        let Self { here, store, run, house, arguments } = self;
+        mend::mend::<P>(here, store, house, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if wish::engine_of(store, run).await?.is_none() {

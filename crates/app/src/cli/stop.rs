@@ -54,12 +54,14 @@ impl Deed for Stopping<'_> {
         let Self { here, store, run, reason } = self;
         let wish = Wish::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
         wish.fulfil(here, store, run).await?;
-        let phase = here.load::<P>(store, run).await?.folded.run.phase;
-        render::talk(match phase {
+        let journal = here.load::<P>(store, run).await?;
+        render::talk(match journal.folded.run.phase {
             Phase::Finished(Outcome::Delivered) => {
                 format!("run `{run}` was delivered before it could be stopped")
             }
-            Phase::Finished(Outcome::Undelivered) => format!("run `{run}` has ended undelivered"),
+            Phase::Finished(Outcome::Undelivered) => {
+                format!("run `{run}` has ended undelivered; {}", P::after_failure(run, &journal.document))
+            }
             Phase::Open
             | Phase::Paused
             | Phase::Halting(_)

@@ -61,7 +61,9 @@ fn in_conflict(conflict: SequenceConflict) -> Failure {
         conflict;
     failure
         .code(Code::SequenceConflict)
-        .hint("read it again, decide again, try again: `callboard state get --json` has the new `sequence`")
+        .hint(
+            "read it again, decide again, try again: `callboard state get KEY --json` has the new `sequence`",
+        )
         .detail("kind", "sequence_conflict")
         .detail("expected", expected)
         .detail("found", found)

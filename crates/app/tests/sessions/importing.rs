@@ -107,6 +107,10 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
       pending     review   waits for express
     [exit 0]
     ");
+    let alone = scene.callboard(&["resume", cycle]).run();
+    assert_eq!(alone.code, 2, "{}", alone.transcript());
+    assert!(alone.stderr.starts_with("error[E007]: nobody plays agent `executor`"), "{}", alone.stderr);
+    assert_eq!(scene.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
     let agent = scene.kit().join("peer.sh");
     fs::write(&agent, AGENT).unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();

@@ -5,6 +5,7 @@
 mod asking;
 mod beginning;
 mod continuing;
+mod corrupted;
 mod killing;
 mod naming;
 mod reporting;

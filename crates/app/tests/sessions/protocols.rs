@@ -288,7 +288,7 @@ fn a_cycle_that_is_stopped_has_ended() {
     open(&scene);
     assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
     $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
-    run `peer.spec.feature-name.cycle.1` has ended undelivered
+    run `peer.spec.feature-name.cycle.1` has ended undelivered; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"

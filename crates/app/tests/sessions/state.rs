@@ -170,8 +170,9 @@ fn what_is_refused_says_why_in_the_words_of_the_format() {
     for (arguments, what) in [
         (&["--set", "/note=hello"][..], "has a value that is not JSON"),
         (&["--set", "note=1"], "does not begin with a JSON pointer"),
-        (&["--merge", "missing.json"], "cannot read the merge patch `missing.json`"),
+        (&["--merge", "missing.json"], "cannot read the merge patch in `missing.json`"),
         (&["--patch", "task.md"], "`task.md` is no list of operations"),
+        (&["--patch", "-"], "standard input is no list of operations"),
     ] {
         let unusable = patch(&scene, now, arguments);
         assert_eq!(unusable.code, 2, "{arguments:?}");
@@ -196,7 +197,7 @@ fn a_conflict_is_told_to_people_and_to_programs() {
       caused by: it was read at sequence 2 (revision 4), and is at 3 (revision 5) now: `/phases/plan` has been changed since
       caused by: the last change is 3: plan progress by tester at [WHEN]
 
-    hint: read it again, decide again, try again: `callboard state get --json` has the new `sequence`
+    hint: read it again, decide again, try again: `callboard state get KEY --json` has the new `sequence`
     [exit 3]
     ");
     let answer = patch(&scene, read, &["--set", set]).json();

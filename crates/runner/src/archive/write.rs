@@ -5,12 +5,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use protocol::{Protocol, Revision, Stamp};
+use protocol::{Protocol, Revision, RunId};
 use store::{Digest, DigestReader, ReadError, Store};
 use tar::{Builder, Header};
 
 use super::{ATTEMPTS, DEFINITION, FORMAT, JOURNAL, LOGS, Listed, MANIFEST, Manifest, PAPERS, paper};
-use crate::journal::{Journal, LoadError};
+use crate::journal::{LoadError, decode};
 use crate::rebuild::{Unfit, definition_of};
 
 /// Whether what agents printed goes along.
@@ -39,29 +39,23 @@ pub enum ExportError {
     Write(#[source] io::Error),
 }
 
-/// Writes a run, as it is at this moment.
+/// Writes a run, as it is at this moment. Its journal is all of it: a document that is not what was written keeps nobody
+/// from having a copy before it is put back.
 pub async fn export<P: Protocol, S: Store>(
-    journal: &Journal<P, S>,
+    store: &S,
+    run: &RunId,
     attempts: &Path,
     logs: Logs,
     host: &str,
     out: impl Write,
 ) -> Result<Manifest, ExportError> {
-    let mut lines = String::new();
-    let mut definition = None;
-    let entries = journal.store.entries(&journal.run, Revision(0)).await?;
-    for entry in entries.iter().filter(|entry| entry.revision <= journal.position.revision) {
-        if entry.revision == Revision(1) {
-            let digest = definition_of::<P>(&entry.body)?;
-            definition = journal.store.blob(&digest).await?;
-        }
-        lines.push_str(&entry.body);
-        lines.push('\n');
-    }
+    let entries = store.entries(run, Revision(0)).await?;
+    let first = entries.first().ok_or(ExportError::Damaged("its journal is empty"))?;
+    let definition = store.blob(&definition_of::<P>(&first.body)?).await?;
+    let created_at = decode::<P>(run, first)?.at;
+    let lines: String = entries.iter().flat_map(|entry| [entry.body.as_str(), "\n"]).collect();
     let definition = definition.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
-    let first = journal.entry(Revision(1)).await?;
-    let created_at = first.map_or(Stamp::from_micros(0), |entry| entry.at);
-    let papers = papers(&attempts.join(journal.run.as_str()), logs)?;
+    let papers = papers(&attempts.join(run.as_str()), logs)?;
     let texts = [(DEFINITION, definition.as_slice()), (JOURNAL, lines.as_bytes())];
     let listed_text = |(path, bytes): &(&str, &[u8])| Listed {
         path: (*path).to_owned(),
@@ -70,11 +64,11 @@ pub async fn export<P: Protocol, S: Store>(
     };
     let manifest = Manifest {
         callboard_archive: FORMAT,
-        run: journal.run.clone(),
+        run: run.clone(),
         protocol: P::NAME.to_owned(),
         host: host.to_owned(),
         created_at,
-        entries: journal.position.revision.0,
+        entries: entries.len() as u64,
         files: texts.iter().map(listed_text).chain(papers.iter().map(|(_, listed)| listed.clone())).collect(),
     };
     let mut archive = Builder::new(out);

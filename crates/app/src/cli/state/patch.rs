@@ -151,17 +151,18 @@ fn place(given: &str) -> Result<(String, Value), Failure> {
 
 fn read<T: serde::de::DeserializeOwned>(file: &Path, what: &str) -> Result<T, Failure> {
     let mut text = String::new();
-    let came = if file.as_os_str() == "-" {
+    let piped = file.as_os_str() == "-";
+    let source = if piped { "standard input".to_owned() } else { format!("`{}`", file.display()) };
+    let came = if piped {
         std::io::stdin().read_to_string(&mut text).map(drop)
     } else {
         std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)).map(drop)
     };
     came.map_err(|error| {
-        Failure::usage(format_args!("cannot read the {what} `{}`", file.display())).because(Some(&error))
+        Failure::usage(format_args!("cannot read the {what} in {source}")).because(Some(&error))
     })?;
-    serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format_args!("`{}` is no {what}", file.display())).because(Some(&error))
-    })
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format_args!("{source} is no {what}")).because(Some(&error)))
 }
 
 #[cfg(test)]
