@@ -302,3 +302,16 @@ fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read(
     let report = json!({ "output": output }).to_string();
     assert_eq!(parse(report.as_bytes(), &expected), Err(Unfit::TooDeep));
 }
+
+#[test]
+fn numbers_that_were_lost_with_the_end_of_a_journal_are_not_given_again() {
+    let mut cycle = Cycle::open(definition(None));
+    let (sequence, last) = (cycle.document.sequence, Revision(4));
+    let remains = Remains::Journal { lost: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
+    cycle.commit(Input::Recovered { remains }, Decision::nothing());
+    // Five revisions are lost, and each may have counted one up.
+    assert_eq!(cycle.document.sequence, sequence + 6);
+    assert_eq!(cycle.document.history.last().unwrap().unknown["bad_revision"], 9);
+    cycle.reports(json!({ "output": example(Phase::Plan) }));
+    assert_eq!(cycle.document.sequence, sequence + 8);
+}

@@ -16,7 +16,7 @@ use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{Hand, Patch, Uneditable};
-use region::{Owner, Place, differing, regions};
+use region::{Owner, Place, differing};
 
 /// What a write may not touch has no rule of its own in the seed's lists: it follows from the matrix.
 const MATRIX: &str = "matrix";
@@ -48,7 +48,7 @@ pub(super) fn edit(
     let theirs = differing(&as_it_was.to_value(), &as_it_is.to_value());
     let sources = patch.sources();
     let copied = sources.iter().find(|source| theirs.iter().any(|place| place.overlaps(source)));
-    let both = ours.intersection(&regions(&theirs)).next().cloned();
+    let both = theirs.iter().map(Place::region).find(|region| ours.contains(region));
     if let Some(both) = copied.cloned().or(both) {
         return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
     }

@@ -2,8 +2,6 @@
 //!
 //! Works on plain JSON: what a patch makes of a document need not be one.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
 use crate::check::member;
@@ -42,9 +40,6 @@ const PHASE: [&str; 8] = [
     "errors",
     "reused_from",
 ];
-
-/// What every write changes, whatever else it does.
-const COUNTED: [&str; 3] = ["/sequence", "/history", "/metadata/updated_at"];
 
 /// A place where two documents differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,12 +101,6 @@ impl Place {
         };
         within(pointer, &self.region()) || within(&self.pointer, pointer)
     }
-}
-
-/// The regions of these places, but for what every write changes.
-pub(super) fn regions(places: &[Place]) -> BTreeSet<String> {
-    let places = places.iter().filter(|place| !COUNTED.contains(&place.pointer.as_str()));
-    places.map(Place::region).collect()
 }
 
 /// Every field in which two documents differ.

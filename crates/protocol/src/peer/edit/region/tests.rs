@@ -1,5 +1,7 @@
 //! The lists of the seed's fields, held against the document itself.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::*;
