@@ -16,6 +16,7 @@ mod looking;
 mod peer;
 mod protocols;
 mod recovering;
+mod rehearsing;
 mod reporting;
 mod resuming;
 mod state;
