@@ -2,8 +2,8 @@
 
 mod agents;
 mod archives;
+mod checking;
 mod crash;
-mod cycles;
 mod delivering;
 mod demo;
 mod doctor;
