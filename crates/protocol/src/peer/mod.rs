@@ -38,6 +38,7 @@ pub use document::{
 };
 pub use name::{CycleId, Instruction, Scope, SpecName};
 pub use position::{InvalidTransition, Position};
+pub use seat::BUCKET;
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;

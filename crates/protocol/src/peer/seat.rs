@@ -10,7 +10,7 @@ use crate::report::{Report, Status};
 use crate::rules::Reading;
 
 /// The bucket in which the seed keeps its documents.
-const BUCKET: &str = "agent-os-peer-state";
+pub const BUCKET: &str = "agent-os-peer-state";
 
 pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, counted: u32) -> Brief {
     let shown = &document.phases[phase];
