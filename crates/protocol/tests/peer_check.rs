@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+mod pointers;
+
 use protocol::check::Violation;
 use protocol::peer::{Document, check, check_document};
 use serde_json::{Value, json};
+
+use pointers::pointers;
 
 fn example() -> Value {
     serde_json::from_str(include_str!("fixtures/peer/cycle.json")).unwrap()
@@ -443,19 +447,9 @@ fn gaps_and_unknown_events_are_only_warnings_and_compacted_entries_leave_none() 
 /// What keeps the rules can be read, and comes back as it was: whoever adopts a document checks it first.
 #[test]
 fn every_document_that_keeps_the_rules_can_be_read() {
-    fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
-        found.push(pointer.to_owned());
-        let members = value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value));
-        let entries = value.as_array().into_iter().flatten().enumerate();
-        for (key, value) in members.chain(entries.map(|(index, value)| (index.to_string(), value))) {
-            pointers(value, &format!("{pointer}/{key}"), found);
-        }
-    }
     let mut kept = 0;
     for document in [example(), completed(), failed()] {
-        let mut places = Vec::new();
-        pointers(&document, "", &mut places);
-        for place in places.iter().filter(|place| !place.is_empty()) {
+        for place in pointers(&document).iter().filter(|place| !place.is_empty()) {
             let values = [
                 Some(json!(null)),
                 Some(json!(true)),

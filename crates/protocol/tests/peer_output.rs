@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+mod pointers;
+
 use std::path::Path;
 
 use protocol::check::Violation;
@@ -11,6 +13,8 @@ use protocol::peer::output::{
     insights_schema, schema, summary_schema, verify, verify_insights, verify_summary,
 };
 use serde_json::{Value, json};
+
+use pointers::pointers;
 
 type Verify = fn(&Value) -> Result<(), Vec<Violation>>;
 
@@ -78,22 +82,11 @@ fn good(kind: &str) -> Vec<Value> {
     }
 }
 
-fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
-    found.push(pointer.to_owned());
-    let members = value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value));
-    let entries = value.as_array().into_iter().flatten().enumerate();
-    for (key, value) in members.chain(entries.map(|(index, value)| (index.to_string(), value))) {
-        pointers(value, &format!("{pointer}/{key}"), found);
-    }
-}
-
 /// Everything good, and everything that comes of it by one change: another kind of value anywhere, or a field less.
 fn corpus(kind: &str) -> Vec<Value> {
     let mut corpus = good(kind);
     for value in good(kind) {
-        let mut places = Vec::new();
-        pointers(&value, "", &mut places);
-        for place in places {
+        for place in pointers(&value) {
             for other in [
                 json!(null),
                 json!(true),

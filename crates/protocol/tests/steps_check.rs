@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+mod pointers;
+
 use protocol::steps::{Document, check, check_document};
 use serde_json::{Value, json};
+
+use pointers::pointers;
 
 const EXAMPLES: [&str; 4] = [
     include_str!("fixtures/steps/failed-step.json"),
@@ -346,18 +350,8 @@ fn all_violations_are_found_at_once_and_ids_are_escaped_in_pointers() {
 /// What keeps the rules can be read: whoever adopts a document checks it first and then only reads.
 #[test]
 fn every_document_that_keeps_the_rules_can_be_read() {
-    fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
-        found.push(pointer.to_owned());
-        let members = value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value));
-        let entries = value.as_array().into_iter().flatten().enumerate();
-        for (key, value) in members.chain(entries.map(|(index, value)| (index.to_string(), value))) {
-            pointers(value, &format!("{pointer}/{key}"), found);
-        }
-    }
-    let mut places = Vec::new();
-    pointers(&document(), "", &mut places);
     let mut kept = 0;
-    for place in places.iter().filter(|place| !place.is_empty()) {
+    for place in pointers(&document()).iter().filter(|place| !place.is_empty()) {
         for value in [
             json!(null),
             json!(true),

@@ -52,7 +52,7 @@ pub use prompt::{Told, would_be_told};
 pub use read::{Read, read};
 pub use rebuild::{Rebuild, Unfit};
 pub use request::{RequestError, note_refusal, request};
-pub use restore::{Corruption, RestoreError, Restored};
+pub use restore::{RestoreError, Restored};
 pub use salvage::{Fate, Ground, SalvageRunError, Salvaged, lost, salvage, was_opened_by};
 pub use summary::Summary;
 pub use verdict::{last_line, last_lines};

@@ -20,11 +20,11 @@ use crate::rebuild::Rebuild;
 
 /// What is wrong with a run's document, and what could be put in its place.
 #[derive(Debug)]
-pub struct Corruption<P: Protocol> {
-    pub run: RunId,
+pub(crate) struct Corruption<P: Protocol> {
+    run: RunId,
     /// The revision whose document is bad.
-    pub bad: Revision,
-    pub what: String,
+    bad: Revision,
+    what: String,
     /// The newest sound document there is.
     candidate: Option<Candidate<P>>,
     /// The highest number that somebody may have seen, as far as the bad documents after it tell.
@@ -78,7 +78,7 @@ impl From<ReadError> for RestoreError {
 
 impl<P: Protocol> Corruption<P> {
     /// Looks for what could be put in the place of a bad document. Changes nothing.
-    pub async fn examine<S: Store>(
+    pub(crate) async fn examine<S: Store>(
         store: &S,
         run: &RunId,
         bad: Revision,
@@ -95,7 +95,7 @@ impl<P: Protocol> Corruption<P> {
 
     /// Puts the candidate in the place of the bad document: as a new revision, with a number that nobody has seen.
     /// `any`: even if it is not the one that was committed last.
-    pub async fn restore<S: Store>(
+    pub(crate) async fn restore<S: Store>(
         self,
         store: &S,
         clock: &Clock,

@@ -31,5 +31,5 @@ pub use ledger::{Ledger, Line};
 pub use process::{Held, Orphan, expect_no_orphans, orphans, wait_until_stopped};
 pub use reader::{Seen, ViewReader};
 pub use redact::redact;
-pub use scene::{Gate, Scene};
+pub use scene::{Gate, Scene, last_error, status};
 pub use wait::{DEADLINE, until};

@@ -260,3 +260,13 @@ impl Gate {
 fn mkfifo(path: &Path) {
     rustix::fs::mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("a pipe can be made");
 }
+
+/// The status of a step in a view.
+pub fn status<'d>(document: &'d Value, step: &str) -> &'d str {
+    document["steps"][step]["status"].as_str().unwrap_or("no such step")
+}
+
+/// What happened last to a step, in a view.
+pub fn last_error<'d>(document: &'d Value, step: &str) -> &'d str {
+    document["steps"][step]["last_error"].as_str().unwrap_or_default()
+}

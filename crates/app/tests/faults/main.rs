@@ -17,7 +17,7 @@ mod refused;
 mod stopped;
 mod two_engines;
 
-use testkit::{Held, Scene};
+use testkit::{Held, Scene, last_error, status};
 
 /// A fresh repository for the built program.
 fn scene() -> Scene {
@@ -39,14 +39,4 @@ fn deserted() -> Scene {
     agent.wait();
     scene.plan(&[]);
     scene
-}
-
-/// The status of a step in the view.
-fn status<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
-    document["steps"][step]["status"].as_str().unwrap_or("no such step")
-}
-
-/// What happened last to a step, in the view.
-fn last_error<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
-    document["steps"][step]["last_error"].as_str().unwrap_or_default()
 }

@@ -2,8 +2,8 @@
 
 mod agents;
 mod archives;
+mod checking;
 mod crash;
-mod cycles;
 mod delivering;
 mod demo;
 mod doctor;
@@ -16,6 +16,7 @@ mod looking;
 mod peer;
 mod protocols;
 mod recovering;
+mod rehearsing;
 mod reporting;
 mod resuming;
 mod state;
@@ -26,19 +27,9 @@ mod unlinked;
 mod views;
 mod workflows;
 
-use testkit::Scene;
+use testkit::{Scene, last_error, status};
 
 /// A fresh repository for the built program.
 fn scene() -> Scene {
     Scene::new(env!("CARGO_BIN_EXE_callboard"))
-}
-
-/// The status of a step in the view.
-fn status<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
-    document["steps"][step]["status"].as_str().unwrap_or("no such step")
-}
-
-/// What happened last to a step, in the view.
-fn last_error<'d>(document: &'d serde_json::Value, step: &str) -> &'d str {
-    document["steps"][step]["last_error"].as_str().unwrap_or_default()
 }

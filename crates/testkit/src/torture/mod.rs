@@ -37,15 +37,16 @@ impl Torture {
     pub fn run(&self) -> Tally {
         let begun = Instant::now();
         let mut tally = Tally { seed: self.seed, ..Tally::default() };
+        // Each trial has a seed of its own, so that one that fails can be repeated alone.
+        let mut seed = self.seed;
         while tally.kills() < self.kills {
-            // Each trial has a seed of its own, so that one that fails can be repeated alone.
-            let seed = self.seed.wrapping_add(u64::from(tally.workflows + tally.trials));
             let kills = (self.kills - tally.kills()).min(KILLS_PER_TRIAL);
             if seed.is_multiple_of(CYCLES) {
                 cycles::torture(self, seed, kills, &mut tally);
             } else {
                 workflows::torture(self, seed, kills, &mut tally);
             }
+            seed = seed.wrapping_add(1);
         }
         tally.took = begun.elapsed();
         tally

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::killer::Killer;
+use super::lives::Journal;
 use crate::reader::Seen;
 
 /// What was done.
@@ -13,8 +14,7 @@ pub struct Tally {
     pub engine_kills: u32,
     pub shim_kills: u32,
     pub workflows: u32,
-    /// Trials of cycles; each plays as many as it takes to complete one.
-    pub trials: u32,
+    /// A trial of cycles plays as many as it takes to complete one.
     pub cycles: usize,
     /// Phases that were completed by being played, and those that were taken over.
     pub phases: usize,
@@ -81,5 +81,15 @@ impl Tally {
         self.shim_kills += killer.shims.values().sum::<u32>();
         self.pauses += killer.pauses;
         self.stops += killer.stopped.len();
+    }
+
+    pub(super) fn add_lives(&mut self, journal: &Journal) {
+        self.adopted += journal.adopted;
+        self.resets += journal.resets;
+        for life in journal.lives.values() {
+            self.attempts += life.began.len();
+            self.interrupted += life.interrupted as usize;
+            self.planned_failures += (life.repeats + life.gave_up) as usize;
+        }
     }
 }

@@ -7,27 +7,15 @@ use protocol::peer::{Checked, CycleStatus, Document, Peer, Phase, PhaseStatus, T
 use protocol::{Revision, RunId};
 use runner::Moment;
 
+use super::super::Tally;
 use super::super::killer::Killer;
 use super::super::lives::{Journal, Life};
 use super::random::{Part, RandomCycle};
 use crate::scene::Scene;
 use crate::stage;
 
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) cycles: usize,
-    pub(super) phases: usize,
-    pub(super) reused: usize,
-    pub(super) documents: usize,
-    pub(super) attempts: usize,
-    pub(super) interrupted: usize,
-    pub(super) failed: usize,
-    pub(super) adopted: usize,
-}
-
 /// Panics at the first promise that does not hold.
-pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64) -> Found {
-    let mut found = Found::default();
+pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64, tally: &mut Tally) {
     let mut played: BTreeMap<Phase, usize> = BTreeMap::new();
     let runs = killer.runs(seed);
     for (at, listed) in runs.iter().enumerate() {
@@ -49,25 +37,19 @@ pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64) -> Foun
         check_lives(killer, cycle, run, last, &journal.lives, &about);
         for (phase, shown) in last.phases.iter().filter(|(_, shown)| shown.status == PhaseStatus::Completed) {
             match shown.reused_from {
-                Some(_) => found.reused += 1,
+                Some(_) => tally.reused += 1,
                 None => *played.entry(phase).or_default() += 1,
             }
         }
-        found.cycles += 1;
-        found.documents += documents.len();
-        found.adopted += journal.adopted;
-        for life in journal.lives.values() {
-            found.attempts += life.began.len();
-            found.interrupted += life.interrupted as usize;
-            found.failed += (life.repeats + life.gave_up) as usize;
-        }
+        tally.cycles += 1;
+        tally.documents += documents.len();
+        tally.add_lives(&journal);
     }
     let once = Phase::ALL.map(|phase| (phase, 1));
     assert_eq!(played, once.into(), "seed {seed}: not every phase was completed once: {cycle:?}");
-    found.phases = played.len();
+    tally.phases += played.len();
     nobody_ran_twice(killer, seed);
     killer.scene.expect_no_orphans();
-    found
 }
 
 /// The documents of a run, one for each revision.

@@ -24,17 +24,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let killer = Killer { longest: 0.5, may_stop: STOPS, ..Killer::new(&scene, random, kills) };
     let mut trial = Trial { killer, seed, resumes: 0 };
     trial.until_completed();
-    let found = check::check(&trial.killer, &cycle, seed);
+    check::check(&trial.killer, &cycle, seed, tally);
     tally.add(&trial.killer);
-    tally.trials += 1;
-    tally.cycles += found.cycles;
-    tally.phases += found.phases;
-    tally.reused += found.reused;
-    tally.documents += found.documents;
-    tally.attempts += found.attempts;
-    tally.interrupted += found.interrupted;
-    tally.planned_failures += found.failed;
-    tally.adopted += found.adopted;
     tally.resumes += trial.resumes;
 }
 

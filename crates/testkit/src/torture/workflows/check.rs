@@ -7,35 +7,22 @@ use super::random::{Part, RandomWorkflow, Step};
 use crate::reader::Seen;
 use crate::scene::Scene;
 
-/// What the journal tells of a run.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) attempts: usize,
-    pub(super) interrupted: usize,
-    pub(super) failed: usize,
-    /// Attempts whose end another engine saw than the one that began them.
-    pub(super) adopted: usize,
-    /// Ways back that were taken.
-    pub(super) resets: usize,
-}
-
-/// Panics at the first promise that does not hold.
+/// Panics at the first promise that does not hold; answers what the journal tells.
 pub(super) fn check(
     scene: &Scene,
     workflow: &RandomWorkflow,
     shim_kills: &BTreeMap<(String, String), u32>,
     seen: &Seen,
     seed: u64,
-) -> Found {
-    let journal = scene.journal("trial");
-    let Journal { lives, adopted, resets } = Journal::read(&journal);
+) -> Journal {
+    let journal = Journal::read(&scene.journal("trial"));
+    let lives = &journal.lives;
     let ledger = scene.ledger();
     let begun = ledger.begun();
     let distinct: BTreeSet<_> = begun.iter().collect();
     assert_eq!(begun.len(), distinct.len(), "seed {seed}: an attempt ran twice: {begun:?}");
     let document = scene.document("trial");
     let somebody_died = lives.values().any(|life| life.gave_up > 0);
-    let mut found = Found { adopted, resets, ..Found::default() };
     for step in &workflow.steps {
         let id = step.id.as_str();
         let about = format!("seed {seed}, step {step:?}, {:?}, ledger {:?}", lives.get(id), ledger.order());
@@ -48,15 +35,12 @@ pub(super) fn check(
         assert_eq!(shown["iteration_count"], life.resets, "it was sent back otherwise than shown: {about}");
         let report = shown["report_path"].as_str().unwrap_or_default();
         assert!(std::path::Path::new(report).is_file(), "no report at `{report}`: {about}");
-        found.attempts += life.began.len();
-        found.interrupted += life.interrupted as usize;
-        found.failed += (life.repeats + life.gave_up) as usize;
     }
     scene.expect_no_orphans();
     assert!(seen.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", seen.bad);
     let quarantine = scene.store().join("quarantine");
     assert!(!quarantine.exists(), "seed {seed}: a view of our own was taken for a stranger's");
-    found
+    journal
 }
 
 fn check_life(step: &Step, life: &Life, kills: u32, somebody_died: bool, about: &str) {

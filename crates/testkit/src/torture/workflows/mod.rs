@@ -21,15 +21,11 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let mut trial = Trial { killer: Killer::new(&scene, random, kills), seed, resumes: 0, retries: 0 };
     trial.until_delivered();
     let seen = reader.finish();
-    let found = check::check(&scene, &workflow, &trial.killer.shims, &seen, seed);
+    let journal = check::check(&scene, &workflow, &trial.killer.shims, &seen, seed);
     tally.add(&trial.killer);
+    tally.add_lives(&journal);
     tally.workflows += 1;
     tally.steps += workflow.steps.len();
-    tally.attempts += found.attempts;
-    tally.interrupted += found.interrupted;
-    tally.planned_failures += found.failed;
-    tally.adopted += found.adopted;
-    tally.resets += found.resets;
     tally.resumes += trial.resumes;
     tally.retries += trial.retries;
     tally.seen.reads += seen.reads;

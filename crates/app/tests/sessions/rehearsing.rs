@@ -1,0 +1,260 @@
+//! Rehearsed runs: the built-in player in the place of agents.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use testkit::{Scene, Session};
+
+use crate::last_error;
+
+const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
+
+/// A repository with a workflow that is committed.
+fn rehearsal(steps: &[&str]) -> Scene {
+    let scene = Scene::named(CALLBOARD, "a repo");
+    scene.workflow_of(steps);
+    scene.git(&["add", "."]);
+    scene.git(&["commit", "--quiet", "--message=workflow"]);
+    scene
+}
+
+/// Writes a script outside the repository; returns the flag that uses it.
+fn script(scene: &Scene, parts: &str) -> String {
+    let file = script_file(scene);
+    fs::write(&file, format!("steps:\n{parts}")).unwrap();
+    format!("--rehearse={}", file.display())
+}
+
+fn script_file(scene: &Scene) -> PathBuf {
+    scene.kit().join("script.yaml")
+}
+
+/// Runs the workflow and expects this exit code.
+#[track_caller]
+fn play(scene: &Scene, rehearse: &str, code: i32) {
+    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", rehearse]).run();
+    assert_eq!(session.code, code, "{}", talk(&session));
+}
+
+fn step_of(scene: &Scene, step: &str) -> Value {
+    scene.document("trial")["steps"][step].clone()
+}
+
+/// A file of an attempt.
+fn file_of(scene: &Scene, step: &str, number: &str, file: &str) -> PathBuf {
+    scene.attempt("trial", step, number).join(file)
+}
+
+fn talk(session: &Session) -> String {
+    format!("{}{}", session.stdout, session.stderr)
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn any_workflow_is_delivered_and_the_work_tree_stays_as_it_is() {
+    let scene =
+        rehearsal(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code], loop_back_to: code"]);
+    play(&scene, "--rehearse", 0);
+    assert_eq!(scene.git(&["status", "--porcelain"]), "");
+    for step in ["plan", "code", "review"] {
+        let shown = step_of(&scene, step);
+        assert_eq!((&shown["status"], &shown["attempts"]), (&"COMPLETED".into(), &1.into()));
+        let artifact = format!(".agents/runs/trial/artifacts/{step}.1.1.txt");
+        assert_eq!(shown["artifacts"], serde_json::json!([artifact]));
+        assert!(scene.repo().join(artifact).is_file());
+    }
+    let said = fs::read_to_string(file_of(&scene, "plan", "1.1", "stdout.log")).unwrap();
+    assert_eq!(said, "rehearsing `plan`: iteration 0, try 1\nreported COMPLETED\n");
+}
+
+#[test]
+fn a_script_says_what_is_left_behind() {
+    let scene = rehearsal(&["id: code"]);
+    let part = "- ok: {logs: [\"fixed\"], artifacts: [\"a/notes.txt\"], write: {\"src/x.txt\": \"content\"}}";
+    play(&scene, &script(&scene, &format!("  code:\n    {part}\n")), 0);
+    assert_eq!(scene.git(&["status", "--porcelain", "-uall"]), "?? src/x.txt\n");
+    assert_eq!(fs::read_to_string(scene.repo().join("src/x.txt")).unwrap(), "content");
+    let shown = step_of(&scene, "code");
+    let artifacts = serde_json::json!([".agents/runs/trial/artifacts/a/notes.txt", "src/x.txt"]);
+    assert_eq!((&shown["artifacts"], &shown["logs"]), (&artifacts, &serde_json::json!(["fixed"])));
+}
+
+#[test]
+fn a_step_fails_and_then_does_not() {
+    let scene = rehearsal(&["id: code"]);
+    play(&scene, &script(&scene, "  code: [fail: syntax error, ok]\n"), 0);
+    assert_eq!(step_of(&scene, "code")["attempts"], 2);
+    assert_eq!(
+        json(&file_of(&scene, "code", "1.1", "report.json"))["logs"],
+        serde_json::json!(["syntax error"])
+    );
+}
+
+#[test]
+fn a_gate_fails_twice_and_then_passes() {
+    let scene = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    play(&scene, &script(&scene, "  review: [gate_fail: {times: 2, why: found P0 issues}]\n"), 0);
+    for step in ["code", "review"] {
+        assert_eq!(step_of(&scene, step)["iteration_count"], 2, "{step}");
+    }
+    let prompt = fs::read_to_string(file_of(&scene, "code", "3.1", "prompt.md")).unwrap();
+    assert!(prompt.contains("found P0 issues"), "{prompt}");
+}
+
+#[test]
+fn whatever_goes_wrong_is_told_by_its_name() {
+    let steps = ["hangs", "crashes", "leaves", "babbles"];
+    let written = steps
+        .map(|id| format!("id: {id}, max_attempts: 1, timeout: {}", if id == "hangs" { "1s" } else { "1h" }));
+    let scene = rehearsal(&written.each_ref().map(String::as_str));
+    let rehearse =
+        script(&scene, "  hangs: [hang]\n  crashes: [crash]\n  leaves: [exit: 3]\n  babbles: [rubbish]\n");
+    let arguments = ["run", "wf.yaml", "--run-id", "trial", "--on-failure", "continue", &rehearse];
+    let output = scene.callboard(&arguments).run();
+    assert_eq!(output.code, 1, "{}", talk(&output));
+    // How long the machine took to notice is not ours to promise.
+    let shown = |error: String| match error.split_once(" after ") {
+        Some((what, _)) => format!("{what} after […]"),
+        None => error,
+    };
+    let document = scene.document("trial");
+    let errors = steps.map(|step| shown(last_error(&document, step).to_owned())).join("\n");
+    insta::assert_snapshot!(errors, @"
+    Agent process timed out after […]
+    Agent process was ended by signal 9 without a report: crashing
+    Agent process exited with code 3 without a report: leaving with code 3 and without a report
+    Agent process exited with code 0 and its report was refused: the report file: it is not JSON: expected value at line 1, column 39
+    ");
+    assert_eq!(scene.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_flood_is_kept_and_a_child_left_behind_is_not() {
+    let scene = rehearsal(&["id: floods", "id: forgets"]);
+    play(&scene, &script(&scene, "  floods: [flood: 10MB]\n  forgets: [leave_child]\n"), 0);
+    assert!(fs::metadata(file_of(&scene, "floods", "1.1", "stdout.log")).unwrap().len() > 10_000_000);
+    let said = fs::read_to_string(file_of(&scene, "forgets", "1.1", "stdout.log")).unwrap();
+    let (_, left) = said.split_once("leaving process ").unwrap();
+    let (process, how) = left.split_once(" behind: ").unwrap();
+    assert!(how.starts_with("in a session of its own\n"), "{said}");
+    assert_eq!(json(&file_of(&scene, "forgets", "1.1", "exit.json"))["swept"], 1);
+    let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&command).contains("left-behind"), "it lives on");
+}
+
+#[test]
+fn a_killed_engine_changes_nothing_in_the_play() {
+    let scene = rehearsal(&["id: a", "id: b, needs: [a]"]);
+    let rehearse = script(&scene, "  a: [take: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
+    let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &rehearse];
+    let engine = scene.callboard(&arguments).start();
+    engine.wait_until_it_shows("a#1.1");
+    engine.kill();
+    engine.wait();
+    fs::remove_file(script_file(&scene)).unwrap();
+    let output = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(output.code, 0, "{}", talk(&output));
+    assert_eq!(step_of(&scene, "a")["attempts"], 1);
+    let shown = step_of(&scene, "b");
+    assert_eq!((&shown["attempts"], &shown["logs"]), (&2.into(), &serde_json::json!(["from the script"])));
+}
+
+#[test]
+fn a_rehearsed_run_is_not_played_by_anybody_else() {
+    let scene = rehearsal(&["id: code"]);
+    let flag = script(&scene, "  code: [{fail: \"no\"}]\n");
+    play(&scene, &flag, 1);
+    let output = scene.callboard(&["retry", "trial", "--wrapper", "true"]).run();
+    assert_eq!(output.code, 3, "{}", talk(&output));
+    assert!(talk(&output).contains("is a rehearsal and stays one"), "{}", talk(&output));
+}
+
+#[test]
+fn a_retried_run_is_still_rehearsed() {
+    let scene = rehearsal(&["id: a, max_attempts: 1"]);
+    play(&scene, &script(&scene, "  a: [fail: never]\n"), 1);
+    fs::remove_file(script_file(&scene)).unwrap();
+    let output = scene.callboard(&["retry", "trial"]).run();
+    assert_eq!(output.code, 1, "{}", talk(&output));
+    assert_eq!(json(&file_of(&scene, "a", "2.1", "report.json"))["logs"], serde_json::json!(["never"]));
+}
+
+#[test]
+fn a_player_that_reports_and_hangs_has_written_its_whole_report() {
+    let root = tempfile::tempdir().unwrap();
+    let report = root.path().join("report.json");
+    let part = r#"{"play": "report_then_hang"}"#;
+    let path = root.path().display().to_string();
+    let told = [
+        ("RUN_ID", "trial"),
+        ("STEP_ID", "a"),
+        ("AGENT_ID", "x"),
+        ("CALLBOARD_ATTEMPT", "a#1.1"),
+        ("STEP_ITERATION", "0"),
+        ("STEP_ATTEMPT", "1"),
+        ("REPO_DIR", &path),
+        ("ARTIFACTS_DIR", &path),
+    ];
+    let mut player = Command::new(CALLBOARD)
+        .args(["__player", part])
+        .envs(told)
+        .env("REPORT_PATH", &report)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said: Vec<_> =
+        BufReader::new(player.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
+    assert_eq!(said[1..], ["reported COMPLETED", "hanging"]);
+    assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.txt"]));
+    assert!(player.try_wait().unwrap().is_none(), "it does not end by itself");
+    player.kill().unwrap();
+    player.wait().unwrap();
+}
+
+#[test]
+fn a_broken_script_is_refused_before_anything_happens() {
+    let scene = rehearsal(&["id: code"]);
+    let rehearse = script(&scene, "  coed: [ok]\n  code: [hnag]\n");
+    let output = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run();
+    assert_eq!(output.code, 2);
+    let said = talk(&output);
+    for part in ["has 2 problems", ":2:3", "did you mean `code`?", ":3:10", "did you mean `hang`?"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!scene.repo().join(".agents").exists());
+    let output = scene.callboard(&["run", "wf.yaml", "--rehearse", "--wrapper", "x"]).run();
+    assert_eq!(output.code, 2, "{}", talk(&output));
+}
+
+#[test]
+fn a_printed_script_can_be_used_and_is_never_overwritten() {
+    let scene = rehearsal(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    let file = script_file(&scene).display().to_string();
+    let write = || scene.callboard(&["rehearse-script", "wf.yaml", "--output", &file]).run();
+    assert_eq!(write().code, 0);
+    let printed = scene.callboard(&["rehearse-script", "wf.yaml"]).run();
+    assert_eq!(printed.stdout, fs::read_to_string(&file).unwrap());
+    play(&scene, &format!("--rehearse={file}"), 0);
+    fs::write(&file, "edited for hours").unwrap();
+    let again = write();
+    assert_eq!(again.code, 3, "{}", talk(&again));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "edited for hours");
+}
+
+#[test]
+fn a_player_that_nobody_asked_for_says_so() {
+    for arguments in [&["__player"][..], &["__player", "{"], &["__player", r#"{"play":"hang"}"#]] {
+        let output = Command::new(CALLBOARD).args(arguments).env_clear().output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("error: `__player` is how a rehearsed run"), "{said}");
+    }
+}
