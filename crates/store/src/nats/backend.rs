@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -17,6 +18,9 @@ use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredEntry};
 use crate::{Digest, Lead, Leader, Tenure};
+
+/// How many blobs are under way at once.
+const BLOBS_AT_ONCE: usize = 8;
 
 /// A store on NATS. It connects when it is first used, and stays on the runtime that did so.
 #[derive(Debug, Clone)]
@@ -111,11 +115,8 @@ impl Store for NatsStore {
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
         let server = self.server().await?;
-        let mut digests = Vec::with_capacity(blobs.len());
-        for blob in &blobs {
-            digests.push(server.put_blob(blob).await?);
-        }
-        Ok(digests)
+        let writes = blobs.into_iter().map(|blob| async move { server.put_blob(&blob).await });
+        Ok(futures_util::stream::iter(writes).buffered(BLOBS_AT_ONCE).try_collect().await?)
     }
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {

@@ -132,8 +132,12 @@ impl Server {
 async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFault> {
     let answer = settings.patience.answer;
     let options = options(settings).await?.connection_timeout(answer).request_timeout(Some(answer));
-    let connected = tokio::time::timeout(answer, options.connect(&settings.servers)).await;
-    let client = connected.map_err(|_| ConnectFault::Silent(answer))??;
+    // A server that vanished without a word is noticed after two of these, and another one is taken.
+    let options = options.ping_interval(answer);
+    // The first one may be silent and the last one well.
+    let all = answer * u32::try_from(settings.servers.len()).unwrap_or(1);
+    let connected = tokio::time::timeout(all, options.connect(&settings.servers)).await;
+    let client = connected.map_err(|_| ConnectFault::Silent(all))??;
     let info = client.server_info();
     if version(&info.version).is_some_and(|version| version < LEAST_VERSION) {
         return Err(ConnectFault::TooOld(info.version));

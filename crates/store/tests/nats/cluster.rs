@@ -51,5 +51,10 @@ async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
         server.restart();
     }
     writers.go_on();
+    // One that is silent and not gone: whoever talks to it must find out.
+    three.0[0].hold();
+    writers.go_on();
+    three.0[0].release();
+    writers.go_on();
     writers.check(three.store()).await;
 }

@@ -6,6 +6,7 @@
 mod contract;
 
 mod cluster;
+mod late;
 mod leases;
 mod opening;
 mod outages;
@@ -16,10 +17,11 @@ use std::ffi::{OsStr, OsString};
 
 use contract::Backend;
 use servers::Server;
-use store::{COMMIT_LIMIT, NatsStore};
+use store::{AnyStore, COMMIT_LIMIT, NatsStore};
 
 impl Backend for Server {
-    type Store = NatsStore;
+    /// By way of the one that stands for either: it must hand on every call.
+    type Store = AnyStore;
     const LIMIT: usize = COMMIT_LIMIT;
 
     fn fresh() -> Self {
@@ -30,8 +32,8 @@ impl Backend for Server {
         Self::address(self).into()
     }
 
-    fn attach(address: &OsStr) -> NatsStore {
-        NatsStore::new(servers::settings(address.to_str().unwrap()))
+    fn attach(address: &OsStr) -> AnyStore {
+        AnyStore::Nats(NatsStore::new(servers::settings(address.to_str().unwrap())))
     }
 
     /// The server has no check of its own; the suite has compared all that was acknowledged.
