@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -40,8 +41,8 @@ impl Server {
         [0, 1, 2].map(|number| {
             Self::start_with(&format!(
                 "server_name: n{number}\n\
-                 cluster {{ name: three, listen: \"127.0.0.1:{}\", routes: [{routes}] }}",
-                ports[number]
+                 cluster {{ name: three-{}, listen: \"127.0.0.1:{}\", routes: [{routes}] }}",
+                ports[0], ports[number]
             ))
         })
     }
@@ -114,9 +115,17 @@ fn launch(directory: &Path, port: u16, extra: &str) -> Child {
     child
 }
 
-/// One that was free a moment ago.
+/// One that nobody listens on. Each process looks in another corner, below the ports that the kernel gives to outgoing
+/// connections: else a second test would soon find the same one.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let place = std::process::id() * 20 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(10_000 + place % 22_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A server that is new enough: on PATH, or in the tool directory of the build.
