@@ -14,12 +14,11 @@ use crate::sqlite::Lock;
 pub struct Lead {
     run: RunId,
     epoch: Epoch,
-    _hold: Hold,
+    hold: Hold,
 }
 
 /// What keeps others out. Dropping it lets them in.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for what its drop does")]
 pub(crate) enum Hold {
     /// A file the kernel has locked for us.
     Lock(Lock),
@@ -29,7 +28,7 @@ pub(crate) enum Hold {
 
 impl Lead {
     pub(crate) fn new(run: RunId, epoch: Epoch, hold: Hold) -> Self {
-        Self { run, epoch, _hold: hold }
+        Self { run, epoch, hold }
     }
 
     #[must_use]
@@ -40,6 +39,15 @@ impl Lead {
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Gives it back, and waits until others can know. A lead that is only dropped is given back as well; but a process
+    /// that ends right after that may take the word with it, and then other machines wait for its lease to run out.
+    pub async fn release(self) {
+        match self.hold {
+            Hold::Lock(lock) => drop(lock),
+            Hold::Lease(lease) => lease.release().await,
+        }
     }
 }
 

@@ -30,8 +30,10 @@ impl Seen {
     }
 }
 
-/// How many runs are remembered. A process that works on more reads more.
-const RUNS: usize = 64;
+/// How many runs are remembered, and of how many what their messages add up to, which may be much. A process that works
+/// on more reads more.
+const RUNS: usize = 2048;
+const FOLDS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -53,10 +55,16 @@ impl Known {
 
     pub(super) fn put(&self, run: &RunId, seen: Seen) {
         let mut runs = lock(&self.runs);
-        if runs.len() >= RUNS && !runs.contains_key(run) {
+        if runs.len() >= RUNS {
             runs.clear();
         }
+        let is_new = seen.fold.is_some();
         runs.insert(run.clone(), seen);
+        if is_new && runs.values().filter(|seen| seen.fold.is_some()).count() > FOLDS {
+            for (_, other) in runs.iter_mut().filter(|(other, _)| *other != run) {
+                other.fold = None;
+            }
+        }
     }
 
     pub(super) fn is_unsettled(&self, write_id: WriteId, after: u64) {

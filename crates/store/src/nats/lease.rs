@@ -10,6 +10,7 @@ use std::time::Duration;
 use protocol::RunId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::channel::{Found, Overtaken, Which};
@@ -24,21 +25,43 @@ use crate::{Leader, Tenure};
 /// A lease that is renewed until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    id: String,
+    name: Name,
     /// Dropping it wakes the task that renews, which then lets go.
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    renewal: JoinHandle<()>,
 }
 
 impl Lease {
     pub(super) fn id(&self) -> &str {
-        &self.id
+        &self.name.0
+    }
+
+    /// Lets go, and waits until the server knows, or cannot be told.
+    pub(crate) async fn release(self) {
+        let Self { name, stop, renewal } = self;
+        drop((name, stop));
+        // It ends early only with its runtime, and then nobody waits here.
+        let _ = renewal.await;
     }
 }
 
-impl Drop for Lease {
-    /// From here on this process knows that the lease is over; the others learn it in a moment.
+/// The id of a lease that this process holds. Dropped, this process knows that it is over; the others learn it in a
+/// moment.
+#[derive(Debug)]
+struct Name(String);
+
+impl Name {
+    /// Ours before it is there: a second taker in this process must not think that we let go of it.
+    fn new() -> Self {
+        let id = Uuid::now_v7().to_string();
+        ours().insert(id.clone());
+        Self(id)
+    }
+}
+
+impl Drop for Name {
     fn drop(&mut self) {
-        ours().remove(&self.id);
+        ours().remove(&self.0);
     }
 }
 
@@ -116,17 +139,13 @@ impl Server {
                 }
                 None => 0,
             };
-            let id = Uuid::now_v7().to_string();
-            let holding = Holding { id: id.clone(), held: true, tenure, process: us.clone() };
-            // Ours before it is there: a second taker in this process must not think that we let go of it.
-            ours().insert(id.clone());
-            let (stop, stopped) = oneshot::channel();
-            let lease = Lease { id, _stop: stop };
+            let name = Name::new();
+            let holding = Holding { id: name.0.clone(), held: true, tenure, process: us.clone() };
             match self.leases.append(&subject, expected, json(&holding)).await? {
                 Ok(sequence) => {
+                    let (stop, stopped) = oneshot::channel();
                     let renewal = Renewal { server: Arc::clone(self), subject, holding, sequence };
-                    tokio::spawn(renewal.until(stopped));
-                    return Ok(Ok(lease));
+                    return Ok(Ok(Lease { name, stop, renewal: tokio::spawn(renewal.until(stopped)) }));
                 }
                 Err(Overtaken) => race.bear(Fault::passing("others take it without pause")).await?,
             }

@@ -72,3 +72,20 @@ async fn of_two_engines_that_begin_at_the_same_instant_one_acts() {
         assert!(matches!(refused, LeadError::Held { .. }), "{refused}");
     }
 }
+
+/// On this machine a lease is over when its process lets go. Another one has only the server's word.
+#[tokio::test]
+async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
+    let server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("led"));
+    let lead = store.lead(&run).await.unwrap();
+    let client = async_nats::connect(server.address()).await.unwrap();
+    let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
+    let is_held = async || {
+        let last = leases.get_last_raw_message_by_subject("callboard.lease.led").await.unwrap();
+        serde_json::from_slice::<serde_json::Value>(&last.payload).unwrap()["held"] == true
+    };
+    assert!(is_held().await);
+    lead.release().await;
+    assert!(!is_held().await);
+}
