@@ -5,13 +5,14 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 
+mod answers;
 mod cluster;
-mod late;
 mod leases;
 mod opening;
 mod outages;
 mod servers;
 mod sizes;
+mod wire;
 
 use std::ffi::{OsStr, OsString};
 
