@@ -5,13 +5,13 @@ use protocol::RunId;
 
 use super::fault::Fault;
 use super::known::Seen;
-use super::message::{Committed, Content, Delta, Head, Place, Record, encode, json, seal};
+use super::message::{Committing, Delta, Going, Head, Record, encode_commit, json, seal};
 use super::server::Server;
 use crate::commit::{Commit, Position, Token, WriteId};
 use crate::error::{CommitError, ReadError, Unavailable};
 use crate::nats::journal::subject;
 
-/// A larger delta goes into a blob, so that the journal stays quick to read.
+/// The delta of a larger message goes into a blob, so that the journal stays quick to read.
 const LARGEST_HERE: usize = 100 * 1024;
 
 impl Server {
@@ -107,13 +107,6 @@ impl Server {
             delta.checkpoint = Some(fold.checkpoint(&delta, snapshot.clone()));
         }
         let revision = seen.head.revision.next();
-        let text = json(&delta);
-        let place = if text.len() <= LARGEST_HERE.min(self.chunk) {
-            let text = String::from_utf8(text.into()).expect("BUG: JSON is UTF-8");
-            Place::Here(serde_json::value::RawValue::from_string(text).expect("BUG: JSON is JSON"))
-        } else {
-            Place::Blob(self.put_blob(&text).await?)
-        };
         let head = Head {
             protocol: if seen.head.exists() { seen.head.protocol.clone() } else { commit.protocol.clone() },
             created: if seen.head.exists() { seen.head.created } else { Timestamp::now() },
@@ -121,13 +114,17 @@ impl Server {
             summary: commit.summary.clone(),
             ..seen.head.clone()
         };
-        let content = Content::Commit(Committed {
+        let mut committing = Committing {
             write_id: commit.write_id,
             seal: seal(&commit.run, revision, commit.write_id, &delta.entry),
             checkpoint: delta.checkpoint.is_some(),
-            delta: place,
-        });
-        let payload = encode(&head, &content);
+            delta: Going::Here(&delta),
+        };
+        let mut payload = encode_commit(&head, &committing, commit.size());
+        if payload.len() > LARGEST_HERE.min(self.largest) {
+            committing.delta = Going::Blob(self.put_blob(&json(&delta)).await?);
+            payload = encode_commit(&head, &committing, commit.summary.len());
+        }
         match payload.len() {
             size if size > self.largest => Err(CommitError::TooLarge { size, limit: self.largest }),
             _ => Ok(Composed { payload, seen, head, delta }),

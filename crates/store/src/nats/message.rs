@@ -100,6 +100,23 @@ pub(super) enum Place {
     Blob(Digest),
 }
 
+/// A [`Committed`] on its way.
+#[derive(Debug, Serialize)]
+pub(super) struct Committing<'a> {
+    pub(super) write_id: WriteId,
+    pub(super) seal: Digest,
+    pub(super) checkpoint: bool,
+    pub(super) delta: Going<'a>,
+}
+
+/// A [`Place`] on its way.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Going<'a> {
+    Here(&'a Delta),
+    Blob(Digest),
+}
+
 /// What a commit changed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Delta {
@@ -130,8 +147,14 @@ pub(super) struct Checkpoint {
 impl Delta {
     /// What the writer wants to change. The checkpoint is for whoever knows what came before.
     pub(super) fn of(commit: &Commit) -> Self {
-        let Commit { entry, parts, outbox, acknowledged, views, .. } = commit.clone();
-        Self { entry, parts, acknowledged, outbox, views, checkpoint: None }
+        Self {
+            entry: commit.entry.clone(),
+            parts: commit.parts.clone(),
+            acknowledged: commit.acknowledged.clone(),
+            outbox: commit.outbox.clone(),
+            views: commit.views.clone(),
+            checkpoint: None,
+        }
     }
 }
 
@@ -160,18 +183,39 @@ pub(super) enum BadMessage {
 }
 
 pub(super) fn encode(head: &Head, content: &Content) -> Bytes {
+    encoded(head, content, 0)
+}
+
+/// The same for a commit whose delta is not text yet: it becomes text once, and in its place. `size` is about how large
+/// that will be.
+pub(super) fn encode_commit(head: &Head, committed: &Committing<'_>, size: usize) -> Bytes {
     #[derive(Serialize)]
-    struct Borrowed<'a> {
+    #[serde(rename_all = "snake_case")]
+    enum Content<'a> {
+        Commit(&'a Committing<'a>),
+    }
+    encoded(head, &Content::Commit(committed), size)
+}
+
+fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Bytes {
+    #[derive(Serialize)]
+    struct Borrowed<'a, C> {
         format: u32,
         head: &'a Head,
-        content: &'a Content,
+        content: &'a C,
     }
-    json(&Borrowed { format: FORMAT, head, content })
+    let mut text = Vec::with_capacity(size + ABOUT_A_HEAD);
+    serde_json::to_writer(&mut text, &Borrowed { format: FORMAT, head, content }).expect(PLAIN);
+    text.into()
 }
+
+/// What a message needs besides what its writer put into it.
+const ABOUT_A_HEAD: usize = 1024;
+const PLAIN: &str = "BUG: texts, numbers and lists are JSON";
 
 /// Our own types as text.
 pub(super) fn json<T: Serialize>(value: &T) -> Bytes {
-    serde_json::to_vec(value).expect("BUG: texts, numbers and lists are JSON").into()
+    serde_json::to_vec(value).expect(PLAIN).into()
 }
 
 pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
@@ -222,6 +266,29 @@ mod tests {
         let payload = encode(&head, &Content::Lead { lease: String::new() });
         let record = decode(&Found { sequence: 9, payload }).unwrap();
         assert_eq!(record.head, head);
+    }
+
+    #[test]
+    fn a_commit_on_its_way_is_read_as_a_commit() {
+        let run = RunId::new("r").unwrap();
+        let (write_id, head) = (WriteId::new(), Head { revision: Revision(1), ..Head::absent() });
+        let delta: Delta = serde_json::from_str("{\"entry\":\"ü\\n\"}").unwrap();
+        for going in [Going::Here(&delta), Going::Blob(Digest::of("elsewhere"))] {
+            let is_here = matches!(going, Going::Here(_));
+            let seal = seal(&run, Revision(1), write_id, &delta.entry);
+            let committing = Committing { write_id, seal: seal.clone(), checkpoint: false, delta: going };
+            let payload = encode_commit(&head, &committing, 0);
+            let record = decode(&Found { sequence: 3, payload }).unwrap();
+            let Content::Commit(committed) = record.content else { panic!() };
+            assert_eq!((committed.write_id, committed.seal, committed.checkpoint), (write_id, seal, false));
+            match committed.delta {
+                Place::Here(text) => {
+                    assert!(is_here);
+                    assert_eq!(serde_json::from_str::<Delta>(text.get()).unwrap().entry, "ü\n");
+                }
+                Place::Blob(digest) => assert!(!is_here && digest == Digest::of("elsewhere")),
+            }
+        }
     }
 
     #[test]

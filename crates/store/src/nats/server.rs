@@ -87,7 +87,7 @@ pub(super) struct Server {
     pub(super) blobs: Channel,
     /// How long the server keeps a lease.
     pub(super) lease: Duration,
-    /// The largest piece of a blob, and the largest delta inside a message.
+    /// The largest piece of a blob.
     pub(super) chunk: usize,
     /// The largest message that the server takes, without its headers.
     pub(super) largest: usize,
