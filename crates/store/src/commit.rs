@@ -75,21 +75,21 @@ impl fmt::Debug for WriteId {
 }
 
 /// One piece of a run's document, as it reads from this commit on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub path: String,
     pub body: String,
 }
 
 /// An action that is still to be done. Its id makes a second performance recognisable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutboxItem {
     pub id: String,
     pub body: String,
 }
 
 /// What we last wrote to a view file: enough to notice a stale, torn or foreign one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewMark {
     pub path: String,
     pub revision: Revision,

@@ -1,7 +1,6 @@
 //! The name of a blob: the SHA-256 of its bytes.
 
 use std::fmt;
-use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::str::FromStr;
 
@@ -27,11 +26,9 @@ impl Digest {
     }
 
     fn from_bytes(bytes: &[u8]) -> Self {
-        let mut hex = String::with_capacity(64);
-        for byte in bytes {
-            write!(hex, "{byte:02x}").expect("BUG: writing to a String cannot fail");
-        }
-        Self(hex)
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+        Self(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 
     #[must_use]

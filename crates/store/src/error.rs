@@ -30,6 +30,11 @@ pub enum Unavailable {
     Held { path: PathBuf, holder: Option<Holder> },
     #[error("the database `{}` does not answer", path.display())]
     Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+    #[error("could not {doing} the NATS server `{server}`")]
+    Server { server: String, doing: &'static str, source: Box<dyn Error + Send + Sync> },
+    /// Nothing is put in its place: an empty journal would look as if there had never been a run.
+    #[error("the stream `{stream}` at the NATS server `{server}` is gone")]
+    NoStream { server: String, stream: String },
 }
 
 impl Unavailable {

@@ -8,30 +8,39 @@
 //! (`protocol`), retrying a lost race (`runner`), writing view files (`runner`; only what was last written to them is
 //! remembered here).
 //!
-//! [`Store`] is the contract, proved by the suite in `tests/contract`; [`SqliteStore`] is the embedded backend and
-//! [`Location`] finds where it lives.
+//! [`Store`] is the contract, proved by the suite in `tests/contract`. [`SqliteStore`] is the embedded backend and
+//! [`Location`] finds where it lives; [`NatsStore`] is the shared one; [`AnyStore`] is whichever was chosen.
 
+mod any;
 mod commit;
 mod digest;
 mod error;
 mod git;
+mod lead;
 mod location;
+mod nats;
 #[path = "linux.rs"]
 mod os;
 mod sqlite;
 mod store;
+mod watch;
 
+pub use any::AnyStore;
 pub use commit::{
     COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
 };
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 pub use git::Repository;
+pub use lead::{Lead, Leader, Tenure};
 pub use location::{LocateError, Location, repository};
+pub use nats::{
+    Access, BadSettings, ConnectFault, LEAST_VERSION, NatsSettings, NatsStore, Note, Patience, Tls,
+};
 pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{
-    CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept, Lead,
-    Leader, OpenError, RescueError, RunWriter, Salvage, SalvageError, SqliteStore, Tenure, Watch,
-    find_damage,
+    CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept,
+    OpenError, RescueError, RunWriter, Salvage, SalvageError, SqliteStore, find_damage,
 };
 pub use store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+pub use watch::Watch;

@@ -4,6 +4,8 @@
 mod holder;
 #[path = "linux/open_files.rs"]
 mod open_files;
+#[path = "linux/process.rs"]
+mod process;
 
 use std::fs::Metadata;
 use std::io;
@@ -17,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 pub use holder::Holder;
 pub use open_files::{HeldLock, held_locks, inotify_instances};
 pub(crate) use open_files::{holder, holds_lock};
+pub(crate) use process::Process;
 
 /// Tells two files apart for as long as both exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,6 +21,12 @@ impl Failure {
             Unavailable::Held { .. } => {
                 self.code(Code::Held).hint("nothing is lost: type the same again when it has ended")
             }
+            Unavailable::Server { .. } => {
+                self.hint("nothing is lost: type the same again when the server answers")
+            }
+            Unavailable::NoStream { .. } => {
+                self.hint("nothing was put in its place; bring it back from a copy, then type the same again")
+            }
             Unavailable::Io { .. } | Unavailable::Database { .. } => self,
         }
     }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use protocol::{Revision, RunId};
 
 use super::connection::{Database, Trouble};
-use super::{Examined, Lead, Leader, OpenError, Tenure, Watch, examine, lead, open, read, write};
+use super::watch::Watch;
+use super::{Examined, OpenError, examine, lead, open, read, write};
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, Location};
+use crate::{Digest, Lead, Leader, Location, Tenure};
 
 /// An open embedded store.
 #[derive(Debug, Clone)]
@@ -178,8 +179,8 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
-        Ok(Watch::subscribe(self.clone(), run.clone(), after)?)
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
+        Ok(Watch::subscribe(self.clone(), run.clone(), after)?.into())
     }
 }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::lead::{self, Leader};
+use super::lead;
 use super::ticket::{Ticket, Turn};
-use crate::{Location, os};
+use crate::{Leader, Location, os};
 
 /// The whole store for ourselves, until it is dropped. Whoever comes meanwhile waits for the ticket.
 #[derive(Debug)]

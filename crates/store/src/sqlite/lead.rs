@@ -1,6 +1,4 @@
 //! Who is the run's engine: a lock the kernel gives back, and a number that only grows.
-//!
-//! The lock keeps a second engine out; the epoch tells a first one that was thought dead, and is not, to stop.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -8,49 +6,24 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::{Epoch, RunId};
+use protocol::RunId;
 
 use super::connection::Database;
 use super::write::next_epoch;
 use crate::error::{LeadError, Unavailable};
+use crate::lead::{Hold, Lead, Leader, Tenure};
 use crate::os;
 
-/// The right to act for a run, until it is dropped or the process ends.
+/// A locked file. Rust opens files close-on-exec, so no child can keep the lock for longer than its exec takes.
 #[derive(Debug)]
-pub struct Lead {
-    run: RunId,
-    epoch: Epoch,
-    /// Rust opens files close-on-exec, so no child can keep the lock for longer than its exec takes.
-    lock: File,
-}
+pub(crate) struct Lock(File);
 
-impl Drop for Lead {
+impl Drop for Lock {
     /// Gives the lock back for every holder of the open file: a child in the middle of its exec has it as well. Should
     /// that fail, closing it does the same a moment later.
     fn drop(&mut self) {
-        let _ = self.lock.unlock();
+        let _ = self.0.unlock();
     }
-}
-
-impl Lead {
-    #[must_use]
-    pub fn run(&self) -> &RunId {
-        &self.run
-    }
-
-    #[must_use]
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-}
-
-/// How long somebody means to lead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tenure {
-    /// Until the run rests: a second leader is refused at once.
-    Engine,
-    /// For one request: whoever comes second waits a moment.
-    Errand,
 }
 
 /// How often we look again at a lock that will be free in a moment, and how long we wait between. A moment is ten seconds on
@@ -97,7 +70,9 @@ pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Le
 fn lead_now(database: &Database, run: &RunId, tenure: Tenure) -> Result<Result<Lead, Leader>, LeadError> {
     let path = database.location().engine_lock(run);
     database.write(|tx| match seize(&path, tenure) {
-        Ok(Seized::Free(lock)) => Ok(Ok(Ok(Lead { epoch: next_epoch(tx, run)?, run: run.clone(), lock }))),
+        Ok(Seized::Free(lock)) => {
+            Ok(Ok(Ok(Lead::new(run.clone(), next_epoch(tx, run)?, Hold::Lock(Lock(lock))))))
+        }
         Ok(Seized::Held(leader)) => Ok(Ok(Err(leader))),
         Err(source) => Ok(Err(Unavailable::io("lock", path.clone(), source).into())),
     })?
@@ -124,22 +99,6 @@ fn look(path: &Path) -> io::Result<Option<Leader>> {
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// The process that leads a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leader {
-    pub pid: u32,
-    pub host: String,
-    pub tenure: Tenure,
-}
-
-impl Leader {
-    /// Whether it was stopped by a signal. Of a process elsewhere we cannot tell; its number may be another's here.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.host == os::host_name() && os::Holder::of(self.pid).is_some_and(|leader| leader.stopped)
     }
 }
 

@@ -7,9 +7,9 @@ use crate::error::{ReadError, Unavailable};
 use crate::os::Bell;
 use crate::store::{Store as _, StoredEntry};
 
-/// Follows a run's journal. It may be thrown away at any time; another one from [`Watch::after`] goes on.
+/// Looks at the journal whenever a writer has rung the bell.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     store: SqliteStore,
     run: RunId,
     after: Revision,
@@ -25,16 +25,12 @@ impl Watch {
         Ok(Self { store, run, after, bell })
     }
 
-    /// The last revision this watch has given.
-    #[must_use]
-    pub fn after(&self) -> Revision {
+    pub(crate) fn after(&self) -> Revision {
         self.after
     }
 
-    /// Waits for the next entries: at least one, oldest first, none left out. The run need not exist yet.
-    ///
     /// A call that is dropped half-way loses nothing: each one looks before it listens.
-    pub async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         loop {
             let news = self.store.entries(&self.run, self.after).await?;
             if let Some(last) = news.last() {

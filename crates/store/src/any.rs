@@ -1,0 +1,116 @@
+//! One of the two backends, chosen when the program starts.
+
+use protocol::{Revision, RunId};
+
+use crate::commit::{Commit, Part, Position, ViewMark, WriteId};
+use crate::error::{CommitError, LeadError, ReadError, WriteError};
+use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::{Digest, Lead, Leader, NatsStore, SqliteStore, Tenure, Watch};
+
+/// Whichever store the user has chosen.
+#[derive(Debug, Clone)]
+pub enum AnyStore {
+    Embedded(SqliteStore),
+    Nats(NatsStore),
+}
+
+/// Hands the call on.
+macro_rules! either {
+    ($store:expr, $inner:ident => $call:expr) => {
+        match $store {
+            AnyStore::Embedded($inner) => $call.await,
+            AnyStore::Nats($inner) => $call.await,
+        }
+    };
+}
+
+impl Store for AnyStore {
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        either!(self, store => store.commit(commit))
+    }
+
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        either!(self, store => store.settle(run, write_id))
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        either!(self, store => store.load(run))
+    }
+
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        either!(self, store => store.protocol(run))
+    }
+
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        either!(self, store => store.newest(run))
+    }
+
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
+        either!(self, store => store.document(run))
+    }
+
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        either!(self, store => store.entry(run, revision))
+    }
+
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
+        either!(self, store => store.entries(run, after))
+    }
+
+    async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        either!(self, store => store.entries_between(run, after, last))
+    }
+
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        either!(self, store => store.intact(run))
+    }
+
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        either!(self, store => store.snapshot_at(run, revision))
+    }
+
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        either!(self, store => store.parts_at(run, revision))
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        either!(self, store => store.runs())
+    }
+
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        either!(self, store => store.runs_beginning(beginning, at_most))
+    }
+
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
+        either!(self, store => store.put_blobs(blobs))
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        either!(self, store => store.blob(digest))
+    }
+
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        either!(self, store => store.mark_views(run, views))
+    }
+
+    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+        either!(self, store => store.lead_for(run, tenure))
+    }
+
+    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        either!(self, store => store.leader(run))
+    }
+
+    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        either!(self, store => store.leader_seen(run))
+    }
+
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
+        either!(self, store => store.watch(run, after))
+    }
+}

@@ -1,0 +1,165 @@
+//! The contract of a [`Store`], kept with messages.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use protocol::{Revision, RunId};
+use tokio::sync::OnceCell;
+use uuid::Uuid;
+
+use super::channel::Overtaken;
+use super::fault::Fault;
+use super::known::Seen;
+use super::message::Content;
+use super::server::{Note, Server};
+use super::settings::NatsSettings;
+use super::watch::Watch;
+use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
+use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
+use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::{Digest, Lead, Leader, Tenure};
+
+/// How many blobs are under way at once.
+const BLOBS_AT_ONCE: usize = 8;
+
+/// A store on NATS. It connects when it is first used, and stays on the runtime that did so.
+#[derive(Debug, Clone)]
+pub struct NatsStore(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    settings: NatsSettings,
+    server: OnceCell<Arc<Server>>,
+}
+
+impl NatsStore {
+    #[must_use]
+    pub fn new(settings: NatsSettings) -> Self {
+        Self(Arc::new(Shared { settings, server: OnceCell::new() }))
+    }
+
+    /// Connects now, and creates the streams where there are none. Says what should be known about them.
+    pub async fn open(&self) -> Result<&[Note], Unavailable> {
+        Ok(&self.server().await?.notes)
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &NatsSettings {
+        &self.0.settings
+    }
+
+    async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
+        self.0.server.get_or_try_init(async || Server::open(&self.0.settings).await.map(Arc::new)).await
+    }
+}
+
+impl Store for NatsStore {
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        let size = commit.size();
+        if size > COMMIT_LIMIT {
+            return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
+        }
+        self.server().await?.commit(commit).await
+    }
+
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        self.server().await?.settle(run, write_id).await
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        self.server().await?.load(run).await
+    }
+
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        Ok(self.server().await?.newest(run).await?.map(|newest| newest.head.protocol))
+    }
+
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        Ok(self.server().await?.newest(run).await?.map(|newest| newest.head.revision))
+    }
+
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
+        let server = self.server().await?;
+        let Some(newest) = server.newest(run).await? else { return Ok(None) };
+        let revision = newest.head.revision;
+        let parts = server.parts_at(run, revision).await?;
+        Ok(Some(StoredDocument { protocol: newest.head.protocol, revision, parts }))
+    }
+
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        let Some(before) = revision.0.checked_sub(1) else { return Ok(None) };
+        let found = self.server().await?.entries_between(run, Revision(before), revision).await?;
+        Ok(found.into_iter().find(|entry| entry.revision == revision))
+    }
+
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
+        self.entries_between(run, after, Revision(u64::MAX)).await
+    }
+
+    async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        self.server().await?.entries_between(run, after, last).await
+    }
+
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.server().await?.intact(run).await
+    }
+
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.server().await?.snapshot_at(run, revision).await
+    }
+
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        self.server().await?.parts_at(run, revision).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        self.server().await?.runs().await
+    }
+
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.server().await?.runs_beginning(beginning, at_most).await
+    }
+
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
+        let server = self.server().await?;
+        let writes = blobs.into_iter().map(|blob| async move { server.put_blob(&blob).await });
+        Ok(futures_util::stream::iter(writes).buffered(BLOBS_AT_ONCE).try_collect().await?)
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        self.server().await?.blob(digest).await
+    }
+
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        let server = self.server().await?;
+        let mut race = server.journal.race("mark views at");
+        let content = Content::Marks { id: Uuid::now_v7().to_string(), views };
+        loop {
+            let Some(newest) = server.newest(run).await? else {
+                return Err(WriteError::NoSuchRun { run: run.clone() });
+            };
+            match server.add(run, Seen::of(Some(&newest)), &content).await? {
+                Ok(()) => return Ok(()),
+                Err(Overtaken) => race.bear(Fault::passing("others write to the run without pause")).await?,
+            }
+        }
+    }
+
+    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+        self.server().await?.lead(run, tenure).await
+    }
+
+    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        Ok(self.server().await?.lease_holder(run).await?)
+    }
+
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
+        let server = Arc::clone(self.server().await?);
+        Ok(Watch::subscribe(server, run.clone(), after).await?.into())
+    }
+}

@@ -1,0 +1,107 @@
+//! Blobs by digest, laid out as an object store of NATS: `nats object get callboard-blobs DIGEST` reads one.
+//!
+//! The client's own object store would do, but it waits without end in places, and removes the old pieces of an object
+//! that somebody may be reading. Ours are named by their content: what is there is never written again.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::channel::{Overtaken, Which};
+use super::message::json;
+use super::server::{BLOBS, Server};
+use crate::Digest;
+use crate::error::{ReadError, Unavailable};
+
+/// What the object store keeps of an object beside its pieces.
+#[derive(Debug, Serialize, Deserialize)]
+struct Meta {
+    name: String,
+    bucket: String,
+    nuid: String,
+    size: usize,
+    chunks: usize,
+    #[serde(default)]
+    digest: String,
+    #[serde(default)]
+    deleted: bool,
+}
+
+fn meta_subject(digest: &Digest) -> String {
+    format!("$O.{BLOBS}.M.{}", URL_SAFE.encode(digest.as_str()))
+}
+
+fn chunk_subject(nuid: &str) -> String {
+    format!("$O.{BLOBS}.C.{nuid}")
+}
+
+impl Server {
+    async fn meta(&self, digest: &Digest) -> Result<Option<(u64, Meta)>, Unavailable> {
+        let Some(found) = self.blobs.find(&meta_subject(digest), Which::Last).await? else { return Ok(None) };
+        match serde_json::from_slice(&found.payload) {
+            Ok(meta) => Ok(Some((found.sequence, meta))),
+            Err(error) => Err(self.bad_blob(error)),
+        }
+    }
+
+    fn bad_blob(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
+        let server = self.blobs.server.clone();
+        Unavailable::Server { server, doing: "understand a blob of", source: source.into() }
+    }
+
+    /// Keeps these bytes under their digest. The pieces come first: a blob that can be found is whole.
+    pub(super) async fn put_blob(&self, body: &[u8]) -> Result<Digest, Unavailable> {
+        let digest = Digest::of(body);
+        let last = match self.meta(&digest).await? {
+            Some((_, meta)) if !meta.deleted => return Ok(digest),
+            Some((sequence, _)) => sequence,
+            None => 0,
+        };
+        let nuid = Uuid::now_v7().simple().to_string();
+        let subject = chunk_subject(&nuid);
+        let mut sequence = 0;
+        for chunk in body.chunks(self.chunk) {
+            let written = self.blobs.append(&subject, sequence, Bytes::copy_from_slice(chunk)).await?;
+            sequence = written.map_err(|Overtaken| self.bad_blob("somebody else writes its pieces"))?;
+        }
+        let meta = Meta {
+            name: digest.to_string(),
+            bucket: BLOBS.to_owned(),
+            size: body.len(),
+            chunks: body.chunks(self.chunk).len(),
+            digest: format!("SHA-256={}", URL_SAFE.encode(Sha256::digest(body))),
+            deleted: false,
+            nuid,
+        };
+        // Overtaken by somebody with the same bytes: theirs will do.
+        let _there: Result<_, _> = self.blobs.append(&meta_subject(&digest), last, json(&meta)).await?;
+        Ok(digest)
+    }
+
+    /// The bytes of that digest, checked against it.
+    pub(super) async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        let Some((_, meta)) = self.meta(digest).await?.filter(|(_, meta)| !meta.deleted) else {
+            return Ok(None);
+        };
+        let subject = chunk_subject(&meta.nuid);
+        let mut body = Vec::with_capacity(meta.size);
+        if let Some(last) = self.blobs.find(&subject, Which::Last).await? {
+            match meta.chunks {
+                1 => body.extend_from_slice(&last.payload),
+                _ => {
+                    for chunk in self.blobs.scan(&subject, 1, last.sequence).await? {
+                        body.extend_from_slice(&chunk.payload);
+                    }
+                }
+            }
+        }
+        if Digest::of(&body) == *digest {
+            Ok(Some(body))
+        } else {
+            Err(ReadError::DamagedBlob { digest: digest.clone() })
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! One stream as we use it: ask the leader, append by compare-and-set, read on from a sequence. Every wait has an end.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
+use async_nats::jetstream::Context;
+use async_nats::jetstream::consumer::pull;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use super::fault::Fault;
+use super::patience::{Budget, Patience};
+use crate::error::Unavailable;
+
+/// A message of a stream.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) sequence: u64,
+    pub(super) payload: Bytes,
+}
+
+/// Which message of a subject.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which {
+    Last,
+    /// The first one that has this sequence or a later one.
+    From(u64),
+}
+
+/// Others wrote to the subject first.
+#[derive(Debug)]
+pub(super) struct Overtaken;
+
+#[derive(Debug, Clone)]
+pub(super) struct Channel {
+    pub(super) server: String,
+    pub(super) context: Context,
+    pub(super) stream: Stream,
+    pub(super) name: String,
+    pub(super) patience: Patience,
+}
+
+/// How many messages are asked for one by one before a consumer is made, which costs as much as that.
+const ONE_BY_ONE: usize = 6;
+const PER_FETCH: usize = 500;
+/// The server forgets a consumer that we could not delete.
+const FORGOTTEN: Duration = Duration::from_secs(30);
+
+impl Channel {
+    pub(super) fn outage(&self, doing: &'static str) -> Budget {
+        Budget::new(&self.server, doing, self.patience.outage)
+    }
+
+    pub(super) fn race(&self, doing: &'static str) -> Budget {
+        Budget::new(&self.server, doing, self.patience.conflict)
+    }
+
+    /// Asks the leader, never a replica that may be behind: what is decided rests on this.
+    pub(super) async fn find(&self, subject: &str, which: Which) -> Result<Option<Found>, Unavailable> {
+        let mut outage = self.outage("read from");
+        loop {
+            match self.find_once(subject, which).await {
+                Ok(found) => return Ok(found),
+                Err(fault) => outage.bear(fault).await?,
+            }
+        }
+    }
+
+    async fn find_once(&self, subject: &str, which: Which) -> Result<Option<Found>, Fault> {
+        let question = self.stream.raw_message_builder();
+        let question = match which {
+            Which::Last => question.last_by_subject(subject),
+            Which::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
+        };
+        match question.send().await {
+            Ok(message) => Ok(Some(Found { sequence: message.sequence, payload: message.payload })),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(Fault::of_question(error, &self.name)),
+        }
+    }
+
+    /// Appends if the subject's last sequence is the expected one. Tries once.
+    pub(super) async fn append_once(
+        &self,
+        subject: &str,
+        expected: u64,
+        payload: Bytes,
+    ) -> Result<u64, Fault> {
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(expected));
+        let publish = async {
+            let answer = self.context.publish_with_headers(subject.to_owned(), headers, payload).await?;
+            answer.await
+        };
+        match publish.await {
+            Ok(done) => Ok(done.sequence),
+            Err(error) => Err(self.deleted(Fault::of_write(error, &self.name)).await),
+        }
+    }
+
+    /// A stream that nobody listens for has no leader now, or was deleted.
+    async fn deleted(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Passing(source) => match self.stream.get_info().await {
+                Err(error) => match Fault::of_question(error, &self.name) {
+                    gone @ Fault::Gone { .. } => gone,
+                    _ => Fault::Passing(source),
+                },
+                Ok(_) => Fault::Passing(source),
+            },
+            fault => fault,
+        }
+    }
+
+    /// Appends, and asks again until there is an answer. What landed unheard is recognised by its bytes, so they must be
+    /// of this writer alone.
+    pub(super) async fn append(
+        &self,
+        subject: &str,
+        expected: u64,
+        payload: Bytes,
+    ) -> Result<Result<u64, Overtaken>, Unavailable> {
+        let mut outage = self.outage("write to");
+        loop {
+            let fault = match self.append_once(subject, expected, payload.clone()).await {
+                Ok(sequence) => return Ok(Ok(sequence)),
+                Err(fault) => fault,
+            };
+            if matches!(fault, Fault::Sequence(_)) {
+                let last = self.find(subject, Which::Last).await?;
+                match last {
+                    Some(last) if last.sequence != expected && last.payload == payload => {
+                        return Ok(Ok(last.sequence));
+                    }
+                    last if last.as_ref().map_or(0, |last| last.sequence) != expected => {
+                        return Ok(Err(Overtaken));
+                    }
+                    // Refused although nobody was faster: a server in trouble.
+                    _ => {}
+                }
+            }
+            outage.bear(fault).await?;
+        }
+    }
+
+    /// The messages of a subject between two sequences, both included. The last one must be of this subject.
+    pub(super) async fn scan(&self, subject: &str, from: u64, to: u64) -> Result<Vec<Found>, Unavailable> {
+        let mut found: Vec<Found> = Vec::new();
+        let mut next = from;
+        while next <= to && found.len() < ONE_BY_ONE {
+            match self.find(subject, Which::From(next)).await? {
+                Some(message) if message.sequence <= to => {
+                    next = message.sequence + 1;
+                    found.push(message);
+                }
+                _ => return Ok(found),
+            }
+        }
+        let mut outage = self.outage("read from");
+        while next <= to {
+            let before = next;
+            let fault = match self.fetch(subject, &mut next, to, &mut found).await {
+                Ok(()) => Fault::passing("it has not all messages yet"),
+                Err(fault) => fault,
+            };
+            if next > before {
+                outage = self.outage("read from");
+            }
+            if next <= to {
+                outage.bear(fault).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads on with a consumer until it has no more, or all that was asked for.
+    async fn fetch(
+        &self,
+        subject: &str,
+        next: &mut u64,
+        to: u64,
+        found: &mut Vec<Found>,
+    ) -> Result<(), Fault> {
+        let consumer = self
+            .stream
+            .create_consumer(pull::Config {
+                deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: *next },
+                ack_policy: AckPolicy::None,
+                filter_subject: subject.to_owned(),
+                inactive_threshold: FORGOTTEN,
+                num_replicas: 1,
+                memory_storage: true,
+                ..pull::Config::default()
+            })
+            .await
+            .map_err(|error| Fault::of_question(error, &self.name))?;
+        let fetched = self.fetch_from(&consumer, next, to, found).await;
+        let (stream, name) = (self.stream.clone(), consumer.cached_info().name.clone());
+        tokio::spawn(async move { stream.delete_consumer(&name).await.is_ok() });
+        fetched
+    }
+
+    async fn fetch_from(
+        &self,
+        consumer: &async_nats::jetstream::consumer::Consumer<pull::Config>,
+        next: &mut u64,
+        to: u64,
+        found: &mut Vec<Found>,
+    ) -> Result<(), Fault> {
+        loop {
+            let before = *next;
+            let batch = consumer.fetch().max_messages(PER_FETCH).messages().await;
+            let mut batch = pin!(batch.map_err(|error| Fault::of_question(error, &self.name))?);
+            while *next <= to {
+                let message = tokio::time::timeout(self.patience.answer, batch.next()).await;
+                match message.map_err(Fault::passing)? {
+                    Some(message) => {
+                        let message = message.map_err(Fault::Passing)?;
+                        let sequence = message.info().map_err(Fault::Passing)?.stream_sequence;
+                        // Nothing is lost on one connection, but it may have been another one for a moment.
+                        if sequence >= *next {
+                            *next = sequence + 1;
+                            found.push(Found { sequence, payload: message.payload.clone() });
+                        }
+                    }
+                    None => break,
+                }
+            }
+            if *next > to || *next == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The subjects that have messages, as the leader knows them.
+    pub(super) async fn subjects(&self, filter: &str) -> Result<Vec<String>, Unavailable> {
+        let mut outage = self.outage("list the runs of");
+        loop {
+            let listed = async {
+                let subjects = self.stream.info_with_subjects(filter).await?;
+                subjects.map_ok(|(subject, _)| subject).try_collect::<Vec<_>>().await
+            };
+            match listed.await {
+                Ok(subjects) => return Ok(subjects),
+                Err(error) => outage.bear(Fault::of_question(error, &self.name)).await?,
+            }
+        }
+    }
+}

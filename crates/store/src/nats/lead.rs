@@ -1,0 +1,60 @@
+//! Who is the run's engine: a lease keeps a second one out, and a message in the journal ends what a first one was doing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{Epoch, RunId};
+
+use super::channel::Overtaken;
+use super::fault::Fault;
+use super::known::Seen;
+use super::message::{Content, Head};
+use super::server::Server;
+use crate::error::{LeadError, Unavailable};
+use crate::lead::Hold;
+use crate::{Lead, Tenure};
+
+/// How often we look again at a leader on an errand, and how long we wait between.
+const LOOKS: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+impl Server {
+    /// Becomes the leader, or says who is. Whoever leads for an errand is gone in a moment and is waited for.
+    pub(super) async fn lead(self: &Arc<Self>, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+        let mut looks = 0;
+        let lease = loop {
+            let leader = match self.take_lease(run, tenure).await? {
+                Ok(lease) => break lease,
+                Err(leader) => leader,
+            };
+            looks += 1;
+            if leader.tenure == Tenure::Engine || looks > LOOKS {
+                let stopped = leader.is_stopped();
+                return Err(LeadError::Held {
+                    run: run.clone(),
+                    pid: leader.pid,
+                    host: leader.host,
+                    stopped,
+                });
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        };
+        let epoch = self.next_epoch(run, lease.id()).await?;
+        Ok(Lead::new(run.clone(), epoch, Hold::Lease(lease)))
+    }
+
+    /// Gives the run's next engine its number, on the run's own subject: whatever an engine before it was about to
+    /// commit does not land any more.
+    async fn next_epoch(&self, run: &RunId, lease: &str) -> Result<Epoch, Unavailable> {
+        let mut race = self.journal.race("become the engine at");
+        loop {
+            let seen = Seen::of(self.last(run).await?.as_ref());
+            let epoch = seen.head.epoch.next();
+            let seen = Seen { head: Head { epoch, ..seen.head }, ..seen };
+            match self.add(run, seen, &Content::Lead { lease: lease.to_owned() }).await? {
+                Ok(()) => return Ok(epoch),
+                Err(Overtaken) => race.bear(Fault::passing("others write to the run without pause")).await?,
+            }
+        }
+    }
+}

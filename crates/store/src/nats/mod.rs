@@ -1,0 +1,37 @@
+//! The shared backend: NATS JetStream, for when one machine is not enough.
+//!
+//! A run is one subject of the stream `callboard-journal`, and the journal *is* the commit: one message holds the entry,
+//! the parts, the outbox items and the acknowledgements, written by compare-and-set on the last sequence of its subject.
+//! Every message also says where the run stands after it, so that whoever reads the newest one knows.
+//!
+//! * `backend`: the contract, by means of the others
+//! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
+//!   `patience`: how long we put up with them
+//! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
+//!   `known`: what this process remembers of it
+//! * `commit`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
+
+mod backend;
+mod blobs;
+mod channel;
+mod commit;
+mod fault;
+mod fold;
+mod journal;
+mod known;
+mod lead;
+mod lease;
+mod message;
+mod patience;
+mod read;
+mod server;
+mod settings;
+mod settle;
+mod watch;
+
+pub use backend::NatsStore;
+pub(crate) use lease::Lease;
+pub use patience::Patience;
+pub use server::{ConnectFault, LEAST_VERSION, Note};
+pub use settings::{Access, BadSettings, NatsSettings, Tls};
+pub(crate) use watch::Watch;

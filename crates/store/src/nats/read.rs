@@ -1,0 +1,246 @@
+//! What a run was and is, put together from its messages.
+
+use std::collections::HashMap;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use protocol::{Revision, RunId};
+
+use super::fold::Fold;
+use super::known::Seen;
+use super::message::{BadMessage, Content, Delta, Record, seal};
+use super::server::Server;
+use crate::commit::Part;
+use crate::error::ReadError;
+use crate::store::{Loaded, RunRow, StoredEntry};
+
+/// How many questions are under way at once where many are asked.
+const AT_ONCE: usize = 32;
+
+/// A run up to one of its messages.
+struct Replayed {
+    snapshot: Option<StoredEntry>,
+    /// The commits after the snapshot.
+    tail: Vec<StoredEntry>,
+    fold: Fold,
+    /// What was read on the way, by sequence.
+    deltas: HashMap<u64, Delta>,
+}
+
+impl Server {
+    pub(super) async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        let Some(newest) = self.newest(run).await? else { return Ok(None) };
+        let Replayed { snapshot, tail, fold, .. } = self.replay(run, &newest).await?;
+        let loaded = Loaded {
+            protocol: newest.head.protocol.clone(),
+            position: newest.position(),
+            epoch: newest.head.epoch,
+            summary: newest.head.summary.clone(),
+            snapshot,
+            tail,
+            outbox: fold.outbox().to_vec(),
+            views: fold.views().cloned().collect(),
+        };
+        self.known.put(run, Seen { fold: Some(fold), ..Seen::of(Some(&newest)) });
+        Ok(Some(loaded))
+    }
+
+    /// Reads from the newest checkpoint up to a message.
+    async fn replay(&self, run: &RunId, upper: &Record) -> Result<Replayed, ReadError> {
+        let mut replayed =
+            Replayed { snapshot: None, tail: Vec::new(), fold: Fold::default(), deltas: HashMap::new() };
+        let first = upper.head.checkpoint.unwrap_or(1);
+        let records = if first == upper.sequence {
+            vec![upper.clone()]
+        } else {
+            self.records(run, first, upper.sequence).await?
+        };
+        for record in records {
+            match &record.content {
+                Content::Commit(committed) => {
+                    let delta = self.delta(record.sequence, committed).await?;
+                    replayed.fold.absorb(record.sequence, &delta);
+                    let revision = record.head.revision;
+                    match &delta.checkpoint {
+                        Some(checkpoint) => {
+                            replayed.snapshot =
+                                Some(StoredEntry { revision, body: checkpoint.snapshot.clone() });
+                        }
+                        None => replayed.tail.push(StoredEntry { revision, body: delta.entry.clone() }),
+                    }
+                    replayed.deltas.insert(record.sequence, delta);
+                }
+                Content::Marks { views, .. } => replayed.fold.mark(views),
+                Content::Lead { .. } | Content::Fence { .. } => {}
+            }
+        }
+        Ok(replayed)
+    }
+
+    /// What the messages add up to, as far as they were seen.
+    pub(super) async fn fold(&self, run: &RunId, seen: &Seen) -> Result<Fold, ReadError> {
+        match self.from(run, seen.sequence).await? {
+            Some(upper) if seen.sequence > 0 && upper.sequence == seen.sequence => {
+                Ok(self.replay(run, &upper).await?.fold)
+            }
+            _ => Ok(Fold::default()),
+        }
+    }
+
+    /// The commit that a look at `revision` begins from: that revision's, or the newest one.
+    async fn commit_at(&self, run: &RunId, revision: Revision) -> Result<Option<Record>, ReadError> {
+        if revision == Revision(0) {
+            return Ok(None);
+        }
+        let Some(newest) = self.newest(run).await? else { return Ok(None) };
+        if revision >= newest.head.revision {
+            return Ok(Some(newest));
+        }
+        Ok(self.commit_of(run, revision, &newest).await?)
+    }
+
+    pub(super) async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        let Some(newest) = self.newest(run).await? else { return Ok(Vec::new()) };
+        if after >= last || after >= newest.head.revision {
+            return Ok(Vec::new());
+        }
+        let to = match last {
+            last if last >= newest.head.revision => newest.head.commit,
+            last => self.commit_of(run, last, &newest).await?.map_or(0, |record| record.sequence),
+        };
+        let from = match after {
+            Revision(0) => 1,
+            // To look for the one entry that is asked for is quicker than to look for the one before it.
+            after if after.next() == last => to,
+            after => self.commit_of(run, after, &newest).await?.map_or(1, |record| record.sequence + 1),
+        };
+        let mut entries = Vec::new();
+        for record in self.records(run, from, to).await? {
+            if let Some(committed) = record.committed() {
+                let Delta { entry, .. } = self.delta(record.sequence, committed).await?;
+                entries.push(StoredEntry { revision: record.head.revision, body: entry });
+            }
+        }
+        Ok(entries)
+    }
+
+    pub(super) async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        let Some(newest) = self.newest(run).await? else { return Ok(Revision(0)) };
+        let mut last = Revision(0);
+        for record in self.records(run, 1, newest.sequence).await? {
+            let Some(committed) = record.committed() else { continue };
+            let revision = record.head.revision;
+            // A body that cannot be read is not what was written, either.
+            let Ok(delta) = self.delta(record.sequence, committed).await else { break };
+            if revision != last.next()
+                || committed.seal != seal(run, revision, committed.write_id, &delta.entry)
+            {
+                break;
+            }
+            last = revision;
+        }
+        Ok(last)
+    }
+
+    pub(super) async fn snapshot_at(
+        &self,
+        run: &RunId,
+        revision: Revision,
+    ) -> Result<Option<StoredEntry>, ReadError> {
+        let Some(upper) = self.commit_at(run, revision).await? else { return Ok(None) };
+        let Some(checkpoint) = upper.head.checkpoint else { return Ok(None) };
+        let record = match checkpoint {
+            sequence if sequence == upper.sequence => Some(upper),
+            sequence => self.from(run, sequence).await?.filter(|record| record.sequence == sequence),
+        };
+        let Some(record) = record else { return Ok(None) };
+        let Some(committed) = record.committed() else { return Ok(None) };
+        let delta = self.delta(record.sequence, committed).await?;
+        let revision = record.head.revision;
+        Ok(delta.checkpoint.map(|checkpoint| StoredEntry { revision, body: checkpoint.snapshot }))
+    }
+
+    pub(super) async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        let known = self.known.get(run).filter(|seen| seen.head.revision == revision);
+        let (fold, deltas) = match known.and_then(|seen| seen.fold) {
+            Some(fold) => (fold, HashMap::new()),
+            None => {
+                let Some(upper) = self.commit_at(run, revision).await? else { return Ok(Vec::new()) };
+                let Replayed { fold, deltas, .. } = self.replay(run, &upper).await?;
+                (fold, deltas)
+            }
+        };
+        self.parts_of(run, &fold, deltas).await
+    }
+
+    /// The bodies of parts, from the commits that have them.
+    async fn parts_of(
+        &self,
+        run: &RunId,
+        fold: &Fold,
+        mut deltas: HashMap<u64, Delta>,
+    ) -> Result<Vec<Part>, ReadError> {
+        let mut missing: Vec<u64> =
+            fold.parts().values().copied().filter(|sequence| !deltas.contains_key(sequence)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        let questions = missing.into_iter().map(|sequence| self.delta_at(run, sequence));
+        let mut answers = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);
+        while let Some((sequence, delta)) = answers.try_next().await? {
+            deltas.insert(sequence, delta);
+        }
+        let body = |path: &str, sequence: &u64| {
+            let parts = deltas.get(sequence).map(|delta| delta.parts.iter());
+            parts.and_then(|parts| parts.rev().find(|part| part.path == path)).cloned()
+        };
+        Ok(fold.parts().iter().filter_map(|(path, sequence)| body(path, sequence)).collect())
+    }
+
+    async fn delta_at(&self, run: &RunId, sequence: u64) -> Result<(u64, Delta), ReadError> {
+        let record = self.from(run, sequence).await?.filter(|record| record.sequence == sequence);
+        match record.as_ref().and_then(Record::committed) {
+            Some(committed) => Ok((sequence, self.delta(sequence, committed).await?)),
+            None => Err(self.bad_message(BadMessage::Missing { sequence }).into()),
+        }
+    }
+
+    /// All runs, oldest first.
+    pub(super) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        let questions = self.names().await?.into_iter().map(async |run| {
+            let newest = self.newest(&run).await?;
+            Ok::<_, ReadError>(newest.map(|record| (record.head.created, run, record.head)))
+        });
+        let found = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);
+        let mut found: Vec<_> = found.try_filter_map(async |row| Ok(row)).try_collect().await?;
+        found.sort_by(|(a, run_a, _), (b, run_b, _)| (a, run_a).cmp(&(b, run_b)));
+        let row = |(created, run, head): (_, RunId, super::message::Head)| RunRow {
+            run,
+            protocol: head.protocol,
+            revision: head.revision,
+            created,
+            summary: head.summary,
+        };
+        Ok(found.into_iter().map(row).collect())
+    }
+
+    pub(super) async fn runs_beginning(
+        &self,
+        beginning: &str,
+        at_most: usize,
+    ) -> Result<Vec<RunId>, ReadError> {
+        let mut runs = Vec::new();
+        for run in self.names().await? {
+            if runs.len() == at_most {
+                break;
+            }
+            if run.as_str().starts_with(beginning) && self.newest(&run).await?.is_some() {
+                runs.push(run);
+            }
+        }
+        Ok(runs)
+    }
+}

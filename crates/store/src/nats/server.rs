@@ -1,0 +1,342 @@
+//! From settings to an open store: connect, look at the version, find or make the streams.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
+use async_nats::jetstream::{Context, ContextBuilder};
+use async_nats::{Client, ConnectError, ConnectOptions};
+
+use super::channel::Channel;
+use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
+use super::known::Known;
+use super::patience::Budget;
+use super::settings::{Access, NatsSettings};
+use crate::error::Unavailable;
+
+/// Below it compare-and-set is broken with replicas, or whole streams were lost when a process was killed.
+pub const LEAST_VERSION: [u64; 3] = [2, 10, 25];
+/// From here on everything that we use has been there for a while.
+const GOOD_VERSION: [u64; 3] = [2, 12, 0];
+
+pub(super) const JOURNAL: &str = "callboard-journal";
+pub(super) const LEASES: &str = "callboard-leases";
+/// The bucket of the object store, and the stream below it.
+pub(super) const BLOBS: &str = "callboard-blobs";
+pub(super) const BLOB_STREAM: &str = "OBJ_callboard-blobs";
+
+/// Pieces of a blob, unless the server takes only smaller messages.
+const CHUNK: usize = 128 * 1024;
+/// What of a message's size is not its payload.
+const HEADERS: usize = 4 * 1024;
+
+/// Why a server could not be used as a store.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectFault {
+    #[error(transparent)]
+    Client(#[from] ConnectError),
+    #[error("it did not answer within {} seconds", .0.as_secs_f32())]
+    Silent(Duration),
+    #[error(
+        "it is version {0}; at least 2.10.25 is needed: older ones lose or double writes when they have replicas, \
+         or lose streams when they are killed"
+    )]
+    TooOld(String),
+    #[error("JetStream is not enabled there; start it with `nats-server -js`")]
+    NoJetStream,
+    #[error("could not read `{}`", path.display())]
+    Secret { path: PathBuf, source: io::Error },
+}
+
+/// What somebody who runs the store should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The server works, a newer one works better.
+    OldServer { version: String },
+    /// The loss of one server is the loss of what it keeps.
+    FewerReplicas { stream: String, wanted: usize, found: usize },
+    /// Something else than we would have set. It is used as it is.
+    OtherSettings { stream: String, setting: &'static str, found: String },
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::OldServer { version } => {
+                write!(f, "the NATS server is version {version}; 2.12 or later is recommended")
+            }
+            Self::FewerReplicas { stream, wanted, found } => {
+                write!(
+                    f,
+                    "stream `{stream}` has {found} of {wanted} replicas: it does not survive the loss of a server"
+                )
+            }
+            Self::OtherSettings { stream, setting, found } => {
+                write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
+            }
+        }
+    }
+}
+
+/// An open store.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) journal: Channel,
+    pub(super) leases: Channel,
+    pub(super) blobs: Channel,
+    /// How long the server keeps a lease.
+    pub(super) lease: Duration,
+    /// The largest piece of a blob.
+    pub(super) chunk: usize,
+    /// The largest message that the server takes, without its headers.
+    pub(super) largest: usize,
+    pub(super) known: Known,
+    pub(super) writes: super::settle::Writes,
+    pub(super) notes: Vec<Note>,
+}
+
+impl Server {
+    /// Connects, and creates the streams where there are none.
+    pub(super) async fn open(settings: &NatsSettings) -> Result<Self, Unavailable> {
+        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
+            server: settings.server(),
+            doing: "connect to",
+            source: fault.into(),
+        })?;
+        let info = client.server_info();
+        let mut notes = Vec::new();
+        if version(&info.version).is_none_or(|version| version < GOOD_VERSION) {
+            notes.push(Note::OldServer { version: info.version });
+        }
+        let answer = settings.patience.answer;
+        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
+        let mut opening = Opening { settings, context, clustered: info.cluster.is_some(), notes };
+        let [journal, blobs, leases] = opening.streams().await?;
+        let lease = leases.cached_info().config.max_age;
+        let largest = info.max_payload.saturating_sub(HEADERS);
+        Ok(Self {
+            journal: opening.channel(journal),
+            leases: opening.channel(leases),
+            blobs: opening.channel(blobs),
+            lease,
+            chunk: CHUNK.min(largest / 2),
+            largest,
+            known: Known::default(),
+            writes: super::settle::Writes::default(),
+            notes: opening.notes,
+        })
+    }
+}
+
+async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFault> {
+    let answer = settings.patience.answer;
+    let options = options(settings).await?.connection_timeout(answer).request_timeout(Some(answer));
+    // A server that vanished without a word is noticed after two of these, and another one is taken.
+    let options = options.ping_interval(answer);
+    // The first one may be silent and the last one well.
+    let all = answer * u32::try_from(settings.servers.len()).unwrap_or(1);
+    let connected = tokio::time::timeout(all, options.connect(&settings.servers)).await;
+    let client = connected.map_err(|_| ConnectFault::Silent(all))??;
+    let info = client.server_info();
+    if version(&info.version).is_some_and(|version| version < LEAST_VERSION) {
+        return Err(ConnectFault::TooOld(info.version));
+    }
+    if !info.jetstream {
+        return Err(ConnectFault::NoJetStream);
+    }
+    Ok(client)
+}
+
+async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault> {
+    let secret = |path: &PathBuf| {
+        let path = path.clone();
+        move |source| ConnectFault::Secret { path, source }
+    };
+    let options = ConnectOptions::new().name("callboard").require_tls(settings.tls.required);
+    let mut options = match &settings.access {
+        Access::Anonymous => options,
+        Access::Password { user, password } => options.user_and_password(user.clone(), password.clone()),
+        Access::Token(token) => options.token(token.clone()),
+        Access::Credentials(path) => options.credentials_file(path).await.map_err(secret(path))?,
+        Access::Nkey(path) => {
+            let seed = tokio::fs::read_to_string(path).await.map_err(secret(path))?;
+            options.nkey(seed.trim().to_owned())
+        }
+    };
+    if let Some(roots) = &settings.tls.roots {
+        options = options.add_root_certificates(roots.clone());
+    }
+    if let Some((certificate, key)) = &settings.tls.identity {
+        options = options.add_client_certificate(certificate.clone(), key.clone());
+    }
+    Ok(options)
+}
+
+/// Three numbers of a version; what follows them (`-beta.1`) does not matter. `None` for what is no version.
+fn version(text: &str) -> Option<[u64; 3]> {
+    let numbers = text.trim_start_matches('v').split(['-', '+']).next()?;
+    let mut numbers = numbers.split('.').map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}
+
+/// The way from a connection to the streams.
+struct Opening<'s> {
+    settings: &'s NatsSettings,
+    context: Context,
+    clustered: bool,
+    notes: Vec<Note>,
+}
+
+impl Opening<'_> {
+    /// Finds the journal, the blobs and the leases, or makes them.
+    ///
+    /// What was deleted under us is not made again as if nothing had been in it. The journal is made first and looked
+    /// for last, so whoever finds blobs without a journal, or a journal with entries without blobs, finds a loss.
+    async fn streams(&mut self) -> Result<[Stream; 3], Unavailable> {
+        let mut blobs = self.find(BLOB_STREAM).await?;
+        let journal = self.find(JOURNAL).await?;
+        if blobs.is_none() && journal.is_some() {
+            // Somebody may have been just making them.
+            blobs = self.find(BLOB_STREAM).await?;
+        }
+        let journal = match (journal, &blobs) {
+            (Some(journal), _) => journal,
+            (None, Some(_)) => return Err(self.gone(JOURNAL)),
+            (None, None) => {
+                let subjects = vec!["callboard.run.*".to_owned()];
+                self.create(stream::Config { name: JOURNAL.to_owned(), subjects, ..endless() }).await?
+            }
+        };
+        let blobs = match blobs {
+            Some(blobs) => blobs,
+            None if journal.cached_info().state.last_sequence > 0 => return Err(self.gone(BLOB_STREAM)),
+            None => {
+                let subjects = ["C", "M"].map(|kind| format!("$O.{BLOBS}.{kind}.>")).to_vec();
+                let name = BLOB_STREAM.to_owned();
+                let config =
+                    stream::Config { name, subjects, allow_rollup: true, allow_direct: true, ..endless() };
+                self.create(config).await?
+            }
+        };
+        // Whoever held a lease that is gone is fenced off by the epoch in the journal.
+        let leases = match self.find(LEASES).await? {
+            Some(leases) => leases,
+            None => {
+                let config = stream::Config {
+                    name: LEASES.to_owned(),
+                    subjects: vec!["callboard.lease.*".to_owned()],
+                    max_age: self.settings.lease,
+                    duplicate_window: self.settings.lease.min(Duration::from_secs(1)),
+                    max_messages_per_subject: 1,
+                    ..endless()
+                };
+                self.create(config).await?
+            }
+        };
+        for stream in [&journal, &blobs, &leases] {
+            self.note(&stream.cached_info().config);
+        }
+        Ok([journal, blobs, leases])
+    }
+
+    /// A cluster that has just begun has no leader yet, and is waited for.
+    async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
+        let mut outage = self.budget("open the streams of", self.settings.patience.outage);
+        loop {
+            match self.context.get_stream(name).await {
+                Ok(stream) => return Ok(Some(stream)),
+                Err(error) if code(&error) == Some(NO_STREAM) => return Ok(None),
+                Err(error) => outage.bear(Fault::of_question(error, name)).await?,
+            }
+        }
+    }
+
+    /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
+    async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
+        config.num_replicas = self.settings.replicas;
+        let patience = self.settings.patience;
+        let mut outage = self.budget("create the streams of", patience.outage);
+        let mut peers = self.budget("create the streams of", patience.answer);
+        loop {
+            let error = match self.context.create_stream(&config).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            let too_many = code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
+            let fault = Fault::of_question(error, &config.name);
+            if too_many && config.num_replicas > 1 {
+                // A single server stays alone; the others of a cluster may be on their way.
+                if !self.clustered || peers.bear(fault).await.is_err() {
+                    config.num_replicas = 1;
+                }
+            } else if let Some(stream) = self.find(&config.name).await? {
+                // Made meanwhile, by somebody with other settings.
+                return Ok(stream);
+            } else {
+                outage.bear(fault).await?;
+            }
+        }
+    }
+
+    /// Says what is not as it should be.
+    fn note(&mut self, config: &stream::Config) {
+        let stream = &config.name;
+        if config.num_replicas < self.settings.replicas {
+            let (wanted, found) = (self.settings.replicas, config.num_replicas);
+            self.notes.push(Note::FewerReplicas { stream: stream.clone(), wanted, found });
+        }
+        let mut other = |setting, found: String| {
+            self.notes.push(Note::OtherSettings { stream: stream.clone(), setting, found });
+        };
+        if config.storage != stream::StorageType::File {
+            other("storage", format!("{:?}", config.storage));
+        }
+        if config.discard != DiscardPolicy::New {
+            other("discard policy", format!("{:?}", config.discard));
+        }
+        if stream != LEASES && !config.max_age.is_zero() {
+            other("maximum age", format!("{} s", config.max_age.as_secs()));
+        }
+    }
+
+    fn channel(&self, stream: Stream) -> Channel {
+        Channel {
+            server: self.settings.server(),
+            context: self.context.clone(),
+            name: stream.cached_info().config.name.clone(),
+            stream,
+            patience: self.settings.patience,
+        }
+    }
+
+    fn gone(&self, stream: &str) -> Unavailable {
+        Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
+    }
+
+    fn budget(&self, doing: &'static str, length: Duration) -> Budget {
+        Budget::new(&self.settings.server(), doing, length)
+    }
+}
+
+/// A stream that keeps what it has, and refuses what does not fit.
+fn endless() -> stream::Config {
+    stream::Config {
+        storage: stream::StorageType::File,
+        discard: DiscardPolicy::New,
+        ..stream::Config::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(version("2.10.25"), Some(LEAST_VERSION));
+        assert_eq!(version("v2.12.0-beta.1"), Some(GOOD_VERSION));
+        assert!(version("2.9.10") < Some(LEAST_VERSION) && version("2.10.9") < Some(LEAST_VERSION));
+        assert_eq!(version("main"), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! Where the servers are and how to be let in.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::patience::Patience;
+
+/// What is needed to reach a store on NATS. Its `Debug` shows no secret.
+#[derive(Debug, Clone)]
+pub struct NatsSettings {
+    /// `nats://host:port` or `tls://host:port`, without user and password.
+    pub servers: Vec<String>,
+    pub access: Access,
+    pub tls: Tls,
+    /// How many servers shall keep each message. Where there are fewer, one does, and [`Note`](super::Note) says so.
+    pub replicas: usize,
+    /// How long an engine that is not heard of keeps its run.
+    pub lease: Duration,
+    pub patience: Patience,
+}
+
+/// How we are let in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Access {
+    #[default]
+    Anonymous,
+    Password {
+        user: String,
+        password: String,
+    },
+    Token(String),
+    /// A file with a user's JWT and seed, as `nsc` writes it.
+    Credentials(PathBuf),
+    /// A file with the seed of an nkey.
+    Nkey(PathBuf),
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("Anonymous"),
+            Self::Password { user, .. } => write!(f, "Password({user:?}, …)"),
+            Self::Token(_) => f.write_str("Token(…)"),
+            Self::Credentials(path) => write!(f, "Credentials({path:?})"),
+            Self::Nkey(path) => write!(f, "Nkey({path:?})"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    pub required: bool,
+    /// Authorities to trust besides those of the system.
+    pub roots: Option<PathBuf>,
+    /// Our certificate and its key, for servers that want to see one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// An address that cannot be used. It is not repeated here: it may hold a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSettings {
+    #[error("no server is named; write nats://host:port")]
+    NoServer,
+    #[error("the address of server {number} begins with `{scheme}://`; nats:// and tls:// are known")]
+    Scheme { number: usize, scheme: String },
+    #[error("the address of server {number} is no host and port")]
+    Address { number: usize },
+    #[error("the addresses name different users")]
+    TwoUsers,
+}
+
+/// How long an engine keeps its run unheard, unless set: more than a server's restart takes, less than a coffee.
+const LEASE: Duration = Duration::from_secs(20);
+
+/// The number of servers a cluster of NATS begins with.
+const REPLICAS: usize = 3;
+
+impl FromStr for NatsSettings {
+    type Err = BadSettings;
+
+    /// Reads `nats://[user:password@]host[:port][,…]`.
+    fn from_str(text: &str) -> Result<Self, BadSettings> {
+        let mut settings = Self {
+            servers: Vec::new(),
+            access: Access::default(),
+            tls: Tls::default(),
+            replicas: REPLICAS,
+            lease: LEASE,
+            patience: Patience::default(),
+        };
+        for (text, number) in text.split(',').map(str::trim).filter(|text| !text.is_empty()).zip(1..) {
+            let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));
+            match scheme {
+                "nats" => {}
+                "tls" => settings.tls.required = true,
+                scheme => return Err(BadSettings::Scheme { number, scheme: scheme.to_owned() }),
+            }
+            let (user, host) = match rest.rsplit_once('@') {
+                Some((user, host)) => (Some(user), host),
+                None => (None, rest),
+            };
+            let host = host.trim_end_matches('/');
+            let address = format!("{scheme}://{host}");
+            if host.is_empty() || address.parse::<async_nats::ServerAddr>().is_err() {
+                return Err(BadSettings::Address { number });
+            }
+            settings.servers.push(address);
+            if let Some(user) = user {
+                let access = access(user);
+                if settings.access != Access::Anonymous && settings.access != access {
+                    return Err(BadSettings::TwoUsers);
+                }
+                settings.access = access;
+            }
+        }
+        if settings.servers.is_empty() { Err(BadSettings::NoServer) } else { Ok(settings) }
+    }
+}
+
+impl NatsSettings {
+    /// The servers as errors name them.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.servers.join(",")
+    }
+}
+
+/// What stands before the `@`: a user and a password, or a token alone.
+fn access(text: &str) -> Access {
+    match text.split_once(':') {
+        Some((user, password)) => Access::Password { user: decoded(user), password: decoded(password) },
+        None => Access::Token(decoded(text)),
+    }
+}
+
+/// Undoes `%3A` and its like. What is no escape stands for itself.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escaped = match (first, after) {
+            (b'%', [high, low, ..]) => {
+                std::str::from_utf8(&[*high, *low]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok())
+            }
+            _ => None,
+        };
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_apart_and_its_secret_kept_out_of_sight() {
+        let settings: NatsSettings = "nats://ann:s%40cret@one:4222,nats://ann:s%40cret@two".parse().unwrap();
+        assert_eq!(settings.servers, ["nats://one:4222", "nats://two"]);
+        let password = Access::Password { user: "ann".to_owned(), password: "s@cret".to_owned() };
+        assert_eq!(settings.access, password);
+        assert!(!format!("{settings:?}").contains("s@cret") && !settings.server().contains("cret"));
+        let settings: NatsSettings = "tls://tok%zz@one".parse().unwrap();
+        assert_eq!((settings.access, settings.tls.required), (Access::Token("tok%zz".to_owned()), true));
+        assert_eq!("127.0.0.1:4222".parse::<NatsSettings>().unwrap().servers, ["nats://127.0.0.1:4222"]);
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_without_repeating_it() {
+        let refused = |text: &str| text.parse::<NatsSettings>().unwrap_err();
+        assert_eq!(refused(" , "), BadSettings::NoServer);
+        assert_eq!(refused("a,http://b"), BadSettings::Scheme { number: 2, scheme: "http".to_owned() });
+        assert_eq!(refused("nats://u:p@h:port"), BadSettings::Address { number: 1 });
+        assert_eq!(refused("nats://u:p@"), BadSettings::Address { number: 1 });
+        assert_eq!(refused("nats://a:b@one,nats://c:d@two"), BadSettings::TwoUsers);
+    }
+}

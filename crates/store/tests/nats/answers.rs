@@ -1,0 +1,85 @@
+//! What servers answer when they are in trouble, late, or not at all: the right class each time, and no entry twice.
+
+use std::time::Duration;
+
+use protocol::Revision;
+use store::{CommitError, Position, ReadError, Store as _, StoredEntry};
+
+use crate::contract::{change, run};
+use crate::servers::Server;
+use crate::wire::{Wire, deliver};
+
+fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.body.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_write_that_was_settled_as_lost_does_not_land_later() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_millis(600)), run("late"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.hold();
+    let commit = change(&run, first, "late");
+    let id = commit.write_id;
+    let error = store.commit(commit).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+    let lines = wire.cut();
+    let settled = loop {
+        match store.settle(&run, id).await {
+            Ok(settled) => break settled,
+            Err(ReadError::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(settled, None);
+    let answer = deliver(lines).await;
+    assert!(answer.contains("wrong last sequence"), "{answer}");
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1"]);
+    store.commit(change(&run, first, "2")).await.unwrap();
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_write_whose_connection_is_cut_is_made_again_and_lands_once() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("cut"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.hold();
+    let (writer, name) = (store.clone(), run.clone());
+    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    wire.holds_something().await;
+    let lines = wire.cut();
+    let second = writing.await.unwrap().unwrap();
+    assert_eq!(second.revision, Revision(2));
+    let answer = deliver(lines).await;
+    assert!(answer.contains("wrong last sequence"), "{answer}");
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
+}
+
+/// Replicated servers say so now and then to a lone writer whose sequence is right.
+#[tokio::test]
+async fn a_conflict_with_nobody_is_waited_out() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("alone"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.refuse(3);
+    assert_eq!(store.commit(change(&run, first, "2")).await.unwrap().revision, Revision(2));
+    assert_eq!(wire.refusals(), 0, "all of them were met");
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn a_conflict_with_nobody_that_does_not_end_is_an_outage() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_millis(300)), run("alone"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.refuse(u32::MAX);
+    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
+}

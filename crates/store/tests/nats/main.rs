@@ -1,0 +1,44 @@
+//! The shared backend: the same contract, on a server that each test has for itself, and what is true of NATS alone.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "../contract/mod.rs"]
+mod contract;
+
+mod answers;
+mod cluster;
+mod leases;
+mod opening;
+mod outages;
+mod servers;
+mod sizes;
+mod wire;
+
+use std::ffi::{OsStr, OsString};
+
+use contract::Backend;
+use servers::Server;
+use store::{AnyStore, COMMIT_LIMIT, NatsStore};
+
+impl Backend for Server {
+    /// By way of the one that stands for either: it must hand on every call.
+    type Store = AnyStore;
+    const LIMIT: usize = COMMIT_LIMIT;
+
+    fn fresh() -> Self {
+        Self::start()
+    }
+
+    fn address(&self) -> OsString {
+        Self::address(self).into()
+    }
+
+    fn attach(address: &OsStr) -> AnyStore {
+        AnyStore::Nats(NatsStore::new(servers::settings(address.to_str().unwrap())))
+    }
+
+    /// The server has no check of its own; the suite has compared all that was acknowledged.
+    fn verify(&self) {}
+}
+
+contract_suite!(Server);

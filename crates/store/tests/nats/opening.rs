@@ -1,0 +1,178 @@
+//! From an address to a store: what is refused, what is made, and what is never made again.
+
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use store::{
+    Access, CommitError, ConnectFault, NatsSettings, NatsStore, Note, Patience, Position, ReadError,
+    Store as _, Unavailable,
+};
+
+use crate::contract::{change, run};
+use crate::servers::{Server, free_port};
+
+/// An error with all its causes, as a person sees it.
+fn whole(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn fault(error: &Unavailable) -> Option<&ConnectFault> {
+    error.source()?.downcast_ref()
+}
+
+/// Speaks as much of the protocol as a client needs to hear who is there.
+fn pretend(information: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for connection in listener.incoming().map_while(Result::ok) {
+            let mut writer = connection.try_clone().unwrap();
+            let lines = BufReader::new(connection).lines();
+            let _gone = write!(writer, "INFO {information}\r\n");
+            for line in lines.map_while(Result::ok) {
+                if line == "PING" {
+                    let _gone = write!(writer, "PONG\r\n");
+                }
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_refused_with_the_reason() {
+    let address = pretend(
+        r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#,
+    );
+    let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
+    assert!(matches!(fault(&error), Some(ConnectFault::TooOld(version)) if version == "2.9.10"), "{error}");
+    let text = whole(&error);
+    assert!(text.contains(&address) && text.contains("at least 2.10.25 is needed"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_without_jetstream_is_refused() {
+    let address = pretend(
+        r#"{"server_id":"a","server_name":"a","version":"2.15.1","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1}"#,
+    );
+    let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
+    assert!(matches!(fault(&error), Some(ConnectFault::NoJetStream)), "{error}");
+}
+
+#[tokio::test]
+async fn where_nobody_listens_the_error_names_the_server() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let error = NatsStore::new(address.parse().unwrap()).load(&run("r")).await.unwrap_err();
+    let ReadError::Unavailable(error) = error else { panic!("{error}") };
+    assert!(matches!(fault(&error), Some(ConnectFault::Client(_))), "{error}");
+    assert!(error.to_string().contains(&address), "{error}");
+}
+
+#[tokio::test]
+async fn where_nobody_answers_the_wait_has_an_end() {
+    // It is connected by the kernel, and nobody says a word.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings: NatsSettings = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let patience = Patience { answer: Duration::from_millis(300), ..settings.patience };
+    let error = NatsStore::new(NatsSettings { patience, ..settings }).open().await.unwrap_err();
+    assert!(fault(&error).is_some(), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_and_not_repeated() {
+    let server = Server::start_with("authorization { user: ann, password: right }");
+    let with = |password: &str| {
+        let address = format!("nats://ann:{password}@{}", server.address());
+        let settings = NatsSettings { replicas: 1, ..address.parse().unwrap() };
+        NatsStore::new(settings)
+    };
+    let error = with("wr0ng").open().await.unwrap_err();
+    assert!(!format!("{} {error:?}", whole(&error)).contains("wr0ng"), "{error:?}");
+    with("right").commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_or_a_key_lets_us_in() {
+    let server = Server::start_with("authorization { token: right }");
+    let with = |token: &str| {
+        let address = format!("nats://{token}@{}", server.address());
+        NatsStore::new(NatsSettings { replicas: 1, ..address.parse().unwrap() })
+    };
+    with("right").open().await.unwrap();
+    let error = with("wr0ng").open().await.unwrap_err();
+    assert!(!format!("{} {error:?}", whole(&error)).contains("wr0ng"), "{error:?}");
+
+    let (ours, strangers) = (nkeys::KeyPair::new_user(), nkeys::KeyPair::new_user());
+    let server =
+        Server::start_with(&format!("authorization {{ users: [{{ nkey: {} }}] }}", ours.public_key()));
+    let directory = tempfile::tempdir().unwrap();
+    let with = |key: &nkeys::KeyPair| {
+        let file = directory.path().join(key.public_key());
+        std::fs::write(&file, format!("{}\n", key.seed().unwrap())).unwrap();
+        NatsStore::new(NatsSettings { access: Access::Nkey(file), ..server.settings() })
+    };
+    with(&ours).open().await.unwrap();
+    let error = with(&strangers).open().await.unwrap_err();
+    assert!(matches!(fault(&error), Some(ConnectFault::Client(_))), "{error}");
+    let nowhere = Access::Nkey(directory.path().join("nowhere"));
+    let error =
+        NatsStore::new(NatsSettings { access: nowhere, ..server.settings() }).open().await.unwrap_err();
+    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{error}");
+}
+
+#[tokio::test]
+async fn a_single_server_keeps_everything_once_and_says_so() {
+    let server = Server::start();
+    let store = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
+    let notes = store.open().await.unwrap();
+    let journal = Note::FewerReplicas { stream: "callboard-journal".to_owned(), wanted: 3, found: 1 };
+    assert!(notes.contains(&journal), "{notes:?}");
+    // Whoever comes later is told as well.
+    let later = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
+    assert!(later.open().await.unwrap().contains(&journal));
+}
+
+#[tokio::test]
+async fn sixteen_that_open_at_the_same_time_make_one_store() {
+    let server = Server::start();
+    let mut opening = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let store = NatsStore::new(server.settings());
+        let commit = change(&run(&format!("r{number}")), Position::absent(), "1");
+        opening.spawn(async move { store.commit(commit).await.map(|position| position.revision.0) });
+    }
+    for opened in opening.join_all().await {
+        assert_eq!(opened.unwrap(), 1);
+    }
+    assert_eq!(NatsStore::new(server.settings()).runs().await.unwrap().len(), 16);
+}
+
+#[tokio::test]
+async fn a_stream_that_was_deleted_is_missed_and_not_made_again() {
+    for stream in ["callboard-journal", "OBJ_callboard-blobs"] {
+        let server = Server::start();
+        let store = NatsStore::new(server.settings());
+        let first = store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+        let client = async_nats::connect(server.address()).await.unwrap();
+        async_nats::jetstream::new(client).delete_stream(stream).await.unwrap();
+        // Large enough that both streams are needed.
+        let error = store.commit(change(&run("r"), first, &"x".repeat(300_000))).await.unwrap_err();
+        let CommitError::Unavailable(Unavailable::NoStream { stream: missing, .. }) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(missing, stream);
+        let error = NatsStore::new(server.settings()).open().await.unwrap_err();
+        assert!(
+            matches!(&error, Unavailable::NoStream { stream: missing, .. } if missing == stream),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Servers that stop, die and come back: nothing acknowledged is lost, nothing is doubled, every wait ends.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use protocol::{Revision, RunId};
+use store::{
+    CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store, Unavailable, WriteId,
+};
+
+use crate::contract::roles::Player;
+use crate::contract::{Backend, change, run};
+use crate::servers::Server;
+
+/// A store that gives up soon.
+fn impatient(server: &Server) -> NatsStore {
+    let patience = Patience {
+        answer: Duration::from_millis(300),
+        outage: Duration::from_millis(600),
+        ..Patience::default()
+    };
+    NatsStore::new(NatsSettings { patience, ..server.settings() })
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_is_waited_for_only_so_long() {
+    let server = Server::start();
+    let (store, run) = (impatient(&server), run("r"));
+    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    server.hold();
+    let error = store.load(&run).await.unwrap_err();
+    let ReadError::Unavailable(Unavailable::Server { server: named, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(named.contains(&server.address()));
+    server.release();
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, Revision(1));
+}
+
+#[tokio::test]
+async fn a_write_that_nobody_answered_and_that_landed_is_found() {
+    let server = Server::start();
+    let (store, run) = (impatient(&server), run("r"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    server.hold();
+    let commit = change(&run, first, "2");
+    let id = commit.write_id;
+    let error = store.commit(commit).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
+    // What we sent lies in the server's socket.
+    server.release();
+    let settled = store.settle(&run, id).await.unwrap().unwrap();
+    assert_eq!(settled.revision, Revision(2));
+    store.commit(change(&run, settled, "3")).await.unwrap();
+    let entries = store.entries(&run, Revision(0)).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
+}
+
+#[tokio::test]
+async fn a_write_that_nobody_answered_and_that_is_lost_can_never_land_once_it_is_settled() {
+    let mut server = Server::start();
+    let (store, run) = (impatient(&server), run("r"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    server.hold();
+    let commit = change(&run, first, "2");
+    let id = commit.write_id;
+    let error = store.commit(commit).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+    // What lies in its socket dies with it.
+    server.kill();
+    server.restart();
+    let patient = NatsStore::new(server.settings());
+    let settled = loop {
+        match store.settle(&run, id).await {
+            Ok(settled) => break settled,
+            Err(ReadError::Unavailable(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(settled, None);
+    assert_eq!(patient.load(&run).await.unwrap().unwrap().position, first, "a fence is no commit");
+    store.commit(change(&run, first, "another")).await.unwrap();
+    let entries = patient.entries(&run, Revision(0)).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["1", "another"]);
+}
+
+#[tokio::test]
+async fn a_watch_outlives_its_server() {
+    let mut server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("r"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let mut watch = store.watch(&run, Revision(1)).await.unwrap();
+    server.kill();
+    server.restart();
+    NatsStore::new(server.settings()).commit(change(&run, first, "2")).await.unwrap();
+    assert_eq!(watch.next().await.unwrap()[0].body, "2");
+}
+
+#[tokio::test]
+async fn a_server_killed_under_eight_writers_loses_and_doubles_nothing() {
+    let mut server = Server::start();
+    let mut writers = Writers::start(&server);
+    for _ in 0..3 {
+        writers.go_on();
+        server.kill();
+        server.restart();
+    }
+    writers.go_on();
+    writers.check(server.store()).await;
+}
+
+/// Processes that commit to one run as fast as they can, and say what was acknowledged.
+pub(crate) struct Writers {
+    run: RunId,
+    players: Vec<Player>,
+    acknowledged: Vec<String>,
+}
+
+impl Writers {
+    pub(crate) fn start<B: Backend>(backend: &B) -> Self {
+        let run = run("written");
+        let players = (0..8).map(|_| Player::start(backend, "write", &run, u64::MAX)).collect();
+        Self { run, players, acknowledged: Vec::new() }
+    }
+
+    /// Waits until each of them has been acknowledged a few times more.
+    pub(crate) fn go_on(&mut self) {
+        for player in &mut self.players {
+            for _ in 0..5 {
+                self.acknowledged.push(player.hear().expect("a writer gave up"));
+            }
+        }
+    }
+
+    /// Ends them, and demands every acknowledged commit where it was said to be, and nothing twice.
+    pub(crate) async fn check(self, store: impl Store) {
+        let Self { run, players, mut acknowledged } = self;
+        for player in players {
+            acknowledged.extend(player.kill());
+        }
+        let mut revisions = BTreeSet::new();
+        for line in &acknowledged {
+            let (revision, id) = line.split_once(' ').unwrap();
+            let id: WriteId = serde_json::from_value(id.into()).unwrap();
+            let settled = store.settle(&run, id).await.unwrap().expect("an acknowledged commit is there");
+            assert_eq!(settled.revision.to_string(), revision);
+            assert!(revisions.insert(settled.revision), "two commits made revision {revision}");
+        }
+        let entries = store.entries(&run, Revision(0)).await.unwrap();
+        assert!(entries.len() >= revisions.len());
+        for (entry, revision) in entries.iter().zip(1..) {
+            assert_eq!((entry.revision.0, entry.body.clone()), (revision, revision.to_string()));
+        }
+        let last = entries.last().unwrap().revision;
+        assert_eq!(store.intact(&run).await.unwrap(), last);
+    }
+}

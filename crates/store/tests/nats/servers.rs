@@ -1,0 +1,147 @@
+//! Real NATS servers for tests: each one a process of its own on a free port, with a directory of its own, and stopped
+//! by its id.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use store::{LEAST_VERSION, NatsSettings, Patience};
+
+/// A server that is killed with its test.
+pub(crate) struct Server {
+    child: Child,
+    directory: tempfile::TempDir,
+    port: u16,
+    /// What the configuration says besides where everything is.
+    extra: String,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// Starts one with more lines in its configuration.
+    pub(crate) fn start_with(extra: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let child = launch(directory.path(), port, extra);
+        Self { child, directory, port, extra: extra.to_owned() }
+    }
+
+    /// Starts three that keep everything three times.
+    pub(crate) fn start_three() -> [Self; 3] {
+        let ports = [(); 3].map(|()| free_port());
+        let routes = ports.map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(", ");
+        [0, 1, 2].map(|number| {
+            Self::start_with(&format!(
+                "server_name: n{number}\n\
+                 cluster {{ name: three-{}, listen: \"127.0.0.1:{}\", routes: [{routes}] }}",
+                ports[0], ports[number]
+            ))
+        })
+    }
+
+    /// `host:port`, for clients.
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// For a store whose streams are kept once.
+    pub(crate) fn settings(&self) -> NatsSettings {
+        settings(&self.address())
+    }
+
+    /// Stops it in the middle of whatever it does, and waits until it has stopped.
+    pub(crate) fn hold(&self) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, Signal::STOP).unwrap();
+        waitpid(Some(id), WaitOptions::UNTRACED).unwrap();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn release(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
+    /// `kill -9`; what is in its directory stays.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on the same port, with what is in its directory.
+    pub(crate) fn restart(&mut self) {
+        self.child = launch(self.directory.path(), self.port, &self.extra);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _already_gone = self.child.kill();
+        let _already_waited = self.child.wait();
+    }
+}
+
+pub(crate) fn settings(address: &str) -> NatsSettings {
+    let settings: NatsSettings = address.parse().unwrap();
+    // What a server had heard when it was killed is never answered: a test need not wait for it as long as a person.
+    let patience = Patience { answer: Duration::from_secs(2), ..settings.patience };
+    NatsSettings { replicas: 1, patience, ..settings }
+}
+
+/// Starts a server and waits until it says that it is ready.
+fn launch(directory: &Path, port: u16, extra: &str) -> Child {
+    let at = directory.display();
+    let text = format!("listen: \"127.0.0.1:{port}\"\njetstream: {{ store_dir: \"{at}\" }}\n{extra}\n");
+    let configuration = directory.join("configuration");
+    fs::write(&configuration, text).unwrap();
+    let mut command = Command::new(program());
+    command.arg("--config").arg(configuration);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("Server is ready") {
+        assert!(log.read_line(&mut said).unwrap() > 0, "nats-server does not begin:\n{said}");
+    }
+    // Somebody must go on listening: a server whose words nobody takes in comes to a halt.
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()).is_ok());
+    child
+}
+
+/// One that nobody listens on. Each process looks in another corner, below the ports that the kernel gives to outgoing
+/// connections: else a second test would soon find the same one.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let place = std::process::id() * 20 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(10_000 + place % 22_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A server that is new enough: on PATH, or in the tool directory of the build.
+fn program() -> PathBuf {
+    let build = std::env::current_exe().unwrap();
+    let tools = build.ancestors().nth(3).unwrap().join("tools/nats-server");
+    let candidates = [PathBuf::from("nats-server"), tools];
+    let fit = candidates
+        .into_iter()
+        .find(|program| version(program).is_some_and(|version| version >= LEAST_VERSION));
+    fit.expect("no nats-server of at least 2.10.25: run scripts/nats-server, or scripts/verify --no-nats")
+}
+
+fn version(program: &Path) -> Option<[u64; 3]> {
+    let answer = Command::new(program).arg("--version").output().ok()?;
+    let answer = String::from_utf8(answer.stdout).ok()?;
+    let mut numbers = answer.trim().strip_prefix("nats-server: v")?.split(['.', '-']).map(|n| n.parse().ok());
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}

@@ -1,0 +1,70 @@
+//! What is large goes into blobs, and what does not fit is refused before it is written.
+
+use store::{Commit, CommitError, NatsStore, Position, Store as _};
+
+use crate::contract::{change, part, run};
+use crate::servers::Server;
+use protocol::Revision;
+
+#[tokio::test]
+async fn a_change_that_is_larger_than_a_message_lands_on_a_server_with_small_ones() {
+    let server = Server::start_with("max_payload: 32768");
+    let (store, run) = (NatsStore::new(server.settings()), run("large"));
+    let parts = vec![part("document", &"ü".repeat(100_000))];
+    let commit = Commit { parts: parts.clone(), ..change(&run, Position::absent(), &"x".repeat(100_000)) };
+    store.commit(commit).await.unwrap();
+    let store = NatsStore::new(server.settings());
+    assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), parts);
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(1));
+    let entry = store.entry(&run, Revision(1)).await.unwrap().unwrap();
+    assert_eq!(entry.body.len(), 100_000);
+}
+
+#[tokio::test]
+async fn a_summary_that_no_message_can_hold_is_refused_with_both_sizes() {
+    let server = Server::start_with("max_payload: 32768");
+    let (store, run) = (NatsStore::new(server.settings()), run("large"));
+    let commit = Commit { summary: "x".repeat(40_000), ..change(&run, Position::absent(), "1") };
+    let error = store.commit(commit).await.unwrap_err();
+    let CommitError::TooLarge { size, limit } = error else { panic!("{error}") };
+    assert!(size > 40_000 && limit < 32768, "{size} {limit}");
+    assert_eq!(store.load(&run).await.unwrap(), None);
+}
+
+/// Three pages of the journal and several checkpoints: whatever is read one by one, or through a consumer.
+#[tokio::test]
+async fn a_long_run_is_read_whole_and_its_past_is_found() {
+    const LAST: u64 = 1200;
+    let server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("long"));
+    let other = crate::contract::run("other");
+    let (mut position, mut beside) = (Position::absent(), Position::absent());
+    for n in 1..=LAST {
+        let snapshot = (n % 256 == 0).then(|| n.to_string());
+        let parts = vec![part(&format!("{:02}", n % 50), &n.to_string())];
+        let commit = Commit { parts, snapshot, ..change(&run, position, &n.to_string()) };
+        position = store.commit(commit).await.unwrap();
+        if n % 7 == 0 {
+            beside = store.commit(change(&other, beside, "")).await.unwrap();
+        }
+    }
+    let store = NatsStore::new(server.settings());
+    let loaded = store.load(&run).await.unwrap().unwrap();
+    assert_eq!(loaded.snapshot.unwrap().revision, Revision(1024));
+    assert_eq!(loaded.tail.len(), 176);
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(LAST));
+    for n in [1, 2, 255, 256, 257, 700, 1199, LAST] {
+        assert_eq!(store.entry(&run, Revision(n)).await.unwrap().unwrap().body, n.to_string());
+        let parts = store.parts_at(&run, Revision(n)).await.unwrap();
+        assert_eq!(parts.len() as u64, n.min(50));
+        assert!(parts.iter().all(|part| part.body.parse::<u64>().unwrap() > n.saturating_sub(50)));
+    }
+    let between = store.entries_between(&run, Revision(100), Revision(900)).await.unwrap();
+    assert!(between.iter().map(|entry| entry.revision.0).eq(101..=900));
+    let mut watch = store.watch(&run, Revision(1000)).await.unwrap();
+    while watch.after().0 < LAST {
+        let after = watch.after().0;
+        let news = watch.next().await.unwrap();
+        assert!(news.iter().map(|entry| entry.revision.0).eq(after + 1..=watch.after().0));
+    }
+}

@@ -1,0 +1,184 @@
+//! A wire between client and server that can hold back what is said on it, and answer in the server's place.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use store::{NatsSettings, NatsStore, Patience};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex as Held;
+use tokio::task::JoinHandle;
+
+use crate::servers::Server;
+
+pub(crate) struct Wire {
+    address: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether what clients say is held back from now on.
+    holding: bool,
+    /// How many writes to runs are refused before the server hears of them.
+    refusals: u32,
+    lines: Vec<Line>,
+}
+
+/// One connection: its two directions, what is held back of the first, and what the server says.
+pub(crate) struct Line {
+    pumps: [JoinHandle<()>; 2],
+    held: Arc<Held<(OwnedWriteHalf, Vec<u8>)>>,
+    said: Arc<Held<OwnedReadHalf>>,
+}
+
+impl Wire {
+    pub(crate) async fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (state, target) = (Arc::new(Mutex::new(State::default())), server.address());
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (from_server, to_server) = TcpStream::connect(&target).await.unwrap().into_split();
+                let (from_client, to_client) = client.into_split();
+                let held = Arc::new(Held::new((to_server, Vec::new())));
+                let (said, to_client) = (Arc::new(Held::new(from_server)), Arc::new(Held::new(to_client)));
+                let up =
+                    upstream(from_client, Arc::clone(&held), Arc::clone(&to_client), Arc::clone(&shared));
+                let pumps = [tokio::spawn(up), tokio::spawn(downstream(Arc::clone(&said), to_client))];
+                shared.lock().unwrap().lines.push(Line { pumps, held, said });
+            }
+        });
+        Self { address, state }
+    }
+
+    /// A store at the other end, which waits so long for an outage to end.
+    pub(crate) fn store(&self, outage: Duration) -> NatsStore {
+        let settings: NatsSettings = self.address.parse().unwrap();
+        let patience = Patience { answer: Duration::from_millis(300), outage, ..Patience::default() };
+        NatsStore::new(NatsSettings { replicas: 1, patience, ..settings })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn hold(&self) {
+        self.state().holding = true;
+    }
+
+    /// Refuses so many writes to runs, as a server does while another write on the same subject is under way.
+    pub(crate) fn refuse(&self, times: u32) {
+        self.state().refusals = times;
+    }
+
+    /// How many writes are still to be refused.
+    pub(crate) fn refusals(&self) -> u32 {
+        self.state().refusals
+    }
+
+    /// Waits until something is held back.
+    pub(crate) async fn holds_something(&self) {
+        loop {
+            let lines: Vec<_> = self.state().lines.iter().map(|line| Arc::clone(&line.held)).collect();
+            for line in lines {
+                if !line.lock().await.1.is_empty() {
+                    return;
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Cuts the clients off. The server does not notice; whoever connects from now on is let through.
+    pub(crate) fn cut(&self) -> Vec<Line> {
+        let mut state = self.state();
+        state.holding = false;
+        let lines = std::mem::take(&mut state.lines);
+        lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
+        lines
+    }
+}
+
+async fn upstream(
+    mut client: OwnedReadHalf,
+    held: Arc<Held<(OwnedWriteHalf, Vec<u8>)>>,
+    to_client: Arc<Held<OwnedWriteHalf>>,
+    state: Arc<Mutex<State>>,
+) {
+    // Room for all that a client says at once, so that a write is not torn where nobody would know it.
+    let mut words = Vec::with_capacity(1 << 20);
+    while let Ok(1..) = client.read_buf(&mut words).await {
+        while state.lock().unwrap().refusals > 0
+            && let Some(write) = find_write(&words)
+        {
+            if words.len() < write.end {
+                // The rest of it is on its way.
+                client.read_buf(&mut words).await.unwrap();
+                continue;
+            }
+            words.drain(write.start..write.end);
+            state.lock().unwrap().refusals -= 1;
+            let answer = r#"{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"callboard-journal","seq":0}"#;
+            let message = format!("MSG {} 0 {}\r\n{answer}\r\n", write.inbox, answer.len());
+            to_client.lock().await.write_all(message.as_bytes()).await.unwrap();
+        }
+        let (server, bytes) = &mut *held.lock().await;
+        if state.lock().unwrap().holding {
+            bytes.append(&mut words);
+        } else if server.write_all(&words).await.is_err() {
+            break;
+        }
+        words.clear();
+    }
+}
+
+/// A write to a run among the words of a client: where it is, and where its answer goes.
+struct Write {
+    start: usize,
+    end: usize,
+    inbox: String,
+}
+
+/// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
+fn find_write(words: &[u8]) -> Option<Write> {
+    let verb = b"HPUB callboard.run.";
+    let start = words.windows(verb.len()).position(|window| window == verb)?;
+    let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
+    let line = std::str::from_utf8(&words[start..start + length]).unwrap();
+    let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+    let end = start + length + 2 + size.parse::<usize>().unwrap() + 2;
+    Some(Write { start, end, inbox: inbox.to_owned() })
+}
+
+async fn downstream(server: Arc<Held<OwnedReadHalf>>, client: Arc<Held<OwnedWriteHalf>>) {
+    let (mut server, mut buffer) = (server.lock().await, [0; 65536]);
+    while let Ok(length @ 1..) = server.read(&mut buffer).await {
+        if client.lock().await.write_all(&buffer[..length]).await.is_err() {
+            break;
+        }
+    }
+}
+
+/// Lets the server hear what was held back of lines that are cut, and gives what it answers to the write in it.
+pub(crate) async fn deliver(lines: Vec<Line>) -> String {
+    for Line { held, said, .. } in lines {
+        let (server, bytes) = &mut *held.lock().await;
+        let Some(Write { inbox, .. }) = find_write(bytes) else { continue };
+        server.write_all(bytes).await.unwrap();
+        let (mut answers, mut buffer) = (String::new(), [0; 65536]);
+        loop {
+            let length = said.lock().await.read(&mut buffer).await.unwrap();
+            assert!(length > 0, "the server hung up: {answers}");
+            answers.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
+            if let Some((_, answer)) = answers.split_once(&inbox)
+                && let Some((answer, _)) = answer.split_once("}\r\n")
+            {
+                return answer.to_owned();
+            }
+        }
+    }
+    panic!("nothing was held back");
+}
