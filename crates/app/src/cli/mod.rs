@@ -123,7 +123,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// Whether a program reads events of a run or its state from us: it is told in the same way why there are no more.
 fn wants_events(matches: &ArgMatches) -> bool {
-    let plays = |name: &str| ["run", "resume", "retry"].contains(&name);
+    let plays = |name: &str| ["run", "peer", "resume", "retry"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {
         (plays(name) && given.get_flag("json")) || (name == "state" && state::speaks_json(given))
     })

@@ -196,7 +196,7 @@ impl Deed for Again<'_> {
 
     async fn with<P: Face>(self) -> Result<(), Failure> {
         let Self { here, store, run, house, arguments } = self;
-        mend::mend::<P>(here, store, house, run).await?;
+        restore::restore::<P>(here, store, house, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if wish::engine_of(store, run).await?.is_none() {

@@ -128,7 +128,8 @@ fn patch(arguments: &Arguments) -> Result<Patch, Failure> {
     Ok(Patch::Set(arguments.set.iter().map(|given| place(given)).collect::<Result<_, _>>()?))
 }
 
-/// Reads `POINTER=JSON`. A pointer may contain `=`; what follows the first one that makes it JSON is the value.
+/// Reads `POINTER=JSON`. The pointer ends at the first `=`: were a later one tried, `/note=level=3`, a text whose quotes
+/// were forgotten, would set a field `note=level`. A member whose name has that sign is set with `--patch`.
 fn place(given: &str) -> Result<(String, Value), Failure> {
     let refused = |what: &str| {
         Failure::usage(format_args!("`--set {given}` {what}"))
@@ -138,15 +139,9 @@ fn place(given: &str) -> Result<(String, Value), Failure> {
     if !given.starts_with('/') {
         return Err(refused("does not begin with a JSON pointer"));
     }
-    let splits = given.match_indices('=').map(|(at, _)| (&given[..at], &given[at + 1..]));
-    let mut splits = splits.peekable();
-    if splits.peek().is_none() {
-        return Err(refused("has no value"));
-    }
-    let mut read = splits.filter_map(|(pointer, value)| {
-        serde_json::from_str(value).ok().map(|value| (pointer.to_owned(), value))
-    });
-    read.next().ok_or_else(|| refused("has a value that is not JSON"))
+    let (pointer, value) = given.split_once('=').ok_or_else(|| refused("has no value"))?;
+    let value = serde_json::from_str(value).map_err(|_| refused("has a value that is not JSON"))?;
+    Ok((pointer.to_owned(), value))
 }
 
 fn read<T: serde::de::DeserializeOwned>(file: &Path, what: &str) -> Result<T, Failure> {
@@ -174,7 +169,6 @@ mod tests {
         for (given, pointer, value) in [
             ("/a=1", "/a", json!(1)),
             ("/a=\"b=c\"", "/a", json!("b=c")),
-            ("/a=b=2", "/a=b", json!(2)),
             ("/a={\"b\": \"=\"}", "/a", json!({ "b": "=" })),
         ] {
             assert_eq!(place(given).unwrap(), (pointer.to_owned(), value), "{given}");
@@ -182,6 +176,7 @@ mod tests {
         for (given, what) in [
             ("/a", "`--set /a` has no value"),
             ("/a=hello", "`--set /a=hello` has a value that is not JSON"),
+            ("/a=b=2", "`--set /a=b=2` has a value that is not JSON"),
             ("a=1", "`--set a=1` does not begin with a JSON pointer"),
         ] {
             assert_eq!(place(given).unwrap_err().what, what);

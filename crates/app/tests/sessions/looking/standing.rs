@@ -230,6 +230,7 @@ fn a_stopped_engine_is_told_with_how_to_continue_it() {
     scene.ledger().wait_for_begin("a#1.1");
     assert_eq!(scene.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
     running.signal(rustix::process::Signal::STOP);
+    testkit::wait_until_stopped(running.pid());
     let shown = scene.callboard(&["show", "trial"]).run();
     let told = format!("stopped: `kill -CONT {}` lets it go on", running.pid());
     assert!(shown.stdout.contains(&told), "{}", shown.stdout);

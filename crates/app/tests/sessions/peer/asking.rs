@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use protocol::peer::CycleStatus;
+use serde_json::json;
 
 use super::{document, load, peer, rehearsed};
 use crate::scene;
@@ -91,6 +92,8 @@ fn somebody_must_play_every_phase_that_will_be_asked() {
     hint: or let the built-in player play, without an agent: `--rehearse`
     [exit 2]
     "#);
+    let told = scene.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
+    assert_eq!((&told.events()[0]["event"], &told.events()[0]["code"]), (&json!("failed"), &json!("E007")));
     let adapter = |seat: &str| format!("[adapters.{seat}]\nwrapper = {:?}\n", scene.agent());
     let three = ["planner", "executor", "expresser"].map(adapter).concat();
     scene.write("callboard.toml", &three);

@@ -222,3 +222,24 @@ phases:
     assert_eq!(scene.git(&["status", "--porcelain"]), "?? out.txt\n");
     scene.expect_no_orphans();
 }
+
+#[test]
+fn of_many_parts_handed_in_at_once_only_the_newest_of_each_second_are_entered() {
+    let scene = scene();
+    scene.plan(&[
+        r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$kit/callboard" report --partial; done; hand_in COMPLETED x"#,
+    ]);
+    let session = peer(&scene, &["create-spec", "--spec", "x"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let history = scene.callboard(&["state", "history", "peer:spec:x:cycle:1", "--json"]).run();
+    let writes = history.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let times: Vec<jiff::Timestamp> = writes
+        .filter(|write| write["event"] == "progress")
+        .map(|write| write["at"].as_str().unwrap().parse().unwrap())
+        .collect();
+    let [paced @ .., _before_the_phase_closes] = &times[..] else { panic!("nothing was entered") };
+    for pair in paced.windows(2) {
+        // By two clocks, so not to the millisecond.
+        assert!(pair[1].duration_since(pair[0]).as_millis() >= 900, "{times:?}");
+    }
+}

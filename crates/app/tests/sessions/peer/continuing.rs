@@ -255,3 +255,17 @@ fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
     let session = scene.callboard(&["peer", "--continue", "--spec", "x"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
 }
+
+#[test]
+fn agents_do_not_put_documents_back() {
+    let scene = scene();
+    scene.plan(&["plan * failed"]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    let tear = "UPDATE parts SET body = '{' WHERE path = 'head' AND run = (SELECT id FROM runs WHERE name = 'peer.spec.x.cycle.1')";
+    assert!(database.execute(tear, []).unwrap() > 0);
+    scene.plan(&[r#"plan * do "$kit/callboard" resume peer.spec.x.cycle.1 --recover >"$kit/said" 2>&1; echo $? >"$kit/code"; hand_in COMPLETED x"#]);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "y"]).run().code, 0);
+    assert_eq!(scene.wait_for_note("code"), "3\n", "{}", scene.wait_for_note("said"));
+    assert!(!scene.store().join("quarantine").exists(), "nothing was touched");
+}
