@@ -262,6 +262,8 @@ pub enum Unadoptable {
     Broken(Vec<Violation>),
     #[error("it is about other steps than the workflow: {0}")]
     OtherSeats(String),
+    #[error("its sequence {0} leaves no room to count on")]
+    NoRoom(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]

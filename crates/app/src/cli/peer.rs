@@ -61,16 +61,21 @@ pub(super) struct Arguments {
     #[arg(
         long = "continue",
         id = "continues",
-        long_help = "Go on with the last cycle that was not completed: with --spec the highest number of that spec, else \
-                     the one that was begun last. Completed phases never run again. A cycle that has failed stays \
-                     failed: the next one goes on with it and takes over what was completed there. Its instruction, \
-                     requirements and players hold unless players are given again"
+        long_help = "Go on with the last cycle that was not completed: with --spec the highest number of that spec, with \
+                     --global of those about the repository, else the one that was begun last. Completed phases \
+                     never run again. A cycle that has failed stays failed: the next one goes on with it and takes \
+                     over what was completed there. Its instruction, requirements and players hold unless players \
+                     are given again"
     )]
     continues: bool,
 
     /// The spec that the cycle is about
     #[arg(long, value_name = "NAME")]
     spec: Option<String>,
+
+    /// With --continue: the last cycle that is about the repository as a whole
+    #[arg(long, requires = "continues", conflicts_with = "spec")]
+    global: bool,
 
     /// Tries in all of each phase [default: 2]
     #[arg(long, value_name = "N")]

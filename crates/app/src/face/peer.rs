@@ -181,18 +181,18 @@ impl Face for Peer {
     fn after_failure(_: &RunId, document: &Document) -> String {
         let spec = document.metadata.spec_name.as_ref();
         let spec = spec.map(|spec| format!(" --spec {}", render::shell_word(spec.as_str().as_ref())));
-        let spec = spec.unwrap_or_default();
-        match document.metadata.status {
-            CycleStatus::Completed if spec.is_empty() => {
+        match (document.metadata.status, spec) {
+            (CycleStatus::Completed, None) => {
                 let instruction = &document.metadata.instruction;
                 format!("improvement is a new cycle: `callboard peer {instruction} REQUIREMENTS` opens one")
             }
-            CycleStatus::Completed => format!(
+            (CycleStatus::Completed, Some(spec)) => format!(
                 "improvement is a new cycle: `callboard peer refine-spec{spec}` opens one with what the review recommends"
             ),
-            CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed => {
+            (CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed, spec) => {
+                let scope = spec.unwrap_or_else(|| " --global".to_owned());
                 format!(
-                    "`callboard peer --continue{spec}` goes on in a new cycle, with what was completed in this one"
+                    "`callboard peer --continue{scope}` goes on in a new cycle, with what was completed in this one"
                 )
             }
         }

@@ -6,6 +6,7 @@ use super::check::check;
 use super::decide::{self, Change, State};
 use super::definition::Definition;
 use super::document::{Document, Phase};
+use super::name::LARGEST;
 use super::output;
 use super::position::Position;
 use crate::rules::{Move, Unadoptable};
@@ -20,8 +21,14 @@ pub(super) fn adopt(definition: &Definition, document: &Value) -> Result<Move<Ch
     if document.cycle_id != definition.cycle {
         return Err(Unadoptable::OtherSeats(format!("it is about cycle `{}`", document.cycle_id)));
     }
+    if document.sequence > LARGEST - ROOM {
+        return Err(Unadoptable::NoRoom(document.sequence));
+    }
     Ok(decide::stands(stands(&document)))
 }
+
+/// More writes than any cycle has.
+const ROOM: u64 = 1 << 40;
 
 /// Where the cycle stands. A phase in progress has nobody at work: it is asked again, and goes on with what it has.
 pub(super) fn stands(document: &Document) -> State {
@@ -39,5 +46,34 @@ pub(super) fn stands(document: &Document) -> State {
         },
         Position::Completed => State::Closed { success: success() },
         Position::Failed(phase) => State::Failed(phase),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::super::{Mode, change};
+    use super::*;
+    use crate::Stamp;
+
+    #[test]
+    fn a_document_that_could_not_be_written_once_more_is_not_taken_over() {
+        let definition = Definition {
+            cycle: "peer:global:cycle:1".parse().unwrap(),
+            instruction: "plan-product".to_owned(),
+            mode: Mode::New,
+            instruction_args: String::new(),
+            user_requirements: String::new(),
+            continues: None,
+            advice: None,
+            tries: NonZeroU32::MIN,
+            timeout: None,
+        };
+        let mut document = change::initialise(definition.opening(), Stamp::from_micros(0).into());
+        assert!(adopt(&definition, &document.to_value()).is_ok());
+        document.sequence = LARGEST;
+        let refused = adopt(&definition, &document.to_value()).unwrap_err().to_string();
+        assert!(refused.contains("leaves no room"), "{refused}");
     }
 }

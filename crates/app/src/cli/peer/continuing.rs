@@ -18,8 +18,10 @@ use crate::{play, render, stage, wish};
 
 /// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
 pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
-    let spec = arguments.spec_name(here)?;
-    let scope = spec.map(Scope::Spec);
+    let scope = match arguments.spec_name(here)? {
+        Some(spec) => Some(Scope::Spec(spec)),
+        None => arguments.global.then_some(Scope::Global),
+    };
     let Some(store) = here.existing_store()? else {
         return Err(here.without_store(nothing_incomplete(scope.as_ref())));
     };

@@ -165,6 +165,7 @@ fn refused(view: &Path, run: &RunId, error: &AdoptError) -> Failure {
             failure.causes.extend(lines);
             failure.hint(format!("`callboard check {}` says what to change", view.display()))
         }
+        AdoptError::Unadoptable(Unadoptable::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
         AdoptError::Unadoptable(Unadoptable::OtherSeats(_)) => Failure::from_error(Exit::Usage, error)
             .while_doing(doing)
             .hint("give the workflow it was run with"),

@@ -269,3 +269,18 @@ fn agents_do_not_put_documents_back() {
     assert_eq!(scene.wait_for_note("code"), "3\n", "{}", scene.wait_for_note("said"));
     assert!(!scene.store().join("quarantine").exists(), "nothing was touched");
 }
+
+#[test]
+fn a_failed_cycle_about_the_repository_is_continued_by_its_own_name_though_a_specs_is_newer() {
+    let scene = scene();
+    scene.plan(&["plan * failed"]);
+    let failed = peer(&scene, &["plan-product", "a product"]).run();
+    assert_eq!(failed.code, 1, "{}", failed.transcript());
+    assert!(failed.stderr.contains("callboard peer --continue --global"), "{}", failed.stderr);
+    assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);
+    scene.plan(&[]);
+    let session = scene.callboard(&["peer", "--continue", "--global"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let continued = document(&scene, "peer:global:cycle:2").context.continues;
+    assert_eq!(continued, Some("peer:global:cycle:1".parse().unwrap()));
+}
