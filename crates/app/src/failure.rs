@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use protocol::steps::load::Problem;
-use store::{CommitError, LeadError, LocateError, OpenError, ReadError, WriteError};
+use store::{CommitError, LeadError, LocateError, OpenError, ReadError, Unavailable, WriteError};
 
 use crate::render;
 pub(crate) use code::Code;
@@ -229,6 +229,12 @@ impl From<store::CloseError> for Failure {
             store::CloseError::Busy { .. } => failure.hint("try again when it has ended"),
             store::CloseError::Io { .. } => failure,
         }
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(error: Unavailable) -> Self {
+        Self::from_error(Exit::Store, &error).advised(&error)
     }
 }
 

@@ -1,5 +1,6 @@
 //! From settings to an open store: connect, look at the version, find or make the streams.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +8,14 @@ use std::time::Duration;
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
 use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectError, ConnectOptions};
+use uuid::Uuid;
 
 use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
 use super::patience::Budget;
 use super::settings::{Access, NatsSettings};
+use crate::Digest;
 use crate::error::Unavailable;
 
 /// Below it compare-and-set is broken with replicas, or whole streams were lost when a process was killed.
@@ -21,6 +24,8 @@ pub const LEAST_VERSION: [u64; 3] = [2, 10, 25];
 const GOOD_VERSION: [u64; 3] = [2, 12, 0];
 
 pub(super) const JOURNAL: &str = "callboard-journal";
+/// Where the journal's settings say which store it is of.
+const ID: &str = "callboard-store";
 pub(super) const LEASES: &str = "callboard-leases";
 /// The bucket of the object store, and the stream below it.
 pub(super) const BLOBS: &str = "callboard-blobs";
@@ -82,6 +87,7 @@ impl std::fmt::Display for Note {
 /// An open store.
 #[derive(Debug)]
 pub(super) struct Server {
+    pub(super) id: String,
     pub(super) journal: Channel,
     pub(super) leases: Channel,
     pub(super) blobs: Channel,
@@ -114,8 +120,10 @@ impl Server {
         let mut opening = Opening { settings, context, clustered: info.cluster.is_some(), notes };
         let [journal, blobs, leases] = opening.streams().await?;
         let lease = leases.cached_info().config.max_age;
+        let id = id_of(journal.cached_info());
         let largest = info.max_payload.saturating_sub(HEADERS);
         Ok(Self {
+            id,
             journal: opening.channel(journal),
             leases: opening.channel(leases),
             blobs: opening.channel(blobs),
@@ -126,6 +134,14 @@ impl Server {
             writes: super::settle::Writes::default(),
             notes: opening.notes,
         })
+    }
+}
+
+/// The id that the journal got when it was made; one that was made by hand is known by when it was.
+fn id_of(journal: &stream::Info) -> String {
+    match journal.config.metadata.get(ID) {
+        Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
+        _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),
     }
 }
 
@@ -205,7 +221,9 @@ impl Opening<'_> {
             (None, Some(_)) => return Err(self.gone(JOURNAL)),
             (None, None) => {
                 let subjects = vec!["callboard.run.*".to_owned()];
-                self.create(stream::Config { name: JOURNAL.to_owned(), subjects, ..endless() }).await?
+                let metadata = HashMap::from([(ID.to_owned(), Uuid::now_v7().simple().to_string())]);
+                self.create(stream::Config { name: JOURNAL.to_owned(), subjects, metadata, ..endless() })
+                    .await?
             }
         };
         let blobs = match blobs {
