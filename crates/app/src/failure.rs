@@ -119,8 +119,9 @@ impl Failure {
         let mut next = cause;
         while let Some(cause) = next {
             let text = cause.to_string();
-            // A transparent layer says the same thing twice.
-            if self.causes.last().unwrap_or(&self.what) != &text {
+            // A transparent layer says the same thing twice, and so does one that ends with its cause.
+            let said = self.causes.last().unwrap_or(&self.what);
+            if *said != text && !said.ends_with(&format!(": {text}")) {
                 self.causes.push(text);
             }
             next = cause.source();

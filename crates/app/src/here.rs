@@ -7,11 +7,12 @@ use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::Phase;
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, NatsSettings, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags, StorePlace};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
+use crate::render;
 use crate::traces::Traces;
 
 /// The place a command works in.
@@ -96,7 +97,20 @@ impl Here {
     }
 
     async fn connect(&self, settings: &NatsSettings) -> Result<AnyStore, Failure> {
-        Ok(AnyStore::connect(settings.clone(), &self.location).await?)
+        let store = AnyStore::connect(settings.clone(), &self.location).await?;
+        if let AnyStore::Nats(nats, _) = &store
+            && nats.is_new().await?
+        {
+            render::note(format_args!("a new store was made at `{}`", settings.server()));
+            let mut is_told = false;
+            for note in nats.open().await? {
+                // Streams that are made together have as many replicas as there were servers; to say it once will do.
+                if !(matches!(note, Note::FewerReplicas { .. }) && std::mem::replace(&mut is_told, true)) {
+                    render::note(note);
+                }
+            }
+        }
+        Ok(store)
     }
 
     /// Opens the store for a command that names a run.

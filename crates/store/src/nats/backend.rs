@@ -49,6 +49,11 @@ impl NatsStore {
         &self.0.settings
     }
 
+    /// Whether its streams were made when we connected.
+    pub async fn is_new(&self) -> Result<bool, Unavailable> {
+        Ok(self.server().await?.is_new)
+    }
+
     /// What tells this store from every other one, whichever of its servers we are connected to.
     pub async fn id(&self) -> Result<&str, Unavailable> {
         Ok(&self.server().await?.id)

@@ -54,6 +54,18 @@ pub enum ConnectFault {
     Secret { path: PathBuf, source: io::Error },
 }
 
+impl ConnectFault {
+    /// Whether the server is there, and does not let us in.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        use async_nats::ConnectErrorKind::{Authentication, AuthorizationViolation};
+        match self {
+            Self::Client(error) => matches!(error.kind(), Authentication | AuthorizationViolation),
+            Self::Silent(_) | Self::TooOld(_) | Self::NoJetStream | Self::Secret { .. } => false,
+        }
+    }
+}
+
 /// What somebody who runs the store should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
@@ -100,6 +112,8 @@ pub(super) struct Server {
     pub(super) known: Known,
     pub(super) writes: super::settle::Writes,
     pub(super) notes: Vec<Note>,
+    /// Whether we have made the journal just now.
+    pub(super) is_new: bool,
 }
 
 impl Server {
@@ -117,7 +131,8 @@ impl Server {
         }
         let answer = settings.patience.answer;
         let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
-        let mut opening = Opening { settings, context, clustered: info.cluster.is_some(), notes };
+        let mut opening =
+            Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
         let [journal, blobs, leases] = opening.streams().await?;
         let lease = leases.cached_info().config.max_age;
         let id = id_of(journal.cached_info());
@@ -133,6 +148,7 @@ impl Server {
             known: Known::default(),
             writes: super::settle::Writes::default(),
             notes: opening.notes,
+            is_new: opening.is_new,
         })
     }
 }
@@ -202,6 +218,7 @@ struct Opening<'s> {
     context: Context,
     clustered: bool,
     notes: Vec<Note>,
+    is_new: bool,
 }
 
 impl Opening<'_> {
@@ -220,6 +237,7 @@ impl Opening<'_> {
             (Some(journal), _) => journal,
             (None, Some(_)) => return Err(self.gone(JOURNAL)),
             (None, None) => {
+                self.is_new = true;
                 let subjects = vec!["callboard.run.*".to_owned()];
                 let metadata = HashMap::from([(ID.to_owned(), Uuid::now_v7().simple().to_string())]);
                 self.create(stream::Config { name: JOURNAL.to_owned(), subjects, metadata, ..endless() })
