@@ -93,6 +93,7 @@ pub(crate) async fn play<P: Face>(
     let rehearsed =
         engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
     if rehearsed && other_player {
+        engine.leave().await;
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }

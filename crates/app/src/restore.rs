@@ -21,7 +21,9 @@ pub(crate) async fn restore<P: Face>(
     match Journal::<P, _>::load(store, &here.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
             wish::refuse_agents_outright("recover a run")?;
-            Engine::<P, _>::lead(store, house.clone(), run, Tenure::Errand, &mut Teller).await?;
+            let mut teller = Teller;
+            let engine = Engine::<P, _>::lead(store, house.clone(), run, Tenure::Errand, &mut teller).await?;
+            engine.leave().await;
             Ok(true)
         }
         Err(error) => Err(error.into()),

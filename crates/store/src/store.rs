@@ -57,6 +57,9 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn commit(&self, commit: Commit) -> impl Future<Output = Result<Position, CommitError>> + Send;
 
     /// Tells whether that write landed, and where; settles a [`CommitError::Unknown`].
+    ///
+    /// Of a write that this store, or a clone of it, could not answer, `None` is final: it did not land and never will,
+    /// so it may be made again. Of anybody else's it means that it has not landed yet.
     fn settle(
         &self,
         run: &RunId,

@@ -102,6 +102,11 @@ pub fn wrapper(program: &Path) -> Player {
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
 pub fn house(store: &SqliteStore, program: &Path) -> House {
+    house_at(store.location().root(), program)
+}
+
+/// The same, with attempts in that directory.
+pub fn house_at(store_root: &Path, program: &Path) -> House {
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
     House {
@@ -111,7 +116,7 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
         backoff: Duration::from_millis(1),
         lingering: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
-        store_root: store.location().root().to_owned(),
+        store_root: store_root.to_owned(),
         clock: Clock::system(),
         boot_id: boot_id.clone(),
         descriptors: None,

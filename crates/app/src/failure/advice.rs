@@ -21,8 +21,8 @@ impl Failure {
             Unavailable::Held { .. } => {
                 self.code(Code::Held).hint("nothing is lost: type the same again when it has ended")
             }
-            Unavailable::Server { .. } => {
-                self.hint("nothing is lost: type the same again when the server answers")
+            Unavailable::Server { .. } | Unavailable::Lost { .. } | Unavailable::Unmoved { .. } => {
+                self.hint("nothing is lost: type the same again when the store answers")
             }
             Unavailable::NoStream { .. } => {
                 self.hint("nothing was put in its place; bring it back from a copy, then type the same again")

@@ -125,13 +125,31 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         observer: &'o mut dyn Observer<P>,
     ) -> Result<Self, EngineError> {
         let lead = store.lead_for(run, tenure).await?;
-        let journal = load(store, &house, run, lead.epoch(), observer).await?;
+        match prepare(store, &house, run, lead.epoch(), observer).await {
+            Ok((journal, lookout, children)) => {
+                Ok(Self::new(journal, lead, house, lookout, children, observer))
+            }
+            Err(error) => {
+                lead.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn new(
+        journal: Journal<P, S>,
+        lead: Lead,
+        house: House,
+        lookout: Lookout,
+        children: Signal,
+        observer: &'o mut dyn Observer<P>,
+    ) -> Self {
         let (news, heard) = mpsc::unbounded_channel();
-        Ok(Self {
-            showing: Showing::new(&journal.views, house.quarantine(run)),
+        Self {
+            showing: Showing::new(&journal.views, house.quarantine(&journal.run)),
             journal,
             lead,
-            lookout: Lookout::new().map_err(EngineError::Lookout)?,
+            lookout,
             house,
             observer,
             attended: BTreeMap::new(),
@@ -142,8 +160,15 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             deadlines: Deadlines::default(),
             introduced: false,
             interrupts: 0,
-            _children: signal(SignalKind::child()).map_err(EngineError::Lookout)?,
-        })
+            _children: children,
+        }
+    }
+
+    /// Does nothing, and lets others lead. However an engine ends, they know before it is gone: on a store that several
+    /// machines share they would else wait for its lease to run out.
+    pub async fn leave(self) {
+        let Self { lead, .. } = self;
+        lead.release().await;
     }
 
     /// Forgets what was decided here and reads the run again.
@@ -159,6 +184,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     /// Does the one thing asked for, starts nothing, and leaves.
     pub async fn oblige(mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+        let obliged = self.oblige_now(asked).await;
+        self.leave().await;
+        obliged
+    }
+
+    async fn oblige_now(&mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
         self.recognise_views().await?;
         self.house.places = 0;
         let obliged = self.request(asked).await;
@@ -168,6 +199,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     /// Writes every view that is missing or damaged, starts nothing, and leaves.
     pub async fn show_all(mut self) -> Result<(), EngineError> {
+        let shown = self.show_all_now().await;
+        self.leave().await;
+        shown
+    }
+
+    async fn show_all_now(&mut self) -> Result<(), EngineError> {
         self.recognise_views().await?;
         self.write_all_views().await
     }
@@ -175,6 +212,16 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     /// Acts until the run rests. Each message on `interrupts` is one wish of the user that we go.
     pub async fn play(
         mut self,
+        asked: Asked<P::Seat>,
+        interrupts: mpsc::UnboundedReceiver<()>,
+    ) -> Result<Rest, EngineError> {
+        let rest = self.play_on(asked, interrupts).await;
+        self.leave().await;
+        rest
+    }
+
+    async fn play_on(
+        &mut self,
         asked: Asked<P::Seat>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
@@ -228,6 +275,20 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
         }
     }
+}
+
+/// All that an engine needs and may not get.
+async fn prepare<P: Protocol, S: Store>(
+    store: &S,
+    house: &House,
+    run: &RunId,
+    epoch: Epoch,
+    observer: &mut dyn Observer<P>,
+) -> Result<(Journal<P, S>, Lookout, Signal), EngineError> {
+    let journal = load(store, house, run, epoch, observer).await?;
+    let lookout = Lookout::new().map_err(EngineError::Lookout)?;
+    let children = signal(SignalKind::child()).map_err(EngineError::Lookout)?;
+    Ok((journal, lookout, children))
 }
 
 /// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may.
