@@ -357,6 +357,14 @@ impl From<runner::EngineError> for Failure {
             EngineError::Commit(error) => error.into(),
             EngineError::Marks(error) => error.into(),
             EngineError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
+            EngineError::NothingToAbandon { here, .. } => {
+                let failure = Self::from_error(Exit::Refused, &error).code(Code::Refused);
+                if here {
+                    failure.hint("that is this host: without `--abandon-host` its attempts are taken up")
+                } else {
+                    failure
+                }
+            }
             EngineError::NoPlayer { ref agent, .. } => {
                 let hint = crate::players::how_to_set(agent);
                 Self::from_error(Exit::Usage, &error).code(Code::NobodyPlays).hint(hint)

@@ -102,7 +102,7 @@ pub(crate) async fn play<P: Face>(
     progress.clear();
     let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error, after_failure)))?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
-    progress.conclude(&moment, rest);
+    progress.conclude(store, &moment, rest);
     Ok(exit_of(rest))
 }
 
@@ -112,6 +112,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
         Rest::Finished(Outcome::Delivered) => Exit::Delivered,
         Rest::Finished(Outcome::Undelivered) => Exit::Undelivered,
         Rest::Halted(Halt::Interrupted | Halt::Stopped) | Rest::Abandoned => Exit::Interrupted,
+        Rest::Elsewhere => Exit::NeedsPerson,
     }
 }
 

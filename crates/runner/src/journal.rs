@@ -178,7 +178,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             changes: decision.changes,
             actions: decision.actions,
         };
-        self.folded.keep_time(&entry);
+        self.folded.keep_time_and_place(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision

@@ -53,6 +53,10 @@ pub struct RunRow {
 ///
 /// What is acknowledged is on disk. Dropping the future of a write does not undo it: the write may still land.
 pub trait Store: Clone + Send + Sync + 'static {
+    /// Whether engines on other machines may have it, too. Where they cannot, every attempt of a run is here, whatever
+    /// this machine was called when it began.
+    fn is_shared(&self) -> bool;
+
     /// Makes one change true, and answers with the position it created.
     fn commit(&self, commit: Commit) -> impl Future<Output = Result<Position, CommitError>> + Send;
 

@@ -1,10 +1,11 @@
 //! The loop: one input, one decision, one commit, then the actions; and again.
 //!
 //! Its parts lie beside: `decisions` turns inputs into commits, `attempts` carries out the outbox, `showing` writes the
-//! views, `timers` keeps the back-offs.
+//! views, `timers` keeps the back-offs, `elsewhere` knows what is another host's affair.
 
 mod attempts;
 mod decisions;
+mod elsewhere;
 mod partials;
 mod showing;
 mod timers;
@@ -21,6 +22,7 @@ use supervisor::Lookout;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use self::elsewhere::Hosts;
 use self::partials::Partials;
 use self::showing::Showing;
 pub(crate) use self::timers::until;
@@ -36,6 +38,8 @@ use crate::restore::{Corruption, RestoreError};
 pub enum Rest {
     Finished(Outcome),
     Halted(Halt),
+    /// Nothing is left to do here: attempts that may be alive are on other hosts.
+    Elsewhere,
     /// Told three times to go: attempts may be alive, and can be adopted.
     Abandoned,
 }
@@ -75,6 +79,14 @@ pub enum EngineError {
     Marks(#[from] WriteError),
     #[error("it was refused: {0}")]
     Refused(#[from] Refusal),
+    /// Nobody of the run is on the host that was to be given up.
+    #[error("no attempt of it is on `{host}`{}", whereabouts(elsewhere))]
+    NothingToAbandon {
+        host: String,
+        /// Whether that is this host.
+        here: bool,
+        elsewhere: Vec<(AttemptId, String)>,
+    },
     #[error("nobody plays agent `{agent}`, which `{seat}` asks for")]
     NoPlayer { agent: String, seat: String },
     #[error("could not set up the watch over attempts")]
@@ -85,11 +97,17 @@ pub enum EngineError {
     View { path: PathBuf, source: std::io::Error },
 }
 
+fn whereabouts(elsewhere: &[(AttemptId, String)]) -> String {
+    let all: Vec<_> = elsewhere.iter().map(|(attempt, host)| format!("`{attempt}` is on `{host}`")).collect();
+    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
+}
+
 /// The one process that acts for a run.
 pub struct Engine<'o, P: Protocol, S: Store> {
     journal: Journal<P, S>,
     lead: Lead,
     house: House,
+    hosts: Hosts,
     lookout: Lookout,
     observer: &'o mut dyn Observer<P>,
     /// Attempts we attend.
@@ -147,6 +165,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         let (news, heard) = mpsc::unbounded_channel();
         Self {
             showing: Showing::new(&journal.views, house.quarantine(&journal.run)),
+            hosts: Hosts::of(&journal.store, house.host()),
             journal,
             lead,
             lookout,
@@ -226,15 +245,17 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
         self.recognise_views().await?;
-        if let Err(refusal) = self.would_grant(&asked.request) {
+        let granted = self.would_grant(&asked.request).map_err(EngineError::from);
+        if let Err(refused) = granted.and_then(|()| self.may_abandon()) {
             // An earlier engine may have gone before it could show how the run ended.
             self.write_all_views().await?;
-            return Err(refusal.into());
+            return Err(refused);
         }
         // Watch first, look second: what is committed in between is seen twice, not missed.
         let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
         let mut others = follow(watch);
         self.take_up()?;
+        self.abandon().await?;
         self.request(asked).await?;
         loop {
             self.proceed().await?;
@@ -265,14 +286,18 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         }
     }
 
-    fn rest(&self) -> Option<Rest> {
+    fn rest(&mut self) -> Option<Rest> {
         if !self.attended.is_empty() {
             return None;
         }
         match self.journal.folded.run.phase {
             Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
             Phase::Halted(halt) => Some(Rest::Halted(halt)),
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+            // Whoever could go on must be able to lead, so we do not wait for it.
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {
+                let waits = self.next_timer().is_some();
+                (!waits && !self.elsewhere().is_empty()).then_some(Rest::Elsewhere)
+            }
         }
     }
 }

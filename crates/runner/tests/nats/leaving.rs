@@ -12,7 +12,7 @@ use crate::stage::Scene;
 
 impl Scene {
     /// Whether the server says that somebody leads. In the process that led, only the server's word can be believed.
-    async fn is_led(&self) -> bool {
+    pub(crate) async fn is_led(&self) -> bool {
         let client = async_nats::connect(self.server.address()).await.unwrap();
         let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
         let subject = format!("callboard.lease.{}", self.run);
@@ -35,7 +35,7 @@ fn asked(request: Request<SeatName>) -> Asked<SeatName> {
 
 #[tokio::test]
 async fn an_engine_that_rests_has_given_the_lead_back() {
-    let scene = Scene::open().await;
+    let scene = Scene::open(&["a"]).await;
     let mut nobody = ();
     let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
     assert!(scene.is_led().await);
@@ -47,7 +47,7 @@ async fn an_engine_that_rests_has_given_the_lead_back() {
 
 #[tokio::test]
 async fn an_engine_that_is_refused_has_given_the_lead_back() {
-    let scene = Scene::open().await;
+    let scene = Scene::open(&["a"]).await;
     let mut nobody = ();
     let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
     let (_keep, interrupts) = mpsc::unbounded_channel();
@@ -58,7 +58,7 @@ async fn an_engine_that_is_refused_has_given_the_lead_back() {
 
 #[tokio::test]
 async fn an_errand_has_given_the_lead_back_granted_or_not() {
-    let scene = Scene::open().await;
+    let scene = Scene::open(&["a"]).await;
     for request in [Request::Pause, Request::Retry { seat: None }] {
         let mut nobody = ();
         let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
@@ -73,7 +73,7 @@ async fn an_errand_has_given_the_lead_back_granted_or_not() {
 
 #[tokio::test]
 async fn an_engine_that_cannot_load_its_run_has_given_the_lead_back() {
-    let scene = Scene::open().await;
+    let scene = Scene::open(&["a"]).await;
     let another = RunId::new("another").unwrap();
     let mut nobody = ();
     let error = scene.engine(&another, &mut nobody).await.unwrap_err();

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
+mod abandoning;
 mod leaving;
+mod placing;
 #[path = "../../../store/tests/nats/servers.rs"]
 #[expect(dead_code, reason = "the store's own tests need more of them")]
 mod servers;

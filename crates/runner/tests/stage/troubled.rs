@@ -37,6 +37,10 @@ impl Troubled {
 }
 
 impl Store for Troubled {
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
         match self.answers.lock().unwrap().pop_front() {
             None => {}
