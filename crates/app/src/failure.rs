@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use protocol::steps::load::Problem;
-use store::{CommitError, LeadError, LocateError, OpenError, ReadError, WriteError};
+use store::{CommitError, LeadError, LocateError, OpenError, ReadError, Unavailable, WriteError};
 
 use crate::render;
 pub(crate) use code::Code;
@@ -119,8 +119,9 @@ impl Failure {
         let mut next = cause;
         while let Some(cause) = next {
             let text = cause.to_string();
-            // A transparent layer says the same thing twice.
-            if self.causes.last().unwrap_or(&self.what) != &text {
+            // A transparent layer says the same thing twice, and so does one that ends with its cause.
+            let said = self.causes.last().unwrap_or(&self.what);
+            if *said != text && !said.ends_with(&format!(": {text}")) {
                 self.causes.push(text);
             }
             next = cause.source();
@@ -229,6 +230,12 @@ impl From<store::CloseError> for Failure {
             store::CloseError::Busy { .. } => failure.hint("try again when it has ended"),
             store::CloseError::Io { .. } => failure,
         }
+    }
+}
+
+impl From<Unavailable> for Failure {
+    fn from(error: Unavailable) -> Self {
+        Self::from_error(Exit::Store, &error).advised(&error)
     }
 }
 

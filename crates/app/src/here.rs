@@ -7,18 +7,22 @@ use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::Phase;
 use runner::{Clock, Journal, Summary};
-use store::{Location, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
 
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, StorePlace};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
+use crate::render;
 use crate::traces::Traces;
 
 /// The place a command works in.
 #[derive(Debug)]
 pub(crate) struct Here {
     pub(crate) repo: PathBuf,
+    /// Where the embedded store is, or would be.
     pub(crate) location: Location,
+    /// The servers, if the store is on NATS.
+    pub(crate) nats: Option<Box<NatsSettings>>,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
 }
@@ -31,8 +35,8 @@ pub(crate) struct Place {
     #[arg(long, value_name = "DIR")]
     pub(crate) repo: Option<PathBuf>,
 
-    /// The store's directory [default: `callboard` in the repository's git directory]
-    #[arg(long, value_name = "DIR")]
+    /// The store: a directory, or `nats://HOST:PORT` [default: `callboard` in the repository's git directory]
+    #[arg(long, value_name = "DIR|URL")]
     pub(crate) store: Option<PathBuf>,
 }
 
@@ -56,15 +60,12 @@ impl Here {
                 store::repository(&start)?.and_then(|found| found.work_tree).unwrap_or_else(|| start.clone())
             }
         };
-        let store = place.store.as_deref().map(std::path::absolute).transpose();
-        let store = store
-            .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?;
-        let config = Config::find(&repo, Flags { store, ..flags })?;
-        let location = Location::find(&repo, config.store().map(Path::to_owned))?;
+        let config = Config::find(&repo, Flags { store: place.store.clone(), ..flags })?;
+        let (location, nats) = locate(&repo, &config)?;
         // Both go into documents and environments, which are text.
         crate::players::utf8(&repo)?;
         crate::players::utf8(location.root())?;
-        Ok(Self { repo, location, config, clock: Clock::system() })
+        Ok(Self { repo, location, nats, config, clock: Clock::system() })
     }
 
     /// The same place with another store.
@@ -80,18 +81,60 @@ impl Here {
     }
 
     /// Opens the store, making it if there is none.
-    pub(crate) fn store(&self) -> Result<SqliteStore, Failure> {
-        Ok(SqliteStore::open(&self.location)?)
+    pub(crate) async fn store(&self) -> Result<AnyStore, Failure> {
+        match &self.nats {
+            Some(settings) => self.connect(settings).await,
+            None => Ok(SqliteStore::open(&self.location)?.into()),
+        }
     }
 
-    /// Opens the store, if there is one.
-    pub(crate) fn existing_store(&self) -> Result<Option<SqliteStore>, Failure> {
-        Ok(SqliteStore::open_existing(&self.location)?)
+    /// Opens the store, if there is one. On NATS there is one wherever servers answer.
+    pub(crate) async fn existing_store(&self) -> Result<Option<AnyStore>, Failure> {
+        match &self.nats {
+            Some(settings) => Ok(Some(self.connect(settings).await?)),
+            None => Ok(SqliteStore::open_existing(&self.location)?.map(AnyStore::from)),
+        }
+    }
+
+    async fn connect(&self, settings: &NatsSettings) -> Result<AnyStore, Failure> {
+        let store = AnyStore::connect(settings.clone(), &self.location).await?;
+        if let AnyStore::Nats(nats, _) = &store
+            && nats.is_new().await?
+        {
+            render::note(format_args!("a new store was made at `{}`", settings.server()));
+            let mut is_told = false;
+            for note in nats.open().await? {
+                // Streams that are made together have as many replicas as there were servers; to say it once will do.
+                if !(matches!(note, Note::FewerReplicas { .. }) && std::mem::replace(&mut is_told, true)) {
+                    render::note(note);
+                }
+            }
+        }
+        Ok(store)
     }
 
     /// Opens the store for a command that names a run.
-    pub(crate) fn store_with(&self, run: &str) -> Result<SqliteStore, Failure> {
-        self.existing_store()?.ok_or_else(|| self.without_store(self.no_such_run(run)))
+    pub(crate) async fn store_with(&self, run: &str) -> Result<AnyStore, Failure> {
+        self.existing_store().await?.ok_or_else(|| self.without_store(self.no_such_run(run)))
+    }
+
+    /// The store as people write it.
+    pub(crate) fn store_name(&self) -> String {
+        match &self.nats {
+            Some(settings) => settings.server(),
+            None => self.location.root().display().to_string(),
+        }
+    }
+
+    /// What is about the file of an embedded store is of no use for one on NATS.
+    pub(crate) fn embedded_only(&self, doing: &str) -> Result<(), Failure> {
+        match &self.nats {
+            None => Ok(()),
+            Some(settings) => Err(Failure::usage(format!(
+                "{doing} is for an embedded store; this one is on NATS at `{}`",
+                settings.server()
+            ))),
+        }
     }
 
     /// A failure because there is no store, with what is left of one.
@@ -101,11 +144,15 @@ impl Here {
 
     /// What to say of a store that has been here; nothing if there is one, or never was.
     pub(crate) fn traces(&self) -> Vec<String> {
-        if self.location.root().exists() { Vec::new() } else { Traces::of(&self.repo).sentences() }
+        if self.nats.is_some() || self.location.root().exists() {
+            Vec::new()
+        } else {
+            Traces::of(&self.repo).sentences()
+        }
     }
 
     pub(crate) fn no_such_run(&self, run: &str) -> Failure {
-        Failure::usage(format!("there is no run `{run}` in `{}`", self.location.root().display()))
+        Failure::usage(format!("there is no run `{run}` in `{}`", self.store_name()))
             .code(Code::NoSuchRun)
             .hint("`callboard ls` lists the runs of this repository")
     }
@@ -113,7 +160,7 @@ impl Here {
     /// Does something with a run, by the rules of that run's protocol.
     pub(crate) async fn with_run<D: Deed>(
         &self,
-        store: &SqliteStore,
+        store: &AnyStore,
         run: &RunId,
         deed: D,
     ) -> Result<D::Done, Failure> {
@@ -124,14 +171,14 @@ impl Here {
     /// Loads a run whose protocol is known.
     pub(crate) async fn load<P: Face>(
         &self,
-        store: &SqliteStore,
+        store: &AnyStore,
         run: &RunId,
-    ) -> Result<Journal<P, SqliteStore>, Failure> {
+    ) -> Result<Journal<P, AnyStore>, Failure> {
         Journal::load(store, &self.clock, run).await?.ok_or_else(|| self.no_such_run(run.as_str()))
     }
 
     /// The run of that name, or with a name that begins so and only one does. A cycle's id names the run that plays it.
-    pub(crate) async fn resolve(&self, store: &SqliteStore, run: &str) -> Result<RunId, Failure> {
+    pub(crate) async fn resolve(&self, store: &AnyStore, run: &str) -> Result<RunId, Failure> {
         let id = name_of_run(run)?;
         let is_cycle = run.parse::<CycleId>().is_ok();
         // Whoever gives a whole name is answered by one look, however many runs there are; it sorts first.
@@ -151,6 +198,29 @@ impl Here {
                     .hint("give more of the name"))
             }
         }
+    }
+}
+
+/// Where the embedded store is, or would be, and the servers if the store is on NATS. The premises of a store on NATS stand
+/// for that store.
+pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<Box<NatsSettings>>), Failure> {
+    match config.store() {
+        Some(StorePlace::Nats(settings)) => Ok((Location::find(repo, None)?, Some(settings.clone()))),
+        Some(StorePlace::Directory(directory)) => {
+            let location = Location::find(repo, Some(directory.clone()))?;
+            match location.shared() {
+                None => Ok((location, None)),
+                Some((servers, beside)) => {
+                    let settings = config.settings_for(&servers).map_err(|error| {
+                        let server = location.root().join("server");
+                        Failure::new(Exit::Store, format!("cannot read `{}`", server.display()))
+                            .because(Some(&error))
+                    })?;
+                    Ok((beside, Some(Box::new(settings))))
+                }
+            }
+        }
+        None => Ok((Location::find(repo, None)?, None)),
     }
 }
 
@@ -178,7 +248,7 @@ pub(crate) fn nothing_unfinished() -> Failure {
 const NAMED: usize = 10;
 
 /// The only unfinished run, for a command that was given none.
-pub(crate) async fn only_unfinished(store: &SqliteStore, command: &str) -> Result<RunId, Failure> {
+pub(crate) async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failure> {
     let rows = store.runs().await?;
     let unfinished: Vec<_> = rows
         .iter()

@@ -12,7 +12,7 @@ use protocol::run::{Halt, Refusal};
 use protocol::{Outcome, Revision, RunId};
 use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest};
 use serde::Deserialize;
-use store::{SqliteStore, Store as _, StoredEntry, Tenure};
+use store::{AnyStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -71,6 +71,12 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
     })
 }
 
+/// The same, in the premises of the store that it works for.
+pub(crate) fn at_home(house: House, store: &AnyStore) -> Result<House, Failure> {
+    store.prepare_premises()?;
+    Ok(House { store_root: store.premises().root().to_owned(), ..house })
+}
+
 pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
     EngineError::NoPlayer { agent: agent.to_owned(), seat: seat.to_owned() }.into()
 }
@@ -78,7 +84,7 @@ pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
 /// Plays a run until it rests, and tells how it ended.
 pub(crate) async fn play<P: Face>(
     here: &Here,
-    store: &SqliteStore,
+    store: &AnyStore,
     house: House,
     run: &RunId,
     asked: Asked<P::Seat>,
@@ -88,6 +94,7 @@ pub(crate) async fn play<P: Face>(
     render::go_on_when_nobody_reads();
     let mut progress = Progress::new(here, run, show.json);
     let other_player = house.again.player.is_some();
+    let house = at_home(house, store)?;
     let engine = Engine::<P, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
     let engine = engine?;
     let rehearsed =
@@ -145,7 +152,7 @@ pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
 /// Starts an engine in the background and returns when it has taken the run.
 pub(crate) async fn detach(
     here: &Here,
-    store: &SqliteStore,
+    store: &AnyStore,
     run: &RunId,
     show: &Show,
     players: Vec<OsString>,
@@ -155,16 +162,21 @@ pub(crate) async fn detach(
     })?;
     let mut command = Command::new(program);
     command.arg("resume").arg(run.as_str()).arg("--repo").arg(&here.repo);
-    command.arg("--store").arg(here.location.root()).args(players);
+    command.arg("--store").arg(store.premises().root()).args(players);
     if let Some(jobs) = show.jobs {
         command.arg("--jobs").arg(jobs.to_string());
     }
-    let log = here.location.engines_dir().join(format!("{run}.log"));
+    store.prepare_premises()?;
+    let log = store.premises().engines_dir().join(format!("{run}.log"));
     let output = std::fs::File::options().create(true).append(true).open(&log);
     let output = output.and_then(|file| Ok((file.try_clone()?, file)));
     let (out, err) = output.map_err(|error| {
         Failure::new(Exit::Store, format!("cannot write `{}`", log.display())).because(Some(&error))
     })?;
+    if let AnyStore::Nats(store, _) = store {
+        // On its command line everybody could read them.
+        command.envs(store.settings().access.variables());
+    }
     let mut watch = store.watch(run, Revision(0)).await?;
     let mut child = command
         .stdin(Stdio::null())

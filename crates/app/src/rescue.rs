@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
-use store::SqliteStore;
+use store::AnyStore;
 
 use crate::failure::{Code, Exit, Failure};
 use crate::here::Here;
@@ -12,7 +12,8 @@ use crate::render;
 /// Saves a copy if the store is gone, and says where it is and what to type. Any other failure stays as it is.
 ///
 /// Whatever ended the engine first, a lost directory or a refused commit: if the store is gone, that is the reason.
-pub(crate) fn rescue(here: &Here, store: &SqliteStore, failure: Failure) -> Failure {
+pub(crate) fn rescue(here: &Here, store: &AnyStore, failure: Failure) -> Failure {
+    let AnyStore::Embedded(store) = store else { return failure };
     if !store.is_gone() {
         return failure;
     }

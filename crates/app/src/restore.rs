@@ -2,27 +2,27 @@
 
 use protocol::RunId;
 use runner::{Engine, House, Journal, LoadError, Notice, Observer, Restored};
-use store::{SqliteStore, Tenure};
+use store::{AnyStore, Tenure};
 
 use crate::face::Face;
 use crate::failure::{Code, Failure};
 use crate::here::Here;
 use crate::render::{self, YELLOW, styled};
-use crate::wish;
+use crate::{play, wish};
 
 /// Puts the document of a run back if it has to be, and says whether it had to. Agents may not: they could lose what
 /// others have written.
 pub(crate) async fn restore<P: Face>(
     here: &Here,
-    store: &SqliteStore,
+    store: &AnyStore,
     house: &House,
     run: &RunId,
 ) -> Result<bool, Failure> {
     match Journal::<P, _>::load(store, &here.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
             wish::refuse_agents_outright("recover a run")?;
-            let mut teller = Teller;
-            let engine = Engine::<P, _>::lead(store, house.clone(), run, Tenure::Errand, &mut teller).await?;
+            let (house, mut teller) = (play::at_home(house.clone(), store)?, Teller);
+            let engine = Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut teller).await?;
             engine.leave().await;
             Ok(true)
         }

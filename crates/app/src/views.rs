@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use runner::{Again, Engine, EngineError, Notice, Observer};
-use store::{LeadError, SqliteStore, Tenure};
+use store::{AnyStore, LeadError, Tenure};
 
 use crate::face::Face;
 use crate::failure::Failure;
@@ -18,11 +18,11 @@ pub(crate) type SetAside = Vec<(PathBuf, PathBuf)>;
 /// them itself.
 pub(crate) async fn write<P: Face>(
     here: &Here,
-    store: &SqliteStore,
+    store: &AnyStore,
     run: &RunId,
 ) -> Result<Option<SetAside>, Failure> {
     let mut watcher = Watcher::default();
-    let house = play::house(here, Again::default())?;
+    let house = play::at_home(play::house(here, Again::default())?, store)?;
     let engine = match Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
         Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(None),
         engine => engine?,

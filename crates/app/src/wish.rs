@@ -5,7 +5,7 @@ use std::fmt;
 use protocol::RunId;
 use protocol::run::{Phase, Request};
 use runner::{Again, Asked, Engine, EngineError, Journal};
-use store::{LeadError, Leader, SqliteStore, Store as _, Tenure};
+use store::{AnyStore, LeadError, Leader, Store as _, Tenure};
 use supervisor::Departure;
 
 use crate::face::Face;
@@ -33,7 +33,7 @@ pub(crate) enum Taken {
 
 impl<P: Face> Wish<P> {
     /// Makes the request, and returns when it has been committed.
-    pub(crate) async fn make(self, here: &Here, store: &SqliteStore, run: &RunId) -> Result<Taken, Failure> {
+    pub(crate) async fn make(self, here: &Here, store: &AnyStore, run: &RunId) -> Result<Taken, Failure> {
         let mut journal = here.load::<P>(store, run).await?;
         refuse_agents(&mut journal, &self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
@@ -58,7 +58,7 @@ impl<P: Face> Wish<P> {
     }
 
     /// Makes the request, and returns when the run rests.
-    pub(crate) async fn fulfil(self, here: &Here, store: &SqliteStore, run: &RunId) -> Result<(), Failure> {
+    pub(crate) async fn fulfil(self, here: &Here, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
         let mut journal = here.load::<P>(store, run).await?;
         refuse_agents(&mut journal, &self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
@@ -116,7 +116,7 @@ impl<P: Face> Wish<P> {
 }
 
 enum Led<'a, P: Face> {
-    ByUs(Box<Engine<'a, P, SqliteStore>>),
+    ByUs(Box<Engine<'a, P, AnyStore>>),
     ByAnother { pid: u32, stopped: bool },
 }
 
@@ -126,12 +126,13 @@ fn how_to_continue(pid: u32) -> String {
 
 async fn lead<'a, P: Face>(
     here: &Here,
-    store: &SqliteStore,
+    store: &AnyStore,
     run: &RunId,
     tenure: Tenure,
     nobody: &'a mut (),
 ) -> Result<Led<'a, P>, Failure> {
-    match Engine::<P, _>::lead(store, play::house(here, Again::default())?, run, tenure, nobody).await {
+    let house = play::at_home(play::house(here, Again::default())?, store)?;
+    match Engine::<P, _>::lead(store, house, run, tenure, nobody).await {
         Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
         Err(EngineError::Lead(LeadError::Held { pid, stopped, .. })) => Ok(Led::ByAnother { pid, stopped }),
         Err(error) => Err(error.into()),
@@ -139,7 +140,7 @@ async fn lead<'a, P: Face>(
 }
 
 /// Waits until nobody of the run is alive.
-async fn rests<P: Face>(store: &SqliteStore, journal: &mut Journal<P, SqliteStore>) -> Result<(), Failure> {
+async fn rests<P: Face>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
     loop {
         match journal.folded.run.phase {
@@ -153,7 +154,7 @@ async fn rests<P: Face>(store: &SqliteStore, journal: &mut Journal<P, SqliteStor
 
 /// Agents do not steer the run they are part of. Refuses, and writes into the journal that it did.
 pub(crate) async fn refuse_agents<P: Face>(
-    journal: &mut Journal<P, SqliteStore>,
+    journal: &mut Journal<P, AnyStore>,
     doing: &str,
     request: &Request<P::Seat>,
 ) -> Result<(), Failure> {
@@ -195,6 +196,6 @@ pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
 }
 
 /// The engine of a run, if it has one. Somebody on an errand is none.
-pub(crate) async fn engine_of(store: &SqliteStore, run: &RunId) -> Result<Option<Leader>, Failure> {
+pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<Leader>, Failure> {
     Ok(store.leader(run).await?.filter(|leader| leader.tenure == Tenure::Engine))
 }

@@ -6,7 +6,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
 use protocol::run::{self, Decision, Phase, Request};
 use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
-use store::{CommitError, DraftError, SqliteStore, WriteId};
+use store::{AnyStore, CommitError, DraftError, RunWriter, WriteId};
 
 use crate::opening::Frozen;
 use crate::rebuild::{Rebuild, epoch_at};
@@ -39,8 +39,8 @@ impl From<DraftError> for AdoptError {
 
 /// Makes a run of a view: one entry opens it, a second says what it was rebuilt from and brings it to where the view is.
 /// Answers where it stands; without a store it only says what would be.
-pub fn adopt<P: Protocol>(
-    store: Option<&SqliteStore>,
+pub async fn adopt<P: Protocol>(
+    store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
     frozen: Frozen<P>,
@@ -51,14 +51,14 @@ pub fn adopt<P: Protocol>(
     let mut rebuild = Rebuild::begin(frozen);
     let mut after = rebuild.folded.run.clone();
     let decision = run::adopt(&mut after, stands, turns);
-    take(store, by, now, &mut rebuild, Remains::View { path, document }, decision)?;
+    take(store, by, now, &mut rebuild, Remains::View { path, document }, decision).await?;
     Ok(after.phase)
 }
 
 /// Makes a run of a document to which a dump was [migrated](Remains::Migrated), in the same way. Nobody of ours has had a
 /// turn in it, and nobody has asked for one yet: unless it is finished it is paused.
-pub fn migrate<P: Protocol>(
-    store: Option<&SqliteStore>,
+pub async fn migrate<P: Protocol>(
+    store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
     frozen: Frozen<P>,
@@ -72,13 +72,13 @@ pub fn migrate<P: Protocol>(
     if let Ok(paused) = run::consider(&rebuild.frozen.definition, &mut after, &Request::Pause) {
         decision.changes.extend(paused.changes);
     }
-    take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision)?;
+    take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision).await?;
     Ok(after.phase)
 }
 
 /// Writes the two entries, unless it is only to be said what would be.
-fn take<P: Protocol>(
-    store: Option<&SqliteStore>,
+async fn take<P: Protocol>(
+    store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
     rebuild: &mut Rebuild<P>,
@@ -91,7 +91,7 @@ fn take<P: Protocol>(
     let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);
     let run = rebuild.run.clone();
-    let written = store.put_run(|writer| -> Result<(), AdoptError> {
+    let fill = |writer: &mut RunWriter<'_>| -> Result<(), AdoptError> {
         writer.blob(&blob)?;
         for entry in [&opened, &recovered] {
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
@@ -99,8 +99,8 @@ fn take<P: Protocol>(
         }
         let created = now.timestamp().unwrap_or_default();
         Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)
-    });
-    match written {
+    };
+    match store.put_run(fill).await {
         Err(AdoptError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
             Err(AdoptError::Exists(run))
         }

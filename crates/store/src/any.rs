@@ -1,17 +1,82 @@
 //! One of the two backends, chosen when the program starts.
 
+use std::sync::Arc;
+
 use protocol::{Revision, RunId};
 
 use crate::commit::{Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, Lead, Leader, NatsStore, SqliteStore, Tenure, Watch};
+use crate::whole::Gathering;
+use crate::{
+    Digest, DraftError, Lead, Leader, Location, NatsSettings, NatsStore, Note, RunWriter, SqliteStore,
+    Tenure, Unavailable, Watch,
+};
 
 /// Whichever store the user has chosen.
 #[derive(Debug, Clone)]
 pub enum AnyStore {
     Embedded(SqliteStore),
-    Nats(NatsStore),
+    Nats(NatsStore, Arc<Location>),
+}
+
+impl From<SqliteStore> for AnyStore {
+    fn from(store: SqliteStore) -> Self {
+        Self::Embedded(store)
+    }
+}
+
+impl AnyStore {
+    /// Connects to a store on NATS. What it needs on this machine lies below the place of the embedded one.
+    pub async fn connect(settings: NatsSettings, beside: &Location) -> Result<Self, Unavailable> {
+        let store = NatsStore::new(settings);
+        let premises = beside.of_shared(store.id().await?);
+        Ok(Self::Nats(store, Arc::new(premises)))
+    }
+
+    /// Where on this machine its attempts and the logs of its engines are.
+    #[must_use]
+    pub fn premises(&self) -> &Location {
+        match self {
+            Self::Embedded(store) => store.location(),
+            Self::Nats(_, premises) => premises,
+        }
+    }
+
+    /// Makes sure that the premises are there, and that whoever is given their path finds the store.
+    pub fn prepare_premises(&self) -> Result<(), Unavailable> {
+        match self {
+            Self::Embedded(_) => Ok(()),
+            Self::Nats(store, premises) => premises.prepare_shared(&store.settings().server()),
+        }
+    }
+
+    /// What should be known about it by somebody who runs it.
+    pub async fn notes(&self) -> Result<&[Note], Unavailable> {
+        match self {
+            Self::Embedded(_) => Ok(&[]),
+            Self::Nats(store, _) => store.open().await,
+        }
+    }
+
+    /// Writes a whole run, or nothing of it.
+    ///
+    /// On NATS a run cannot appear at once: nobody else can lead it until all of it is there, and if we are stopped half-way
+    /// the same run written again goes on where this one ended.
+    pub async fn put_run<T, E: From<DraftError>>(
+        &self,
+        fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        match self {
+            Self::Embedded(store) => store.put_run(fill),
+            Self::Nats(store, _) => {
+                let mut gathering = Gathering::default();
+                let filled = fill(&mut RunWriter::gathering(&mut gathering))?;
+                store.put_run(gathering).await?;
+                Ok(filled)
+            }
+        }
+    }
 }
 
 /// Hands the call on.
@@ -19,7 +84,7 @@ macro_rules! either {
     ($store:expr, $inner:ident => $call:expr) => {
         match $store {
             AnyStore::Embedded($inner) => $call.await,
-            AnyStore::Nats($inner) => $call.await,
+            AnyStore::Nats($inner, _) => $call.await,
         }
     };
 }
@@ -28,7 +93,7 @@ impl Store for AnyStore {
     fn is_shared(&self) -> bool {
         match self {
             Self::Embedded(store) => store.is_shared(),
-            Self::Nats(store) => store.is_shared(),
+            Self::Nats(store, _) => store.is_shared(),
         }
     }
 

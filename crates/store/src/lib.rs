@@ -24,6 +24,7 @@ mod os;
 mod sqlite;
 mod store;
 mod watch;
+mod whole;
 
 pub use any::AnyStore;
 pub use commit::{
@@ -40,7 +41,8 @@ pub use nats::{
 pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{
     CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept,
-    OpenError, RescueError, RunWriter, Salvage, SalvageError, SqliteStore, find_damage,
+    OpenError, RescueError, Salvage, SalvageError, SqliteStore, find_damage,
 };
 pub use store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
 pub use watch::Watch;
+pub use whole::RunWriter;

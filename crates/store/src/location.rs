@@ -1,12 +1,13 @@
 //! Where the embedded store lives, and which places are refused.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use protocol::RunId;
 
+use crate::error::Unavailable;
 use crate::git::Repository;
 use crate::{git, os};
 
@@ -17,6 +18,10 @@ pub struct Location {
 }
 
 const DATABASE: &str = "callboard.db";
+
+/// The directory beside the database for stores that are elsewhere, and the file in each that says where.
+const SHARED: &str = "nats";
+const SERVER: &str = "server";
 
 /// How the name of an engine's lock ends.
 const LOCK: &str = ".lock";
@@ -81,6 +86,41 @@ impl Location {
         refuse_stranger(&root)?;
         refuse_network(&root)?;
         Ok(Self { root })
+    }
+
+    /// Where a machine keeps what it needs for a shared store: beside its embedded one.
+    pub(crate) fn of_shared(&self, id: &str) -> Self {
+        Self { root: self.root.join(SHARED).join(id) }
+    }
+
+    /// Makes the directories of a shared store, and notes its servers there.
+    pub(crate) fn prepare_shared(&self, server: &str) -> Result<(), Unavailable> {
+        let failed = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| Unavailable::io(action, path, source)
+        };
+        for directory in [self.root.clone(), self.engines_dir(), self.attempts_dir()] {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", &directory))?;
+        }
+        let note = self.root.join(SERVER);
+        let text = format!("{server}\n");
+        if fs::read_to_string(&note).is_ok_and(|noted| noted == text) {
+            return Ok(());
+        }
+        // Agents may be reading it.
+        let draft = self.root.join(format!("{SERVER}.{}", std::process::id()));
+        fs::write(&draft, text).map_err(failed("write", &draft))?;
+        fs::rename(&draft, &note).map_err(failed("write", &note))
+    }
+
+    /// The servers of the shared store whose premises these are, and the place of the embedded one; `None` for an embedded
+    /// store.
+    #[must_use]
+    pub fn shared(&self) -> Option<(String, Self)> {
+        let server = fs::read_to_string(self.root.join(SERVER)).ok()?;
+        let beside = self.root.parent().filter(|parent| parent.ends_with(SHARED))?.parent()?;
+        Some((server.trim().to_owned(), Self { root: beside.to_owned() }))
     }
 
     #[must_use]

@@ -40,7 +40,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         render::raw(&doctor::unit(&ground, &program));
         return Ok(Exit::Delivered);
     }
-    let findings = block_on(async { Ok(doctor::examine(&ground).await) })?;
+    let findings = block_on(async { Ok(doctor::examine(ground).await) })?;
     let needed = findings.iter().filter(|finding| finding.level == Level::Act).count();
     if arguments.json {
         render::json_pretty(&json!({ "needs_doing": needed > 0, "findings": findings }));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::RunId;
 use runner::Logs;
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -42,15 +42,14 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let store = here.store_with(&arguments.run)?;
+        let store = here.store_with(&arguments.run).await?;
         let run = here.resolve(&store, &arguments.run).await?;
-        here.with_run(&store, &run, Exporting { here: &here, store: &store, run: &run, arguments }).await
+        here.with_run(&store, &run, Exporting { store: &store, run: &run, arguments }).await
     })
 }
 
 struct Exporting<'a> {
-    here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     arguments: Arguments,
 }
@@ -59,9 +58,9 @@ impl Deed for Exporting<'_> {
     type Done = Exit;
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, arguments } = self;
+        let Self { store, run, arguments } = self;
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
-        let attempts = here.location.attempts_dir();
+        let attempts = store.premises().attempts_dir();
         let host = store::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{run}.callboard.tar").into());
         let failed = |error: runner::ExportError| {

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::{Revision, RunId};
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::{block_on, check};
 use crate::config::Flags;
@@ -139,7 +139,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
 fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let store = here.store_with(&arguments.what)?;
+        let store = here.store_with(&arguments.what).await?;
         let run = here.resolve(&store, &arguments.what).await?;
         let at = arguments.at.map(Revision);
         here.with_run(&store, &run, Drawing { here: &here, store: &store, run: &run, at }).await
@@ -148,7 +148,7 @@ fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
 
 struct Drawing<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     at: Option<Revision>,
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use protocol::RunId;
 use protocol::run::Phase;
 use runner::{ImportError, Imported, Restaging, Unpacked};
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -74,16 +74,27 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error))
         })?)
     };
+    block_on(take(&here, &arguments, file, archive, name))
+}
+
+/// Takes a run out of an archive.
+async fn take(
+    here: &Here,
+    arguments: &Arguments,
+    file: &Path,
+    archive: Box<dyn Read>,
+    name: Option<RunId>,
+) -> Result<Exit, Failure> {
     let restaging = Restaging { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
-    let store = here.store()?;
+    let store = here.store().await?;
     stage::exclude_views(&here.repo)?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
     if !face::is_known(&protocol) {
         return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
     }
-    let taking = Taking { here: &here, store: &store, unpacked, restaging, file };
-    let (imported, set_aside) = block_on(face::by_name(&protocol, &run, taking))?;
+    let taking = Taking { here, store: &store, unpacked, restaging, file };
+    let (imported, set_aside) = face::by_name(&protocol, &run, taking).await?;
     tell(&imported, arguments.json);
     for (view, kept) in set_aside.into_iter().flatten() {
         render::note(format_args!(
@@ -97,7 +108,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 struct Taking<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     unpacked: Unpacked,
     restaging: Restaging,
     file: &'a Path,
@@ -114,7 +125,7 @@ impl Deed for Taking<'_> {
                 format!("a `{}` run is named by what it is about; it cannot be `{other}` here", P::NAME);
             return Err(Failure::usage(what).hint("without `--as` it keeps its name"));
         }
-        let imported = runner::import::<P>(store, unpacked, &restaging);
+        let imported = runner::import::<P>(store, unpacked, &restaging).await;
         let imported = imported.map_err(|error| refused(file, &error))?;
         let set_aside = views::write::<P>(here, store, &imported.run).await?;
         Ok((imported, set_aside))
@@ -158,7 +169,9 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
         | ImportError::Foul { .. }
         | ImportError::Entry { .. }
         | ImportError::Read(_) => Exit::Usage,
-        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) => Exit::Store,
+        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) | ImportError::Look(_) => {
+            Exit::Store
+        }
     };
     let failure =
         Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));

@@ -133,7 +133,7 @@ struct JsonSummary<'a> {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     let rows = block_on(async {
-        match here.existing_store()? {
+        match here.existing_store().await? {
             Some(store) => Ok(store.runs().await?),
             None => Ok(Vec::new()),
         }

@@ -9,7 +9,7 @@ use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
 use protocol::steps::load::parse_duration;
 use runner::{Again, Asked, House, Player};
 use serde_json::json;
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -134,7 +134,7 @@ async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
     };
     somebody_plays(&house, &draft)?;
     here.traces().iter().for_each(render::note);
-    let store = here.store()?;
+    let store = here.store().await?;
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
     }
@@ -197,7 +197,7 @@ impl Arguments {
     async fn play(
         &self,
         here: &Here,
-        store: &SqliteStore,
+        store: &AnyStore,
         house: House,
         cycle: &CycleId,
         draft: &Draft,

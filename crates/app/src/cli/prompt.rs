@@ -80,7 +80,7 @@ impl Deed for Prompting<'_> {
             Some(attempt) => given(sight, &attempt, arguments.context)?,
             None => {
                 tell_what_is_missing(&moment, &history, &seat);
-                let told = would_be_told(&moment, &seat, &sight.here.location.attempts_dir());
+                let told = would_be_told(&moment, &seat, &sight.store.premises().attempts_dir());
                 if arguments.context { told.context } else { told.prompt }
             }
         };

@@ -2,6 +2,7 @@
 
 mod account;
 mod damaged;
+mod shared;
 mod sound;
 mod view;
 
@@ -57,6 +58,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, flags)?;
     if let Some(view) = &arguments.view.from_view {
         return view::rebuild(&here, view, &arguments);
+    }
+    if here.nats.is_some() {
+        if arguments.from.is_some() {
+            here.embedded_only("`--from`")?;
+        }
+        return block_on(shared::check(&here, &arguments));
     }
     if let Some(file) = &arguments.from
         && !file.is_file()

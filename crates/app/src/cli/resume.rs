@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use protocol::RunId;
 use protocol::run::{Halt, Phase, Request};
 use runner::{Asked, House, Journal};
-use store::{RunRow, SqliteStore, Store as _};
+use store::{AnyStore, RunRow, Store as _};
 
 use super::block_on;
 use crate::config::Flags;
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return all(&here, &house, &arguments).await;
         }
         let named = arguments.run.as_deref();
-        let Some(store) = here.existing_store()? else {
+        let Some(store) = here.existing_store().await? else {
             let failure = named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run));
             return Err(here.without_store(failure));
         };
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Goes on with a run that another command has found.
 pub(super) async fn go_on<P: Face>(
     here: &Here,
-    store: &SqliteStore,
+    store: &AnyStore,
     run: &RunId,
     house: House,
     arguments: Arguments,
@@ -92,7 +92,7 @@ pub(super) async fn go_on<P: Face>(
 
 struct Resuming<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     house: House,
     arguments: Arguments,
@@ -130,7 +130,7 @@ impl Deed for Resuming<'_> {
 
 /// Whoever is asked next must have a player, or the journal would tell of an attempt that began and never was. Somebody
 /// who is at work needs none to be adopted, so then nothing is asked before.
-fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, SqliteStore>) -> Result<(), Failure> {
+fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, AnyStore>) -> Result<(), Failure> {
     let (run, definition) = (&journal.folded.run, &journal.frozen.definition);
     if !run.chairs.is_empty() || matches!(run.phase, Phase::Finished(_)) {
         return Ok(());
@@ -164,7 +164,7 @@ impl Arguments {
 
 /// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
 async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, Failure> {
-    let Some(store) = here.existing_store()? else { return Ok(Exit::Delivered) };
+    let Some(store) = here.existing_store().await? else { return Ok(Exit::Delivered) };
     let mut worst = Exit::Delivered;
     for row in store.runs().await?.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
@@ -185,7 +185,7 @@ async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, 
 /// To go on in the background with a run that was cut off.
 struct Again<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     house: &'a House,
     arguments: &'a Arguments,

@@ -3,7 +3,7 @@
 use protocol::RunId;
 use protocol::run::Request;
 use runner::{Asked, House};
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, flags)?;
     let house = play::house(&here, arguments.players.again()?)?;
     block_on(async {
-        let store = here.store_with(&arguments.run)?;
+        let store = here.store_with(&arguments.run).await?;
         let run = here.resolve(&store, &arguments.run).await?;
         here.with_run(&store, &run, Retrying { here: &here, store: &store, run: &run, house, arguments })
             .await
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 struct Retrying<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     house: House,
     arguments: Arguments,

@@ -161,7 +161,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
     block_on(async {
         here.traces().iter().for_each(render::note);
-        let store = here.store()?;
+        let store = here.store().await?;
         stage::exclude_views(&here.repo)?;
         let opened = runner::open::<Steps, _>(&store, &here.clock, here::person(), frozen).await;
         opened.map_err(|error| cannot_open(&run, error))?;

@@ -2,7 +2,7 @@
 
 use protocol::RunId;
 use protocol::run::{Phase, Request};
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let store = here.store_with(&arguments.run)?;
+        let store = here.store_with(&arguments.run).await?;
         let run = here.resolve(&store, &arguments.run).await?;
         here.with_run(&store, &run, Skipping { here: &here, store: &store, run: &run, arguments }).await
     })
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 struct Skipping<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     arguments: Arguments,
 }

@@ -2,7 +2,7 @@
 
 use protocol::run::{Phase, Request};
 use protocol::{Outcome, RunId};
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let store = here.store_with(&arguments.run)?;
+        let store = here.store_with(&arguments.run).await?;
         let run = here.resolve(&store, &arguments.run).await?;
         let reason = arguments.reason;
         here.with_run(&store, &run, Stopping { here: &here, store: &store, run: &run, reason }).await
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 struct Stopping<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     reason: Option<String>,
 }

@@ -41,7 +41,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
         let named = arguments.run.as_deref();
-        let Some(store) = here.existing_store()? else {
+        let Some(store) = here.existing_store().await? else {
             let failure = named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run));
             return Err(here.without_store(failure));
         };

@@ -1,16 +1,16 @@
-//! `CALLBOARD_JOBS`, `CALLBOARD_MAX_ATTEMPTS`, `CALLBOARD_BACKOFF`, `CALLBOARD_STORE`.
+//! `CALLBOARD_JOBS`, `CALLBOARD_MAX_ATTEMPTS`, `CALLBOARD_BACKOFF`, `CALLBOARD_STORE`, and those of NATS.
 //!
 //! Other variables of that prefix are not ours to judge: attempts carry several as their mark, and a `callboard`
 //! started by an agent finds them here.
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::steps::load::parse_duration;
 
 use super::error::{Fault, Place};
+use super::store::{StorePlace, read_environment};
 use super::{Layer, Origin, Sourced};
 
 pub(super) fn read(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Layer {
@@ -25,13 +25,14 @@ pub(super) fn read(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Lay
     let backoff = "CALLBOARD_BACKOFF";
     let backoff = get(backoff).and_then(|value| length(backoff, value, faults));
     let store = "CALLBOARD_STORE";
-    Layer {
-        jobs,
-        max_attempts,
-        backoff,
-        store: get(store).map(|path| Sourced::new(PathBuf::from(path), Origin::Environment(store))),
-        ..Layer::default()
-    }
+    let place = get(store).and_then(|text| match StorePlace::read(text) {
+        Ok(place) => Some(Sourced::new(place, Origin::Environment(store))),
+        Err(error) => {
+            faults.push(Fault { place: Place::Environment(store), message: error.to_string(), hint: None });
+            None
+        }
+    });
+    Layer { jobs, max_attempts, backoff, store: place, shared: read_environment(get), ..Layer::default() }
 }
 
 fn positive(name: &'static str, value: &OsStr, faults: &mut Vec<Fault>) -> Option<Sourced<NonZeroU32>> {

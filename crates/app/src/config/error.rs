@@ -27,6 +27,7 @@ pub(crate) enum Place {
     /// The file as a whole, when it could not be read.
     WholeFile(PathBuf),
     Environment(&'static str),
+    Flag(&'static str),
 }
 
 impl fmt::Display for Place {
@@ -35,6 +36,7 @@ impl fmt::Display for Place {
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
             Self::WholeFile(path) => write!(f, "{}", path.display()),
             Self::Environment(name) => write!(f, "environment variable `{name}`"),
+            Self::Flag(name) => write!(f, "`{name}`"),
         }
     }
 }

@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::adapter;
 use super::error::{Fault, Place};
+use super::store::{self, StorePlace};
 use super::{Layer, Origin, Sourced};
 
 const KEYS: [&str; 5] = ["jobs", "max_attempts", "backoff", "store", "adapters"];
@@ -69,7 +70,7 @@ impl Reader<'_> {
                 self.duration("backoff", value).map(|length| Sourced::new(length, origin.clone()));
         }
         if let Some(value) = table.get("store") {
-            layer.store = self.path("store", value).map(|path| Sourced::new(path, origin.clone()));
+            (layer.store, layer.shared) = store::read(self, value, origin);
         }
         if let Some(value) = table.get("adapters")
             && let Some(adapters) = self.table("adapters", value)
@@ -119,7 +120,7 @@ impl Reader<'_> {
         }
     }
 
-    fn wrong_type(&mut self, key: &str, value: &Value<'_>, expected: &str) {
+    pub(super) fn wrong_type(&mut self, key: &str, value: &Value<'_>, expected: &str) {
         let kind = kind(value);
         self.fault(value.span(), format!("`{key}` is {kind} where {expected} is expected"));
     }
@@ -182,14 +183,24 @@ impl Reader<'_> {
             self.fault_with_hint(value.span(), message, "write the whole path, or one relative to this file");
             return None;
         }
-        if text.contains("://") {
-            self.fault(value.span(), format!("`{key}` is `{text}`, but only a path is supported yet"));
-            return None;
-        }
         Some(self.path.parent().unwrap_or(Path::new("")).join(text))
     }
 
-    fn positive(&mut self, key: &str, value: &Value<'_>) -> Option<NonZeroU32> {
+    /// Where the store is: a directory, or an address.
+    pub(super) fn store(&mut self, key: &str, value: &Value<'_>) -> Option<StorePlace> {
+        let text = value.get_ref().as_str().filter(|text| text.contains("://"));
+        let Some(text) = text else { return self.path(key, value).map(StorePlace::Directory) };
+        match StorePlace::read(text.as_ref()) {
+            Ok(place) => Some(place),
+            Err(error) => {
+                // Not repeated: it may hold a password.
+                self.fault(value.span(), format!("`{key}`: {error}"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn positive(&mut self, key: &str, value: &Value<'_>) -> Option<NonZeroU32> {
         let Some(number) = value.get_ref().as_integer() else {
             self.wrong_type(key, value, "a whole number");
             return None;

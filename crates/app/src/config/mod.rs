@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod origin;
 mod rows;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,16 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::store::{BadSettings, NatsSettings};
 use etcetera::BaseStrategy as _;
 use protocol::rules::DEFAULT_TRIES;
 
 pub(crate) use adapter::{Adapter, Launch};
+use error::Place;
 pub(crate) use error::{ConfigErrors, Fault};
 pub(crate) use origin::{Origin, Sourced};
+use store::Shared;
+pub(crate) use store::StorePlace;
 
 /// The name of the project's file.
 const PROJECT_FILE: &str = "callboard.toml";
@@ -43,7 +48,9 @@ pub(crate) struct Config {
     /// The longest wait before the second try of a step; it doubles with each further one.
     pub(crate) backoff: Sourced<Duration>,
     /// Where the store lives; `None` leaves it to the store, which looks for the repository.
-    store: Option<Sourced<PathBuf>>,
+    store: Option<Sourced<StorePlace>>,
+    /// What else is set for a store on NATS; its place has it all.
+    shared: Shared,
     /// How agents are started, by the name that a step's `agent` gives.
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
 }
@@ -93,8 +100,15 @@ impl Config {
     }
 
     /// Where the store was told to live, if it was told.
-    pub(crate) fn store(&self) -> Option<&Path> {
-        self.store.as_ref().map(|store| store.value.as_path())
+    pub(crate) fn store(&self) -> Option<&StorePlace> {
+        self.store.as_ref().map(|store| &store.value)
+    }
+
+    /// What is set for stores on NATS, for one whose address comes from elsewhere.
+    pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, BadSettings> {
+        let mut settings = address.parse()?;
+        self.shared.settle(&mut settings);
+        Ok(settings)
     }
 
     /// Who told it so.
@@ -105,7 +119,7 @@ impl Config {
     /// Reads all sources and takes the strongest value of each key.
     pub(crate) fn load(sources: Sources) -> Result<Self, ConfigErrors> {
         let mut faults = vec![];
-        let mut layer = flags(sources.flags);
+        let mut layer = flags(sources.flags, &mut faults);
         layer.lay_over(environment::read(&sources.env, &mut faults));
         if let Some(path) = sources.project_file {
             layer.lay_over(file::read(&path, Origin::ProjectFile(path.clone()), &mut faults));
@@ -117,12 +131,29 @@ impl Config {
     }
 }
 
-fn flags(flags: Flags) -> Layer {
+fn flags(flags: Flags, faults: &mut Vec<Fault>) -> Layer {
+    let store = flags.store.and_then(|typed| match typed_store(&typed) {
+        Ok(place) => Some(Sourced::new(place, Origin::Flag("--store"))),
+        Err(message) => {
+            faults.push(Fault { place: Place::Flag("--store"), message, hint: None });
+            None
+        }
+    });
     Layer {
         jobs: flags.jobs.map(|jobs| Sourced::new(jobs, Origin::Flag("--jobs"))),
         max_attempts: flags.max_attempts.map(|tries| Sourced::new(tries, Origin::Flag("--max-attempts"))),
-        store: flags.store.map(|store| Sourced::new(store, Origin::Flag("--store"))),
+        store,
         ..Layer::default()
+    }
+}
+
+/// A relative directory on the command line is meant from where the command is typed.
+fn typed_store(typed: &Path) -> Result<StorePlace, String> {
+    match StorePlace::read(typed.as_os_str()).map_err(|error| error.to_string())? {
+        StorePlace::Directory(directory) => std::path::absolute(&directory)
+            .map(StorePlace::Directory)
+            .map_err(|error| format!("cannot tell the current directory: {error}")),
+        nats @ StorePlace::Nats(_) => Ok(nats),
     }
 }
 
@@ -132,7 +163,8 @@ struct Layer {
     jobs: Option<Sourced<NonZeroU32>>,
     max_attempts: Option<Sourced<NonZeroU32>>,
     backoff: Option<Sourced<Duration>>,
-    store: Option<Sourced<PathBuf>>,
+    store: Option<Sourced<StorePlace>>,
+    shared: Shared,
     adapters: BTreeMap<String, Sourced<Adapter>>,
 }
 
@@ -143,17 +175,22 @@ impl Layer {
         self.max_attempts = self.max_attempts.take().or(weaker.max_attempts);
         self.backoff = self.backoff.take().or(weaker.backoff);
         self.store = self.store.take().or(weaker.store);
+        self.shared.lay_over(weaker.shared);
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
         }
     }
 
-    fn with_defaults(self) -> Config {
+    fn with_defaults(mut self) -> Config {
+        if let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &mut self.store {
+            self.shared.settle(settings);
+        }
         Config {
             jobs: self.jobs,
             max_attempts: self.max_attempts.unwrap_or_else(|| default(DEFAULT_TRIES)),
             backoff: self.backoff.unwrap_or_else(|| default(DEFAULT_BACKOFF)),
             store: self.store,
+            shared: self.shared,
             adapters: self.adapters,
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::store::StorePlace;
 use super::{Adapter, Config, Launch, Origin, Sourced};
 
 /// One line of `callboard config`.
@@ -32,10 +33,18 @@ impl Config {
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
             row("backoff", seconds(self.backoff.value), &self.backoff.origin),
             match &self.store {
-                Some(Sourced { value, origin }) => row("store", path(value), origin),
+                Some(Sourced { value: StorePlace::Directory(directory), origin }) => {
+                    row("store", path(directory), origin)
+                }
+                Some(Sourced { value: StorePlace::Nats(settings), origin }) => {
+                    row("store", quoted(&settings.server()), origin)
+                }
                 None => row("store", path(store), &Origin::Default),
             },
         ];
+        if let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &self.store {
+            rows.extend(self.shared.rows(settings));
+        }
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
                 rows.push(row(&format!("adapters.{}.{key}", bare(name)), value, &adapter.origin));
@@ -71,7 +80,7 @@ fn values(adapter: &Adapter) -> Vec<(String, String)> {
     values
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
@@ -79,11 +88,11 @@ fn list(items: &[String]) -> String {
     toml::Value::from(items.to_vec()).to_string()
 }
 
-fn path(path: &Path) -> String {
+pub(super) fn path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-fn seconds(length: Duration) -> String {
+pub(super) fn seconds(length: Duration) -> String {
     quoted(&if length.subsec_nanos() == 0 {
         format!("{}s", length.as_secs())
     } else {

@@ -80,7 +80,8 @@ fn the_strongest_source_wins_and_is_remembered() {
     let config = Config::load(sources).unwrap();
     assert_eq!(config.jobs(), Sourced::new(number(4), Origin::Flag("--jobs")));
     assert_eq!(config.max_attempts, Sourced::new(number(2), project));
-    assert_eq!(config.store, Some(Sourced::new(folder.0.path().join("user"), user)));
+    let place = StorePlace::Directory(folder.0.path().join("user"));
+    assert_eq!(config.store, Some(Sourced::new(place, user)));
 }
 
 #[test]
@@ -160,14 +161,20 @@ fn bad_values_are_refused_where_they_stand() {
         ("jobs = -1", "1:8 `jobs` is -1; it must be a whole number from 1"),
         ("jobs = '2'", "1:8 `jobs` is a string where a whole number is expected"),
         ("max_attempts = 1.5", "1:16 `max_attempts` is a number where a whole number is expected"),
-        ("store = 3", "1:9 `store` is a number where a string is expected"),
         ("store = ''", "1:9 `store` is empty"),
         (
             "store = '~/x'",
             "1:9 `store` begins with `~`, which only a shell would understand \
              (write the whole path, or one relative to this file)",
         ),
-        ("store = 'nats://h:4222'", "1:9 `store` is `nats://h:4222`, but only a path is supported yet"),
+        ("store = 'nats://u:secret@'", "1:9 `store`: the address of server 1 is no host and port"),
+        (
+            "store = 'http://h'",
+            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known",
+        ),
+        ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),
+        ("[store]\naddres = 'a'", "2:1 unknown key `store.addres` (did you mean `address`?)"),
+        ("[store]\ncert = 'c'", "2:8 `store.cert` and `store.key` belong together; one of them is missing"),
         ("adapters = 3", "1:12 `adapters` is a number where a table is expected"),
     ] {
         assert_eq!(folder.faults(text), expected, "{text}");
@@ -246,4 +253,43 @@ fn a_missing_file_says_nothing_and_an_unreadable_one_is_an_error() {
     let directory = Some(folder.0.path().to_owned());
     let errors = Config::load(Sources { project_file: directory, ..Sources::default() }).unwrap_err();
     assert_eq!(errors.0[0].place, Place::WholeFile(folder.0.path().to_owned()));
+}
+
+#[test]
+fn a_store_on_nats_is_set_piece_by_piece_and_its_secrets_are_not_shown() {
+    let folder = Folder::new();
+    let text = "[store]\naddress = 'nats://one:4222,nats://two:4222'\nreplicas = 1\noutages = '10s'\n\
+                user = 'ann'\npassword = 'hush'\nca = 'ca.pem'\n";
+    let sources = Sources {
+        project_file: folder.file(PROJECT_FILE, text),
+        env: vec![variable("NATS_PASSWORD", "louder"), variable("CALLBOARD_STORE", "")],
+        ..Sources::default()
+    };
+    let config = Config::load(sources).unwrap();
+    let Some(StorePlace::Nats(settings)) = config.store() else { panic!("{config:?}") };
+    assert_eq!(settings.servers, ["nats://one:4222", "nats://two:4222"]);
+    assert_eq!((settings.replicas, settings.patience.outage), (1, Duration::from_secs(10)));
+    let access = ::store::Access::Password { user: "ann".to_owned(), password: "louder".to_owned() };
+    assert_eq!(settings.access, access);
+    assert_eq!(settings.tls.roots, Some(folder.0.path().join("ca.pem")));
+    let rows: Vec<_> = config.rows(Path::new("/")).into_iter().map(|row| (row.key, row.value)).collect();
+    assert!(rows.contains(&("store.password".to_owned(), "***".to_owned())), "{rows:?}");
+    let shown = format!("{config:?}{rows:?}");
+    assert!(!shown.contains("hush") && !shown.contains("louder"), "{shown}");
+}
+
+#[test]
+fn an_address_takes_the_place_of_a_directory_that_a_weaker_source_names() {
+    let folder = Folder::new();
+    let mut sources = Sources {
+        project_file: folder.file(PROJECT_FILE, "store = 'nats://ann:pw@here'\n"),
+        env: vec![variable("NATS_TOKEN", "token")],
+        ..Sources::default()
+    };
+    let config = Config::load(sources.clone()).unwrap();
+    let Some(StorePlace::Nats(settings)) = config.store() else { panic!("{config:?}") };
+    assert!(matches!(settings.access, ::store::Access::Password { .. }), "who the address names is let in");
+    sources.flags.store = Some("/elsewhere".into());
+    let config = Config::load(sources).unwrap();
+    assert_eq!(config.store(), Some(&StorePlace::Directory("/elsewhere".into())));
 }

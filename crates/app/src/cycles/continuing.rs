@@ -9,7 +9,7 @@ use protocol::run::Phase as RunPhase;
 use protocol::{Outcome, Protocol as _, RunId};
 use runner::{LoadError, Moment, MomentError, Staging};
 use serde_json::Value;
-use store::{RunRow, SqliteStore, Store as _};
+use store::{AnyStore, RunRow, Store as _};
 
 use super::opening::highest_among;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(crate) struct Continuable {
 /// The newest cycle of a scope, or of all, that is not completed. One that a later cycle continues is passed over: the
 /// later one stands for both.
 pub(crate) async fn newest_incomplete(
-    store: &SqliteStore,
+    store: &AnyStore,
     scope: Option<&Scope>,
 ) -> Result<Option<Continuable>, Failure> {
     // One look for both: a cycle that is not among these has a number that we will find taken.
@@ -75,7 +75,7 @@ pub(crate) async fn newest_incomplete(
 }
 
 /// What the newest completed cycle's review recommends.
-pub(crate) async fn advice(store: &SqliteStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
+pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
     for (cycle, row) in newest_first(&store.runs().await?, Some(scope)) {
         let document = match look(store, row).await? {
             Look::Found(moment) => moment.document,
@@ -102,7 +102,7 @@ enum Look {
     Unread(LoadError),
 }
 
-async fn look(store: &SqliteStore, row: &RunRow) -> Result<Look, Failure> {
+async fn look(store: &AnyStore, row: &RunRow) -> Result<Look, Failure> {
     match Moment::<Peer>::at(store, &row.run, None).await {
         Ok(Some(moment)) => Ok(Look::Found(Box::new(moment))),
         Ok(None) => Ok(Look::Gone),

@@ -5,18 +5,21 @@ use std::path::{Path, PathBuf};
 
 use protocol::Stamp;
 use runner::Clock;
-use store::{Location, Repository};
+use store::{Location, NatsSettings, Repository};
 
 use crate::config::{Config, ConfigErrors, Flags};
 use crate::failure::Failure;
-use crate::here::Place;
+use crate::here::{self, Place};
 
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) repo: PathBuf,
     pub(crate) repository: Result<Option<Repository>, Failure>,
     pub(crate) config: Result<Config, ConfigErrors>,
+    /// Where the embedded store is, or what this machine needs for one on NATS.
     pub(crate) location: Result<Location, Failure>,
+    /// The servers, if the store is on NATS.
+    pub(crate) nats: Option<Box<NatsSettings>>,
     /// Who said that the store is there.
     pub(crate) chosen_by: String,
     /// What commands that we suggest need to look at the same place.
@@ -37,40 +40,50 @@ impl Ground {
                 .because(Some(&error))
                 .hint("give an existing directory with `--repo`")
         })?;
-        let store = place.store.as_deref().map(std::path::absolute).transpose();
-        let store = store
-            .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?;
         let repository = store::repository(&start).map_err(Failure::from);
         let repo = match (&place.repo, &repository) {
             (None, Ok(Some(Repository { work_tree: Some(top), .. }))) => top.clone(),
             (Some(_) | None, _) => start,
         };
-        let config = Config::find(&repo, Flags { store: store.clone(), ..Flags::default() });
-        let explicit = match &config {
-            Ok(config) => config.store().map(Path::to_owned),
-            Err(_) => store,
-        };
+        let config = Config::find(&repo, Flags { store: place.store.clone(), ..Flags::default() });
         let chosen_by = match &config {
             Ok(config) => config.store_origin().map(|origin| format!("set by {origin}")),
-            Err(_) => explicit.is_some().then(|| "set by --store".to_owned()),
+            Err(_) => place.store.is_some().then(|| "set by --store".to_owned()),
         };
         let chosen_by = chosen_by.unwrap_or_else(|| match &repository {
             Ok(Some(_)) => "in the git directory".to_owned(),
             Ok(None) | Err(_) => "outside git".to_owned(),
         });
-        let location = Location::find(&repo, explicit).map_err(Failure::from);
+        let (location, nats) = match &config {
+            Ok(config) => match here::locate(&repo, config) {
+                Ok((location, nats)) => (Ok(location), nats),
+                Err(failure) => (Err(failure), None),
+            },
+            Err(_) => (Location::find(&repo, place.store.clone()).map_err(Failure::from), None),
+        };
         let flag = |name: &str, path: &Option<PathBuf>| {
             path.as_ref()
                 .map(|path| format!(" {name} {}", crate::render::shell_word(path)))
                 .unwrap_or_default()
         };
-        let flags = flag("--repo", &place.repo) + &flag("--store", &place.store);
-        Ok(Self { repo, repository, config, location, chosen_by, flags, now: Clock::system().now() })
+        // Not as it was typed: that may hold a password.
+        let server = nats.as_ref().map(|settings| PathBuf::from(settings.server()));
+        let store = place.store.is_some().then_some(server.or_else(|| place.store.clone())).flatten();
+        let flags = flag("--repo", &place.repo) + &flag("--store", &store);
+        Ok(Self { repo, repository, config, location, nats, chosen_by, flags, now: Clock::system().now() })
     }
 
     /// Whether somebody said where the store is.
     pub(crate) fn is_told(&self) -> bool {
         self.config.as_ref().is_ok_and(|config| config.store().is_some())
+    }
+
+    /// The store as it is given to commands, if it could be settled. No secret is in it.
+    pub(crate) fn store(&self) -> Option<PathBuf> {
+        match &self.nats {
+            Some(settings) => Some(settings.server().into()),
+            None => self.root().map(Path::to_owned),
+        }
     }
 
     /// The directory of the store, if it could be settled.

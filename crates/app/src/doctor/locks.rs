@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use store::{HeldLock, Holder, Location};
+use protocol::RunId;
+use store::{AnyStore, HeldLock, Holder, Location, ReadError, Store as _};
 
+use super::runs::Unfinished;
 use super::{Finding, Ground};
 use crate::failure::Code;
 use crate::render;
@@ -13,9 +15,11 @@ use crate::render;
 const CHECK: &str = "locks";
 
 /// The process that is the engine of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Engine {
     pub(super) pid: u32,
+    /// Where it is, if the store is shared.
+    host: Option<String>,
     pub(super) stopped: bool,
     /// How long it has led.
     since: Option<Duration>,
@@ -28,7 +32,31 @@ pub(super) struct Locks {
     pub(super) engines: BTreeMap<String, Engine>,
 }
 
+impl Engine {
+    /// Who holds the lease of a run, in a store that has leases.
+    pub(super) async fn leading(store: &AnyStore, run: &RunId) -> Result<Option<Self>, ReadError> {
+        match store {
+            AnyStore::Embedded(_) => Ok(None),
+            AnyStore::Nats(store, _) => Ok(store.leader(run).await?.map(|leader| Self {
+                stopped: leader.is_stopped(),
+                pid: leader.pid,
+                host: Some(leader.host),
+                since: None,
+            })),
+        }
+    }
+}
+
 impl Locks {
+    /// Adds the engines of runs that were found by other means.
+    pub(super) fn add(&mut self, runs: &[Unfinished]) {
+        for Unfinished { run, engine, .. } in runs {
+            if let Some(engine) = engine {
+                self.engines.insert(run.to_string(), engine.clone());
+            }
+        }
+    }
+
     pub(super) fn look(location: &Location) -> Self {
         let mut locks = Self::default();
         for HeldLock { file, holder } in store::held_locks(location.root()) {
@@ -38,7 +66,9 @@ impl Locks {
                 // It is signed when it is taken.
                 let signed = fs::metadata(&file).and_then(|file| file.modified()).ok();
                 let since = signed.and_then(|signed| signed.elapsed().ok());
-                locks.engines.insert(run, Engine { pid: holder.pid, stopped: holder.stopped, since });
+                locks
+                    .engines
+                    .insert(run, Engine { pid: holder.pid, host: None, stopped: holder.stopped, since });
             }
         }
         locks
@@ -70,9 +100,10 @@ pub(super) fn check(ground: &Ground, locks: &Locks) -> Vec<Finding> {
                 .remedy(format!("kill -CONT {pid}")),
         );
     }
-    let engines = locks.engines.iter().map(|(run, Engine { pid, since, .. })| {
+    let engines = locks.engines.iter().map(|(run, Engine { pid, host, since, .. })| {
+        let host = host.as_ref().map(|host| format!(" on `{host}`")).unwrap_or_default();
         let since = since.map(|since| format!(" for {}", render::duration(since))).unwrap_or_default();
-        format!("run `{run}`: process {pid}{since}")
+        format!("run `{run}`: process {pid}{host}{since}")
     });
     let what = match locks.engines.len() {
         0 => "no engine is at work".to_owned(),

@@ -13,6 +13,7 @@ mod locks;
 mod orphans;
 mod reboot;
 mod runs;
+mod shared_store;
 mod store_check;
 mod views;
 
@@ -25,15 +26,28 @@ pub(crate) use reboot::unit;
 use runs::Runs;
 
 /// Looks at everything.
-pub(crate) async fn examine(ground: &Ground) -> Vec<Finding> {
+pub(crate) async fn examine(mut ground: Ground) -> Vec<Finding> {
     // Before the store is read: whoever is seen now and has no run afterwards is an orphan.
     let marked = supervisor::census();
-    let locks = ground.location.as_ref().map(Locks::look).unwrap_or_default();
-    let (mut findings, store) = store_check::check(ground);
+    let mut locks = Locks::default();
+    let (mut findings, store) = match &ground.nats {
+        Some(settings) => shared_store::check(&ground, settings).await,
+        None => {
+            locks = ground.location.as_ref().map(Locks::look).unwrap_or_default();
+            store_check::check(&ground)
+        }
+    };
+    if let Some(store) = &store {
+        ground.location = Ok(store.premises().clone());
+    }
+    let ground = &ground;
     let mut runs = None;
     if let (Ok(location), Some(store)) = (&ground.location, &store) {
         match Runs::gather(location, store, &locks).await {
-            Ok(gathered) => runs = Some(gathered),
+            Ok(gathered) => {
+                locks.add(&gathered.unfinished);
+                runs = Some(gathered);
+            }
             Err(failure) => findings.push(Finding::failure("runs", &failure)),
         }
     }

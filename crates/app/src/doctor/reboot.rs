@@ -19,7 +19,7 @@ pub(crate) fn unit(ground: &Ground, program: &Path) -> String {
     let literal = |text: String| text.replace('%', "%%");
     let (repo, path) = (ground.repo.display().to_string(), std::env::var("PATH").unwrap_or_default());
     let store =
-        ground.root().filter(|_| ground.is_told()).map(|root| format!(" --store {}", shell_word(root)));
+        ground.store().filter(|_| ground.is_told()).map(|store| format!(" --store {}", shell_word(&store)));
     format!(
         "# callboard doctor --unit > ~/.config/systemd/user/callboard-{name}.service
 # systemctl --user enable callboard-{name}.service

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::run::{Phase, Run};
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
-use store::{Location, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Location, RunRow, Store as _};
 use supervisor::{AttemptDir, ClaimError, ShimLife};
 
 use super::locks::{Engine, Locks};
@@ -70,7 +70,7 @@ impl Unfinished {
 impl Runs {
     pub(super) async fn gather(
         location: &Location,
-        store: &SqliteStore,
+        store: &AnyStore,
         locks: &Locks,
     ) -> Result<Self, Failure> {
         let all = store.runs().await?;
@@ -82,7 +82,10 @@ impl Runs {
             }
             let looking = Looking { location, store, run: &row.run };
             let seated = face::by_name(&row.protocol, &row.run, looking).await;
-            let engine = locks.engines.get(row.run.as_str()).copied();
+            let engine = match locks.engines.get(row.run.as_str()) {
+                Some(engine) => Some(engine.clone()),
+                None => Engine::leading(store, &row.run).await?,
+            };
             unfinished.push(Unfinished { run: row.run.clone(), phase, engine, seated });
         }
         Ok(Self { all, unfinished })
@@ -97,7 +100,7 @@ impl Runs {
 /// To see which attempts of a run may be alive.
 struct Looking<'a> {
     location: &'a Location,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
 }
 

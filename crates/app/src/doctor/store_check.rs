@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use store::{Examined, Location, SqliteStore};
+use store::{AnyStore, Examined, Location, SqliteStore};
 
 use super::{Finding, Ground};
 use crate::failure::{Code, Failure};
@@ -17,7 +17,7 @@ const CHECK: &str = "store";
 const LARGE_LOG: u64 = 64 << 20;
 
 /// The findings, and the store for whoever wants to read in it.
-pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
+pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<AnyStore>) {
     let location = match &ground.location {
         Ok(location) => location,
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
@@ -32,7 +32,7 @@ pub(super) fn check(ground: &Ground) -> (Vec<Finding>, Option<SqliteStore>) {
         Ok(Some(examined)) => {
             findings.insert(0, soundness(location, &place, &examined, &ground.flags));
             findings.extend(log(location));
-            examined.store
+            examined.store.map(AnyStore::from)
         }
         Err(error) => {
             let finding = Finding::failure(CHECK, &Failure::from(error));

@@ -3,7 +3,7 @@
 use std::fs;
 
 use protocol::run::Phase;
-use store::{Digest, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Digest, RunRow, Store as _};
 
 use super::Finding;
 use super::runs::Runs;
@@ -21,7 +21,7 @@ fn rests(row: &RunRow) -> bool {
     here::summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Halted(_) | Phase::Finished(_)))
 }
 
-pub(super) async fn check(store: &SqliteStore, runs: &Runs) -> Vec<Finding> {
+pub(super) async fn check(store: &AnyStore, runs: &Runs) -> Vec<Finding> {
     let (mut same, mut missing, mut differ) = (0, Vec::new(), Vec::new());
     for row in runs.all.iter().rev().filter(|row| rests(row)).take(RUNS) {
         let loaded = match store.load(&row.run).await {

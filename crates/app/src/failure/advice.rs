@@ -1,8 +1,23 @@
 //! What a store that cannot be used now is called, and what to do about it.
 
-use store::{Holder, Unavailable};
+use store::{ConnectFault, Holder, Unavailable};
 
 use super::{Code, Failure};
+
+/// What to do about a server that cannot be used as a store.
+fn connecting(fault: &ConnectFault) -> &'static str {
+    match fault {
+        ConnectFault::TooOld(_) => "start a newer one; 2.12 or later is recommended",
+        ConnectFault::NoJetStream => "nothing is lost: type the same again when it has JetStream",
+        ConnectFault::Secret { .. } => "`callboard config` shows where this was set",
+        ConnectFault::Client(_) if fault.is_refusal() => {
+            "NATS_USER and NATS_PASSWORD, NATS_TOKEN, NATS_CREDS or NATS_NKEY, or the same in `[store]`, say who you are"
+        }
+        ConnectFault::Client(_) | ConnectFault::Silent(_) => {
+            "`nats-server -js` starts one; nothing is lost: type the same again when it answers"
+        }
+    }
+}
 
 impl Failure {
     pub(super) fn advised(self, unavailable: &Unavailable) -> Self {
@@ -21,12 +36,19 @@ impl Failure {
             Unavailable::Held { .. } => {
                 self.code(Code::Held).hint("nothing is lost: type the same again when it has ended")
             }
-            Unavailable::Server { .. } | Unavailable::Lost { .. } | Unavailable::Unmoved { .. } => {
+            Unavailable::Lost { .. } | Unavailable::Unmoved { .. } => {
                 self.hint("nothing is lost: type the same again when the store answers")
             }
-            Unavailable::NoStream { .. } => {
-                self.hint("nothing was put in its place; bring it back from a copy, then type the same again")
+            Unavailable::Server { source, .. } => {
+                let hint = match source.downcast_ref::<ConnectFault>() {
+                    Some(fault) => connecting(fault),
+                    None => "nothing is lost: type the same again when the servers answer",
+                };
+                self.code(Code::NoServer).hint(hint)
             }
+            Unavailable::NoStream { .. } => self.code(Code::NoStream).hint(
+                "nothing was put in its place; `callboard recover` tells what was in it and what can be brought back",
+            ),
             Unavailable::Io { .. } | Unavailable::Database { .. } => self,
         }
     }

@@ -30,6 +30,8 @@ pub(crate) enum Code {
     SequenceConflict,
     NotYours,
     BreaksRules,
+    NoServer,
+    NoStream,
 }
 
 /// Name and page of a code.
@@ -40,7 +42,7 @@ macro_rules! page {
 }
 
 impl Code {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Held,
         Self::Gone,
         Self::Damaged,
@@ -63,6 +65,8 @@ impl Code {
         Self::SequenceConflict,
         Self::NotYours,
         Self::BreaksRules,
+        Self::NoServer,
+        Self::NoStream,
     ];
 
     fn entry(self) -> (&'static str, &'static str) {
@@ -89,6 +93,8 @@ impl Code {
             Self::SequenceConflict => page!("E020"),
             Self::NotYours => page!("E021"),
             Self::BreaksRules => page!("E022"),
+            Self::NoServer => page!("E023"),
+            Self::NoStream => page!("E024"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use protocol::{AttemptId, Revision, RunId};
 use runner::{History, Moment, MomentError};
-use store::{Leader, ReadError, SqliteStore, Store as _, Tenure};
+use store::{AnyStore, Leader, ReadError, Store as _, Tenure};
 use supervisor::AttemptDir;
 
 use crate::config::Flags;
@@ -14,7 +14,7 @@ use crate::here::{Here, Place};
 #[derive(Debug)]
 pub(crate) struct Sight {
     pub(crate) here: Here,
-    pub(crate) store: SqliteStore,
+    pub(crate) store: AnyStore,
     pub(crate) run: RunId,
 }
 
@@ -22,7 +22,7 @@ impl Sight {
     /// Finds a run by its name or a beginning of it.
     pub(crate) async fn of(place: &Place, run: &str) -> Result<Self, Failure> {
         let here = Here::find(place, Flags::default())?;
-        let store = here.store_with(run)?;
+        let store = here.store_with(run).await?;
         let run = here.resolve(&store, run).await?;
         Ok(Self { here, store, run })
     }
@@ -63,7 +63,7 @@ impl Sight {
     }
 
     pub(crate) fn dir(&self, attempt: &AttemptId) -> AttemptDir {
-        AttemptDir::new(&self.here.location.attempts_dir(), &self.run, attempt)
+        AttemptDir::new(&self.store.premises().attempts_dir(), &self.run, attempt)
     }
 
     /// The seat of that name, or who it may have been meant to be.

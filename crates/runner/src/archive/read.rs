@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use protocol::entry::{Author, Remains};
 use protocol::run::{Phase, Run};
 use protocol::{Protocol, Revision, RunId, Stamp};
-use store::{COMMIT_LIMIT, CommitError, Digest, DraftError, RunWriter, SqliteStore, WriteId};
+use store::{
+    AnyStore, COMMIT_LIMIT, CommitError, Digest, DraftError, ReadError, RunWriter, Store as _, WriteId,
+};
 use supervisor::AttemptDir;
 use tar::{Archive, EntryType};
 use tempfile::TempDir;
@@ -64,6 +66,8 @@ pub enum ImportError {
     Void(#[from] supervisor::ClaimError),
     #[error(transparent)]
     Store(#[from] DraftError),
+    #[error(transparent)]
+    Look(#[from] ReadError),
 }
 
 /// An archive that was unpacked beside the runs of a store, and checked against its manifest. Nothing of it is in the
@@ -75,8 +79,9 @@ pub struct Unpacked {
 }
 
 /// Unpacks an archive, and says what it is.
-pub fn unpack(store: &SqliteStore, archive: impl Read) -> Result<Unpacked, ImportError> {
-    let root = store.location().root();
+pub fn unpack(store: &AnyStore, archive: impl Read) -> Result<Unpacked, ImportError> {
+    store.prepare_premises().map_err(DraftError::from)?;
+    let root = store.premises().root();
     let staging = tempfile::Builder::new().prefix("import-").tempdir_in(root);
     let staging = staging.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
     let manifest = take_all_out(archive, staging.path())?;
@@ -84,8 +89,8 @@ pub fn unpack(store: &SqliteStore, archive: impl Read) -> Result<Unpacked, Impor
 }
 
 /// Takes a run out of an archive: all of it, or nothing.
-pub fn import<P: Protocol>(
-    store: &SqliteStore,
+pub async fn import<P: Protocol>(
+    store: &AnyStore,
     unpacked: Unpacked,
     restaging: &Restaging,
 ) -> Result<Imported, ImportError> {
@@ -98,12 +103,16 @@ pub fn import<P: Protocol>(
     let mut frozen: Frozen<P> = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
     let moved = restage(&mut frozen, restaging);
     let run = frozen.staging.stage.run.clone();
-    let home = store.location().attempts_dir().join(run.as_str());
+    // Before anything is put where its own papers are.
+    if store.newest(&run).await?.is_some() {
+        return Err(ImportError::Exists(run));
+    }
+    let home = store.premises().attempts_dir().join(run.as_str());
     let placed = Cell::new(false);
     let staging = staging.path();
     let taking =
         Taking { staging, manifest: &manifest, blob, moved, restaging, home: &home, placed: &placed };
-    let taken = store.put_run(|writer| taking.take::<P>(Rebuild::begin(frozen), writer));
+    let taken = store.put_run(|writer| taking.take::<P>(Rebuild::begin(frozen), writer)).await;
     let (revision, phase, open) = match taken {
         Ok(taken) => {
             // Should it stay behind it means nothing: the run is there.
@@ -112,7 +121,13 @@ pub fn import<P: Protocol>(
         }
         Err(error) => {
             // Whether a commit that failed is there after all is for the next import to see: it finds the mark.
-            let settled = !matches!(error, ImportError::Store(DraftError::Unavailable(_)));
+            let settled = !matches!(
+                error,
+                ImportError::Store(
+                    DraftError::Unavailable(_)
+                        | DraftError::Refused(CommitError::Unknown { .. } | CommitError::Unavailable(_))
+                )
+            );
             if placed.get() && settled {
                 let _ = fs::remove_dir_all(&home);
             }

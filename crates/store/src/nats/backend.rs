@@ -17,7 +17,8 @@ use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, Lead, Leader, Tenure};
+use crate::whole::Gathering;
+use crate::{Digest, DraftError, Lead, Leader, Tenure};
 
 /// How many blobs are under way at once.
 const BLOBS_AT_ONCE: usize = 8;
@@ -46,6 +47,21 @@ impl NatsStore {
     #[must_use]
     pub fn settings(&self) -> &NatsSettings {
         &self.0.settings
+    }
+
+    /// Whether its streams were made when we connected.
+    pub async fn is_new(&self) -> Result<bool, Unavailable> {
+        Ok(self.server().await?.is_new)
+    }
+
+    /// What tells this store from every other one, whichever of its servers we are connected to.
+    pub async fn id(&self) -> Result<&str, Unavailable> {
+        Ok(&self.server().await?.id)
+    }
+
+    /// Writes a whole run that does not exist yet.
+    pub(crate) async fn put_run(&self, gathering: Gathering) -> Result<(), DraftError> {
+        self.server().await?.put_run(gathering).await
     }
 
     async fn server(&self) -> Result<&Arc<Server>, Unavailable> {

@@ -16,9 +16,13 @@ const LARGEST_HERE: usize = 100 * 1024;
 
 impl Server {
     pub(super) async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        self.commit_so(commit, &Manner::default()).await
+    }
+
+    pub(super) async fn commit_so(&self, commit: Commit, manner: &Manner) -> Result<Position, CommitError> {
         let write_id = commit.write_id;
         let mut unheard = None;
-        match self.commit_until_heard(commit, &mut unheard).await {
+        match self.commit_until_heard(commit, manner, &mut unheard).await {
             // Something of ours may still be on its way, whatever went wrong since.
             Err(CommitError::Unavailable(trouble)) if let Some(after) = unheard => {
                 self.known.is_unsettled(write_id, after);
@@ -33,6 +37,7 @@ impl Server {
     async fn commit_until_heard(
         &self,
         commit: Commit,
+        manner: &Manner,
         unheard: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
         let subject = subject(&commit.run);
@@ -52,7 +57,7 @@ impl Server {
                 *unheard = None;
             }
             check(&commit, &seen.head)?;
-            let composed = self.compose(&commit, seen).await?;
+            let composed = self.compose(&commit, manner, seen).await?;
             let after = composed.seen.sequence;
             let fault = match self.journal.append_once(&subject, after, composed.payload.clone()).await {
                 Ok(sequence) => return Ok(self.remember(&commit.run, composed, sequence)),
@@ -94,7 +99,12 @@ impl Server {
     }
 
     /// Builds the message that shall follow what was seen.
-    async fn compose(&self, commit: &Commit, mut seen: Seen) -> Result<Composed, CommitError> {
+    async fn compose(
+        &self,
+        commit: &Commit,
+        manner: &Manner,
+        mut seen: Seen,
+    ) -> Result<Composed, CommitError> {
         let mut delta = Delta::of(commit);
         if let Some(snapshot) = &commit.snapshot {
             let fold = match &seen.fold {
@@ -108,10 +118,19 @@ impl Server {
         }
         let revision = seen.head.revision.next();
         let head = Head {
-            protocol: if seen.head.exists() { seen.head.protocol.clone() } else { commit.protocol.clone() },
-            created: if seen.head.exists() { seen.head.created } else { Timestamp::now() },
+            protocol: if seen.head.has_begun() {
+                seen.head.protocol.clone()
+            } else {
+                commit.protocol.clone()
+            },
+            created: match manner.created {
+                _ if seen.head.has_begun() => seen.head.created,
+                Some(created) => created,
+                None => Timestamp::now(),
+            },
             revision,
             summary: commit.summary.clone(),
+            arriving: manner.arriving,
             ..seen.head.clone()
         };
         let mut committing = Committing {
@@ -157,6 +176,15 @@ impl Server {
         self.known.put(run, Seen { sequence, head, fold });
         position
     }
+}
+
+/// How a commit differs from one that is made as it happens.
+#[derive(Debug, Default)]
+pub(super) struct Manner {
+    /// When the run was created, if not now.
+    pub(super) created: Option<Timestamp>,
+    /// More of the run follows, and it is no run before.
+    pub(super) arriving: bool,
 }
 
 /// A message, and what the run will be like once it has landed.

@@ -39,17 +39,22 @@ impl Server {
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         };
-        let epoch = self.next_epoch(run, lease.id()).await?;
+        let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
         Ok(Lead::new(run.clone(), epoch, Hold::Lease(lease)))
     }
 
     /// Gives the run's next engine its number, on the run's own subject: whatever an engine before it was about to
     /// commit does not land any more.
-    async fn next_epoch(&self, run: &RunId, lease: &str) -> Result<Epoch, Unavailable> {
+    pub(super) async fn next_epoch(
+        &self,
+        run: &RunId,
+        lease: &str,
+        least: Epoch,
+    ) -> Result<Epoch, Unavailable> {
         let mut race = self.journal.race("become the engine at");
         loop {
             let seen = Seen::of(self.last(run).await?.as_ref());
-            let epoch = seen.head.epoch.next();
+            let epoch = seen.head.epoch.next().max(least);
             let seen = Seen { head: Head { epoch, ..seen.head }, ..seen };
             match self.add(run, seen, &Content::Lead { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),

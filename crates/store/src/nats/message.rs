@@ -37,6 +37,9 @@ pub(super) struct Head {
     /// The newest engine's number.
     pub(super) epoch: Epoch,
     pub(super) summary: String,
+    /// More of it is on its way from elsewhere: it is no run yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) arriving: bool,
 }
 
 impl Head {
@@ -50,11 +53,16 @@ impl Head {
             checkpoint: None,
             epoch: Epoch(0),
             summary: String::new(),
+            arriving: false,
         }
     }
 
     /// Whether there is a run: somebody may lead it before its first commit.
     pub(super) fn exists(&self) -> bool {
+        self.has_begun() && !self.arriving
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
         self.revision != Revision(0)
     }
 

@@ -9,7 +9,7 @@
 //!   `patience`: how long we put up with them
 //! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
-//! * `commit`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
+//! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
 
 mod backend;
 mod blobs;
@@ -28,6 +28,7 @@ mod server;
 mod settings;
 mod settle;
 mod watch;
+mod whole;
 
 pub use backend::NatsStore;
 pub(crate) use lease::Lease;

@@ -1,5 +1,6 @@
 //! From settings to an open store: connect, look at the version, find or make the streams.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +8,14 @@ use std::time::Duration;
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
 use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectError, ConnectOptions};
+use uuid::Uuid;
 
 use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
 use super::patience::Budget;
 use super::settings::{Access, NatsSettings};
+use crate::Digest;
 use crate::error::Unavailable;
 
 /// Below it compare-and-set is broken with replicas, or whole streams were lost when a process was killed.
@@ -21,6 +24,8 @@ pub const LEAST_VERSION: [u64; 3] = [2, 10, 25];
 const GOOD_VERSION: [u64; 3] = [2, 12, 0];
 
 pub(super) const JOURNAL: &str = "callboard-journal";
+/// Where the journal's settings say which store it is of.
+const ID: &str = "callboard-store";
 pub(super) const LEASES: &str = "callboard-leases";
 /// The bucket of the object store, and the stream below it.
 pub(super) const BLOBS: &str = "callboard-blobs";
@@ -47,6 +52,18 @@ pub enum ConnectFault {
     NoJetStream,
     #[error("could not read `{}`", path.display())]
     Secret { path: PathBuf, source: io::Error },
+}
+
+impl ConnectFault {
+    /// Whether the server is there, and does not let us in.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        use async_nats::ConnectErrorKind::{Authentication, AuthorizationViolation};
+        match self {
+            Self::Client(error) => matches!(error.kind(), Authentication | AuthorizationViolation),
+            Self::Silent(_) | Self::TooOld(_) | Self::NoJetStream | Self::Secret { .. } => false,
+        }
+    }
 }
 
 /// What somebody who runs the store should know.
@@ -82,6 +99,7 @@ impl std::fmt::Display for Note {
 /// An open store.
 #[derive(Debug)]
 pub(super) struct Server {
+    pub(super) id: String,
     pub(super) journal: Channel,
     pub(super) leases: Channel,
     pub(super) blobs: Channel,
@@ -94,6 +112,8 @@ pub(super) struct Server {
     pub(super) known: Known,
     pub(super) writes: super::settle::Writes,
     pub(super) notes: Vec<Note>,
+    /// Whether we have made the journal just now.
+    pub(super) is_new: bool,
 }
 
 impl Server {
@@ -111,11 +131,14 @@ impl Server {
         }
         let answer = settings.patience.answer;
         let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
-        let mut opening = Opening { settings, context, clustered: info.cluster.is_some(), notes };
+        let mut opening =
+            Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
         let [journal, blobs, leases] = opening.streams().await?;
         let lease = leases.cached_info().config.max_age;
+        let id = id_of(journal.cached_info());
         let largest = info.max_payload.saturating_sub(HEADERS);
         Ok(Self {
+            id,
             journal: opening.channel(journal),
             leases: opening.channel(leases),
             blobs: opening.channel(blobs),
@@ -125,7 +148,16 @@ impl Server {
             known: Known::default(),
             writes: super::settle::Writes::default(),
             notes: opening.notes,
+            is_new: opening.is_new,
         })
+    }
+}
+
+/// The id that the journal got when it was made; one that was made by hand is known by when it was.
+fn id_of(journal: &stream::Info) -> String {
+    match journal.config.metadata.get(ID) {
+        Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
+        _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),
     }
 }
 
@@ -186,6 +218,7 @@ struct Opening<'s> {
     context: Context,
     clustered: bool,
     notes: Vec<Note>,
+    is_new: bool,
 }
 
 impl Opening<'_> {
@@ -204,8 +237,11 @@ impl Opening<'_> {
             (Some(journal), _) => journal,
             (None, Some(_)) => return Err(self.gone(JOURNAL)),
             (None, None) => {
+                self.is_new = true;
                 let subjects = vec!["callboard.run.*".to_owned()];
-                self.create(stream::Config { name: JOURNAL.to_owned(), subjects, ..endless() }).await?
+                let metadata = HashMap::from([(ID.to_owned(), Uuid::now_v7().simple().to_string())]);
+                self.create(stream::Config { name: JOURNAL.to_owned(), subjects, metadata, ..endless() })
+                    .await?
             }
         };
         let blobs = match blobs {

@@ -1,5 +1,6 @@
 //! Where the servers are and how to be let in.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::patience::Patience;
 
 /// What is needed to reach a store on NATS. Its `Debug` shows no secret.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsSettings {
     /// `nats://host:port` or `tls://host:port`, without user and password.
     pub servers: Vec<String>,
@@ -19,6 +20,8 @@ pub struct NatsSettings {
     /// How long an engine that is not heard of keeps its run.
     pub lease: Duration,
     pub patience: Patience,
+    /// The bucket for documents that other programs read.
+    pub bucket: String,
 }
 
 /// How we are let in.
@@ -49,6 +52,22 @@ impl fmt::Debug for Access {
     }
 }
 
+impl Access {
+    /// The same as variables that programs of NATS read, for another process.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        match self {
+            Self::Anonymous => Vec::new(),
+            Self::Password { user, password } => {
+                vec![("NATS_USER", user.into()), ("NATS_PASSWORD", password.into())]
+            }
+            Self::Token(token) => vec![("NATS_TOKEN", token.into())],
+            Self::Credentials(path) => vec![("NATS_CREDS", path.into())],
+            Self::Nkey(path) => vec![("NATS_NKEY", path.into())],
+        }
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     pub required: bool,
@@ -74,6 +93,9 @@ pub enum BadSettings {
 /// How long an engine keeps its run unheard, unless set: more than a server's restart takes, less than a coffee.
 const LEASE: Duration = Duration::from_secs(20);
 
+/// The bucket that the programs of old used.
+const BUCKET: &str = "agent-os-peer-state";
+
 /// The number of servers a cluster of NATS begins with.
 const REPLICAS: usize = 3;
 
@@ -89,6 +111,7 @@ impl FromStr for NatsSettings {
             replicas: REPLICAS,
             lease: LEASE,
             patience: Patience::default(),
+            bucket: BUCKET.to_owned(),
         };
         for (text, number) in text.split(',').map(str::trim).filter(|text| !text.is_empty()).zip(1..) {
             let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));

@@ -13,8 +13,9 @@ use super::kept::Kept;
 use super::{OpenError, SqliteStore, open, write};
 use crate::Digest;
 use crate::commit::{Commit, Position};
-use crate::error::{CommitError, Unavailable};
+use crate::error::{CommitError, LeadError, Unavailable};
 use crate::location::DATABASE_FILES;
+use crate::whole::RunWriter;
 
 /// A database that is not in its place yet.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub enum DraftError {
     Create(#[from] OpenError),
     #[error(transparent)]
     Refused(#[from] CommitError),
+    #[error(transparent)]
+    Led(#[from] LeadError),
     #[error("could not write to the database `{}`", path.display())]
     Database { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("could not {action} `{}`", path.display())]
@@ -38,28 +41,35 @@ pub enum DraftError {
     Unavailable(#[from] Unavailable),
 }
 
-/// The hand that writes one run.
+/// Writes one run within a transaction, which makes it whole.
 #[derive(Debug)]
-pub struct RunWriter<'t> {
+pub(crate) struct TransactionWriter<'t> {
     transaction: &'t Transaction<'t>,
     path: &'t Path,
 }
 
-impl RunWriter<'_> {
-    /// The same as a commit, except that it lands only with all the others.
-    pub fn append(&mut self, commit: &Commit) -> Result<Position, DraftError> {
+impl<'t> TransactionWriter<'t> {
+    pub(crate) fn new(transaction: &'t Transaction<'t>, path: &'t Path) -> Self {
+        Self { transaction, path }
+    }
+
+    pub(crate) fn append(&mut self, commit: &Commit) -> Result<Position, DraftError> {
         Ok(write::commit(self.transaction, commit).map_err(|error| database(self.path, error))??)
     }
 
-    pub fn blob(&mut self, body: &Vec<u8>) -> Result<Digest, DraftError> {
+    pub(crate) fn blob(&mut self, body: &Vec<u8>) -> Result<Digest, DraftError> {
         let digest = Digest::of(body);
         let written = write::blobs(self.transaction, [(&digest, body)].into_iter());
         let _: Result<(), _> = written.map_err(|error| database(self.path, error))?;
         Ok(digest)
     }
 
-    /// When the run was created, and below which epoch no engine may come back.
-    pub fn remember(&mut self, run: &RunId, created: Timestamp, epoch: Epoch) -> Result<(), DraftError> {
+    pub(crate) fn remember(
+        &mut self,
+        run: &RunId,
+        created: Timestamp,
+        epoch: Epoch,
+    ) -> Result<(), DraftError> {
         let remember = || -> rusqlite::Result<()> {
             let created = created.as_microsecond();
             self.transaction
@@ -100,7 +110,7 @@ impl Draft {
     ) -> Result<T, E> {
         let failed = |error| E::from(database(&self.path, error));
         let transaction = self.connection.transaction().map_err(failed)?;
-        let filled = fill(&mut RunWriter { transaction: &transaction, path: &self.path })?;
+        let filled = fill(&mut RunWriter::within(&transaction, &self.path))?;
         transaction.commit().map_err(failed)?;
         Ok(filled)
     }
@@ -161,7 +171,7 @@ impl SqliteStore {
         fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
         let path = self.location().database();
-        let written = self.0.write(|transaction| Ok(fill(&mut RunWriter { transaction, path: &path })));
+        let written = self.0.write(|transaction| Ok(fill(&mut RunWriter::within(transaction, &path))));
         match written {
             Ok(filled) => filled,
             Err(trouble) => Err(DraftError::from(Unavailable::from(trouble)).into()),

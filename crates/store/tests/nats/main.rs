@@ -12,13 +12,14 @@ mod opening;
 mod outages;
 mod servers;
 mod sizes;
+mod whole;
 mod wire;
 
 use std::ffi::{OsStr, OsString};
 
 use contract::Backend;
 use servers::Server;
-use store::{AnyStore, COMMIT_LIMIT, NatsStore};
+use store::{AnyStore, COMMIT_LIMIT, Location, NatsStore};
 
 impl Backend for Server {
     /// By way of the one that stands for either: it must hand on every call.
@@ -34,7 +35,9 @@ impl Backend for Server {
     }
 
     fn attach(address: &OsStr) -> AnyStore {
-        AnyStore::Nats(NatsStore::new(servers::settings(address.to_str().unwrap())))
+        let store = NatsStore::new(servers::settings(address.to_str().unwrap()));
+        let here = std::env::temp_dir().join("callboard-contract");
+        AnyStore::Nats(store, Location::find(&here, Some(here.clone())).unwrap().into())
     }
 
     /// The server has no check of its own; the suite has compared all that was acknowledged.

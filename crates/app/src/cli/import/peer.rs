@@ -8,7 +8,7 @@ use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::Phase;
 use protocol::{Revision, RunId, Stage, Stamp};
 use runner::{AdoptError, Frozen, Journal, LoadError, Staging};
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::dump::Dump;
 use super::told::{CycleTold, Fate, Told};
@@ -43,24 +43,18 @@ pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Fa
     }
     let Dump { items, unread } = dump;
     let old = Old::read(items);
-    // A look leaves no store where there was none.
-    let store = if flags.write { Some(here.store()?) } else { here.existing_store()? };
-    let now = here.clock.now();
-    let import = Import {
-        here,
-        store: store.as_ref(),
-        old: &old,
-        from: path.display().to_string(),
-        now,
-        write: flags.write,
-    };
-    let cycles = block_on(import.all())?;
+    let (now, from) = (here.clock.now(), path.display().to_string());
+    let cycles = block_on(async {
+        // A look leaves no store where there was none.
+        let store = if flags.write { Some(here.store().await?) } else { here.existing_store().await? };
+        Import { here, store: store.as_ref(), old: &old, from, now, write: flags.write }.all().await
+    })?;
     Ok(Told { dump: path, write: flags.write, cycles, ignored: old.ignored, unread }.tell(json))
 }
 
 struct Import<'a> {
     here: &'a Here,
-    store: Option<&'a SqliteStore>,
+    store: Option<&'a AnyStore>,
     old: &'a Old,
     from: String,
     now: Stamp,
@@ -98,7 +92,7 @@ impl Import<'_> {
         let (store, fate) = if self.write { (self.store, Fate::Entered) } else { (None, Fate::New) };
         let (by, from, document) = (here::person(), self.from.clone(), migrated.document.to_value());
         let frozen = self.frozen(run, &migrated.document)?;
-        let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from, document) {
+        let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from, document).await {
             Ok(stands) => return Ok(Found { fate, phase: Some(stands), why: None }),
             Err(error) => error,
         };

@@ -6,7 +6,7 @@ use protocol::RunId;
 use protocol::peer::{Continued, Definition, Peer, Scope};
 use protocol::run::{Phase, Request};
 use runner::Again;
-use store::SqliteStore;
+use store::AnyStore;
 
 use super::{Arguments, somebody_plays};
 use crate::cli::resume;
@@ -22,7 +22,7 @@ pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Fai
         Some(spec) => Some(Scope::Spec(spec)),
         None => arguments.global.then_some(Scope::Global),
     };
-    let Some(store) = here.existing_store()? else {
+    let Some(store) = here.existing_store().await? else {
         return Err(here.without_store(nothing_incomplete(scope.as_ref())));
     };
     loop {
@@ -50,7 +50,7 @@ pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Fai
 }
 
 /// Sees a cycle that was stopped to its end: nobody works on in it while the next one begins.
-async fn end(here: &Here, store: &SqliteStore, run: &RunId) -> Result<(), Failure> {
+async fn end(here: &Here, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
     let wish = Wish::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
     let Err(failure) = wish.fulfil(here, store, run).await else { return Ok(()) };
     // It may have ended since we looked; then there is nothing left to do.
@@ -116,7 +116,7 @@ impl Arguments {
         })
     }
 
-    async fn resume(self, here: &Here, store: &SqliteStore, found: &Continuable) -> Result<Exit, Failure> {
+    async fn resume(self, here: &Here, store: &AnyStore, found: &Continuable) -> Result<Exit, Failure> {
         let Definition { instruction, continues, .. } = &found.definition;
         self.announce("resumed", &found.cycle, instruction, continues.as_ref().map(|from| &from.cycle));
         for (given, flag) in

@@ -7,7 +7,7 @@ use protocol::peer::CycleId;
 use protocol::run::Phase;
 use runner::{Fate, Journal, Salvaged};
 use serde::{Serialize, Serializer};
-use store::{RunRow, SqliteStore};
+use store::{AnyStore, RunRow};
 
 use super::Arguments;
 use crate::face::Face;
@@ -18,7 +18,7 @@ use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Account {
-    store: PathBuf,
+    store: String,
     dry_run: bool,
     /// The copy that is read instead of the store's own database.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ fn as_name<S: Serializer>(phase: &Option<Phase>, serializer: S) -> Result<S::Ok,
 }
 
 impl RunAccount {
-    pub(super) fn sound<P: Face>(journal: &Journal<P, SqliteStore>) -> Self {
+    pub(super) fn sound<P: Face>(journal: &Journal<P, AnyStore>) -> Self {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),
@@ -164,7 +164,7 @@ impl RunAccount {
 impl Account {
     pub(super) fn new(here: &Here, arguments: &Arguments) -> Self {
         Self {
-            store: here.location.root().to_owned(),
+            store: here.store_name(),
             dry_run: arguments.dry_run,
             from: arguments.from.clone(),
             json: arguments.json,
@@ -206,7 +206,7 @@ impl Account {
     }
 
     fn tell_damage(&self) {
-        let store = self.store.display();
+        let store = &self.store;
         if self.was_none {
             let made = if self.dry_run { "would be" } else { "is" };
             render::data(format_args!("there was no store `{store}`; it {made} made from the copy"));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::RunId;
 use runner::{Fate, Ground, Salvaged};
-use store::{Closed, Draft, FoundRun, Kept, Salvage, Store as _, find_damage};
+use store::{Closed, Draft, FoundRun, Kept, Salvage, SqliteStore, Store as _, find_damage};
 
 use super::account::{Account, RunAccount};
 use super::{Arguments, sound};
@@ -79,7 +79,7 @@ pub(super) async fn graft(
 ) -> Result<Exit, Failure> {
     let scratch = scratch(here)?;
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
-    let store = here.store()?;
+    let store = SqliteStore::open(&here.location)?;
     let there: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
     let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
     let salvaged = salvage_all(here, &salvage, &mut draft, &[]).await?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::{RunId, View};
 use runner::{Flaw, Journal};
-use store::{SqliteStore, Store as _};
+use store::{AnyStore, Store as _};
 
 use super::account::{Account, RunAccount};
 use crate::face::{self, Deed, Face};
@@ -15,7 +15,7 @@ use crate::views;
 
 /// Verifies every run and mends its views. Answers how many runs do not add up.
 pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Result<usize, Failure> {
-    let Some(store) = here.existing_store()? else { return Ok(0) };
+    let Some(store) = here.existing_store().await? else { return Ok(0) };
     let mut flaws = 0;
     for row in store.runs().await? {
         if !face::is_known(&row.protocol) {
@@ -46,7 +46,7 @@ pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Res
 /// To verify one run and mend its views.
 struct Checking<'a> {
     here: &'a Here,
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     dry_run: bool,
     told: &'a mut Account,
@@ -72,8 +72,8 @@ impl Deed for Checking<'_> {
 /// Writes the views of a run if they do not show it.
 async fn show<P: Face>(
     here: &Here,
-    store: &SqliteStore,
-    journal: &Journal<P, SqliteStore>,
+    store: &AnyStore,
+    journal: &Journal<P, AnyStore>,
     dry_run: bool,
     told: &mut Account,
 ) -> Result<(), Failure> {
@@ -102,7 +102,7 @@ async fn show<P: Face>(
 }
 
 /// Files that are missing or show something else.
-fn wrong_views<P: Face>(journal: &Journal<P, SqliteStore>) -> Vec<PathBuf> {
+fn wrong_views<P: Face>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> {
     let view = P::view(&journal.document);
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();

@@ -8,7 +8,7 @@ use protocol::steps::{DEFAULT_ITERATIONS, Steps};
 use protocol::{RunId, SeatName, Stage, Turn, Unadoptable};
 use runner::{AdoptError, Again, FoundView, Frozen, Staging};
 use serde_json::Value;
-use store::{Closed, Damage, Draft, Kept, find_damage};
+use store::{AnyStore, Closed, Damage, Draft, Kept, find_damage};
 
 use super::{Arguments, account::Account, sound};
 use crate::cli::block_on;
@@ -72,10 +72,13 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
     let turns = turns(here, &run, &document);
     let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
     let found = FoundView { path: view.display().to_string(), document, turns };
-    let store = if arguments.dry_run { None } else { Some(a_place_for_it(here)?) };
     let now = here.clock.now();
-    let stands = runner::adopt::<Steps>(store.as_ref(), &here::person(), now, frozen, found);
-    let stands = stands.map_err(|error| refused(view, &run, &error))?;
+    let stands = block_on(async {
+        let store = if arguments.dry_run { None } else { Some(a_place_for_it(here).await?) };
+        let by = here::person();
+        let stands = runner::adopt::<Steps>(store.as_ref(), &by, now, frozen, found);
+        stands.await.map_err(|error| refused(view, &run, &error))
+    })?;
     let word = phase::word(stands).1;
     if arguments.dry_run {
         render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
@@ -101,9 +104,9 @@ fn read(view: &Path) -> Result<Value, Failure> {
 }
 
 /// The store, begun anew if its database is gone: whoever comes here has said that it is lost.
-fn a_place_for_it(here: &Here) -> Result<store::SqliteStore, Failure> {
-    if !here.location.root().exists() {
-        return here.store();
+async fn a_place_for_it(here: &Here) -> Result<AnyStore, Failure> {
+    if here.nats.is_some() || !here.location.root().exists() {
+        return here.store().await;
     }
     let mut closed = Closed::take(&here.location)?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
@@ -130,7 +133,7 @@ fn a_place_for_it(here: &Here) -> Result<store::SqliteStore, Failure> {
         }
     }
     drop(closed);
-    here.store()
+    here.store().await
 }
 
 /// How many turns each step had at least: as the view counts, and as its attempts' directories are numbered.

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use protocol::RunId;
 use runner::Read;
 use serde_json::{Value, json};
-use store::{SqliteStore, Store as _, StoredDocument};
+use store::{AnyStore, Store as _, StoredDocument};
 
 use super::super::block_on;
 use super::{Key, at_pointer};
@@ -45,16 +45,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, path, json, place } = arguments;
     let key = key.get()?;
     let here = Here::find(&place, Flags::default())?;
-    let store = here.store_with(&key)?;
-    at_once(async {
+    let work = async {
+        let store = here.store_with(&key).await?;
         let (run, stored) = find(&here, &store, &key).await?;
         let protocol = stored.protocol.clone();
         face::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
-    })
+    };
+    // A server has to be waited for.
+    if here.nats.is_some() { block_on(work) } else { at_once(work) }
 }
 
 /// Whoever gives a whole name is answered by one look.
-async fn find(here: &Here, store: &SqliteStore, key: &str) -> Result<(RunId, StoredDocument), Failure> {
+async fn find(here: &Here, store: &AnyStore, key: &str) -> Result<(RunId, StoredDocument), Failure> {
     let whole = here::name_of_run(key).ok();
     if let Some(run) = whole
         && let Some(stored) = store.document(&run).await?
@@ -77,7 +79,7 @@ fn at_once<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failu
 }
 
 struct Getting<'a> {
-    store: &'a SqliteStore,
+    store: &'a AnyStore,
     run: &'a RunId,
     stored: StoredDocument,
     path: Option<String>,

@@ -114,7 +114,7 @@ fn attempt_of(sight: &Sight) -> Result<Option<AttemptId>, Failure> {
     })?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let ours =
-        mark.filter(|mark| mark.run == sight.run && real(&mark.store) == real(sight.here.location.root()));
+        mark.filter(|mark| mark.run == sight.run && real(&mark.store) == real(sight.store.premises().root()));
     Ok(ours.map(|mark| mark.attempt))
 }
 

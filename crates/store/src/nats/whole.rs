@@ -1,0 +1,66 @@
+//! A run that comes from elsewhere. Its commits are messages one after the other, as of any run; until the last one is there
+//! each says that more is to come, and the run is none for whoever looks.
+
+use std::sync::Arc;
+
+use super::commit::Manner;
+use super::fault::Fault;
+use super::journal::subject;
+use super::server::Server;
+use crate::Tenure;
+use crate::commit::Position;
+use crate::error::{CommitError, LeadError};
+use crate::sqlite::DraftError;
+use crate::whole::Gathering;
+
+impl Server {
+    pub(super) async fn put_run(self: &Arc<Self>, gathering: Gathering) -> Result<(), DraftError> {
+        let Gathering { mut commits, blobs, created, epoch } = gathering;
+        let Some(mut last) = commits.pop() else { return Ok(()) };
+        let run = last.run.clone();
+        for blob in &blobs {
+            self.put_blob(blob).await?;
+        }
+        let lease = match self.take_lease(&run, Tenure::Errand).await? {
+            Ok(lease) => lease,
+            Err(leader) => {
+                let stopped = leader.is_stopped();
+                return Err(LeadError::Held { run, pid: leader.pid, host: leader.host, stopped }.into());
+            }
+        };
+        let written = async {
+            self.forget_arrival(&run).await?;
+            self.next_epoch(&run, lease.id(), epoch).await?;
+            let mut position = Position::absent();
+            for mut commit in commits {
+                commit.expected = position;
+                position = self.commit_so(commit, &Manner { created, arriving: true }).await?;
+            }
+            last.expected = position;
+            self.commit_so(last, &Manner { created, arriving: false }).await?;
+            Ok(())
+        };
+        let written = written.await;
+        lease.release().await;
+        written
+    }
+
+    /// Removes what somebody left who was stopped half-way: it never was a run.
+    async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), DraftError> {
+        let Some(last) = self.last(run).await? else { return Ok(()) };
+        if last.head.exists() {
+            let (run, found) = (run.clone(), last.head.revision);
+            return Err(CommitError::Conflict { run, expected: Position::absent().revision, found }.into());
+        }
+        if !last.head.has_begun() {
+            return Ok(());
+        }
+        let mut outage = self.journal.outage("remove half a run from");
+        loop {
+            match self.journal.stream.purge().filter(subject(run)).await {
+                Ok(_) => return Ok(()),
+                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A run that comes from elsewhere: whole, or none.
+
+use std::sync::Arc;
+
+use protocol::{Epoch, Revision, RunId};
+use store::{AnyStore, CommitError, DraftError, Location, Position, RunWriter, Store as _};
+
+use crate::contract::{change, part, run};
+use crate::servers::Server;
+
+const ENTRIES: u64 = 40;
+
+async fn connected(server: &Server, beside: &tempfile::TempDir) -> AnyStore {
+    let beside = Location::find(beside.path(), Some(beside.path().join("store"))).unwrap();
+    AnyStore::connect(server.settings(), &beside).await.unwrap()
+}
+
+fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), DraftError> {
+    writer.blob(&b"what it was opened with".to_vec())?;
+    let mut position = Position::absent();
+    for number in 1..=ENTRIES {
+        let mut commit = change(run, position, &format!("entry {number}"));
+        commit.parts = vec![part("a", &format!("part {number}"))];
+        position = writer.append(&commit)?;
+    }
+    writer.remember(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
+}
+
+#[tokio::test]
+async fn a_run_from_elsewhere_is_there_with_its_age_and_its_epoch_and_only_once() {
+    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
+    let (store, run) = (connected(&server, &beside).await, run("moved"));
+    store.put_run(|writer| fill(writer, &run)).await.unwrap();
+    let loaded = store.load(&run).await.unwrap().unwrap();
+    assert_eq!(loaded.position.revision, Revision(ENTRIES));
+    assert_eq!(loaded.tail.len(), usize::try_from(ENTRIES).unwrap());
+    assert_eq!(store.runs().await.unwrap()[0].created, jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(store.parts_at(&run, Revision(7)).await.unwrap(), [part("a", "part 7")]);
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+    assert!(store.lead(&run).await.unwrap().epoch() > Epoch(1000));
+    let again = store.put_run(|writer| fill(writer, &run)).await.unwrap_err();
+    assert!(matches!(again, DraftError::Refused(CommitError::Conflict { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn whoever_is_stopped_half_way_leaves_no_run_and_the_next_one_brings_it_whole() {
+    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
+    let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
+    let client = async_nats::connect(server.address()).await.unwrap();
+    let journal = async_nats::jetstream::new(client).get_stream("callboard-journal").await.unwrap();
+    let bringing = tokio::spawn({
+        let (store, run) = (Arc::clone(&store), run.clone());
+        async move { store.put_run(|writer| fill(writer, &run)).await.is_ok() }
+    });
+    while journal.get_info().await.unwrap().state.messages < 5 {}
+    bringing.abort();
+    assert!(bringing.await.is_err(), "it was quicker than we");
+    assert!(store.runs().await.unwrap().is_empty());
+    assert_eq!(store.newest(&run).await.unwrap(), None);
+    let other = connected(&server, &beside).await;
+    other.put_run(|writer| fill(writer, &run)).await.unwrap();
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+    assert_eq!(store.load(&run).await.unwrap().unwrap().tail.len(), usize::try_from(ENTRIES).unwrap());
+}
+
+#[tokio::test]
+async fn the_premises_of_a_store_lead_to_its_servers_and_are_the_same_by_every_address() {
+    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
+    let store = connected(&server, &beside).await;
+    store.prepare_premises().unwrap();
+    let (servers, place) = store.premises().shared().unwrap();
+    assert!(servers.ends_with(&server.address()), "{servers}");
+    let address = server.address().replace("127.0.0.1", "localhost");
+    let by_name = AnyStore::connect(crate::servers::settings(&address), &place).await.unwrap();
+    assert_eq!(by_name.premises(), store.premises());
+}
