@@ -282,9 +282,10 @@ impl From<CommitError> for Failure {
                 failure.code(Code::Deposed).hint("nothing is lost: the other engine goes on")
             }
             CommitError::Unavailable(unavailable) => failure.advised(unavailable),
-            CommitError::Conflict { .. } | CommitError::Unknown { .. } | CommitError::TooLarge { .. } => {
-                failure
-            }
+            CommitError::Unknown { .. } => failure.hint(
+                "trying again doubles nothing: when the store answers, `callboard resume` goes on from whatever landed",
+            ),
+            CommitError::Conflict { .. } | CommitError::TooLarge { .. } => failure,
         }
     }
 }
@@ -363,6 +364,14 @@ impl From<runner::EngineError> for Failure {
             EngineError::Commit(error) => error.into(),
             EngineError::Marks(error) => error.into(),
             EngineError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
+            EngineError::NothingToAbandon { here, .. } => {
+                let failure = Self::from_error(Exit::Refused, &error).code(Code::Refused);
+                if here {
+                    failure.hint("that is this host: without `--abandon-host` its attempts are taken up")
+                } else {
+                    failure
+                }
+            }
             EngineError::NoPlayer { ref agent, .. } => {
                 let hint = crate::players::how_to_set(agent);
                 Self::from_error(Exit::Usage, &error).code(Code::NobodyPlays).hint(hint)

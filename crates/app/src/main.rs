@@ -7,6 +7,7 @@ mod doctor;
 mod face;
 mod failure;
 mod here;
+mod hosts;
 mod look;
 mod phase;
 mod play;

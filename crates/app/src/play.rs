@@ -100,6 +100,7 @@ pub(crate) async fn play<P: Face>(
     let rehearsed =
         engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
     if rehearsed && other_player {
+        engine.leave().await;
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
@@ -108,7 +109,7 @@ pub(crate) async fn play<P: Face>(
     progress.clear();
     let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error, after_failure)))?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
-    progress.conclude(&moment, rest);
+    progress.conclude(store, &moment, rest);
     Ok(exit_of(rest))
 }
 
@@ -118,6 +119,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
         Rest::Finished(Outcome::Delivered) => Exit::Delivered,
         Rest::Finished(Outcome::Undelivered) => Exit::Undelivered,
         Rest::Halted(Halt::Interrupted | Halt::Stopped) | Rest::Abandoned => Exit::Interrupted,
+        Rest::Elsewhere => Exit::NeedsPerson,
     }
 }
 

@@ -74,7 +74,7 @@ impl PlayerFlags {
     /// What these flags say anew about a run that was opened with others.
     pub(crate) fn again(&self) -> Result<Again, Failure> {
         let workdir = self.workdir.as_ref().map(|workdir| self.workdir(workdir)).transpose()?;
-        Ok(Again { player: self.player()?, env: self.env.clone(), workdir, recover: false })
+        Ok(Again { player: self.player()?, env: self.env.clone(), workdir, ..Again::default() })
     }
 
     /// The same flags for another process.

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use protocol::{AttemptId, Outcome, RunId, SeatName};
 use runner::{Moment, Notice, Observer, Rest};
+use store::Store;
 
 use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
-use crate::{phase, restore};
+use crate::{hosts, phase, restore};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
 #[derive(Debug)]
@@ -113,11 +114,26 @@ impl Progress {
         }
     }
 
+    /// An attempt that is not ours to do anything about.
+    fn elsewhere(&self, attempt: &AttemptId, host: &str) {
+        match self.form {
+            Form::Json => render::json(&events::elsewhere(&self.run, attempt, host)),
+            Form::Drawn(_) | Form::Plain => {
+                self.say(&format!("{} {attempt} is on `{host}` and left to it", styled(YELLOW, "⇢")));
+            }
+        }
+    }
+
     /// The summary at the end: what the run came to, how long it took, and what to type next.
-    pub(crate) fn conclude<P: Face>(&mut self, moment: &Moment<P>, rest: Rest) {
+    pub(crate) fn conclude<P: Face>(&mut self, store: &impl Store, moment: &Moment<P>, rest: Rest) {
         let (summary, document) = (moment.summary(), &moment.document);
+        let elsewhere = hosts::elsewhere(store, &moment.folded);
         if matches!(self.form, Form::Json) {
-            render::json(&events::rest(&self.run, &summary, rest, P::result_fields(document)));
+            let mut result = P::result_fields(document);
+            if rest == Rest::Elsewhere {
+                result.insert("elsewhere".to_owned(), serde_json::json!(elsewhere));
+            }
+            render::json(&events::rest(&self.run, &summary, rest, result));
             return;
         }
         let (style, word) = lines::rest(rest);
@@ -159,6 +175,11 @@ impl Progress {
         }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));
+        }
+        if rest == Rest::Elsewhere {
+            for (host, attempts) in &elsewhere {
+                render::note(hosts::advice(&self.run, host, attempts));
+            }
         }
     }
 }
@@ -218,6 +239,11 @@ impl<P: Face> Observer<P> for Progress {
                 }
                 if let Form::Drawn(drawn) = &mut self.form {
                     adopted.iter().chain(open).for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
+                }
+            }
+            Notice::Elsewhere { attempts } => {
+                for (attempt, host) in attempts {
+                    self.elsewhere(attempt, host);
                 }
             }
             Notice::Output { attempt, stdout } => {

@@ -21,8 +21,9 @@ pub(crate) async fn restore<P: Face>(
     match Journal::<P, _>::load(store, &here.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
             wish::refuse_agents_outright("recover a run")?;
-            let house = play::at_home(house.clone(), store)?;
-            Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut Teller).await?;
+            let (house, mut teller) = (play::at_home(house.clone(), store)?, Teller);
+            let engine = Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut teller).await?;
+            engine.leave().await;
             Ok(true)
         }
         Err(error) => Err(error.into()),

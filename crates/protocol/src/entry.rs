@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
 use crate::rules::Protocol;
-use crate::run::{Action, Change, ChangeOf, Fact, Request, Run};
+use crate::run::{Action, Attempt, Change, ChangeOf, Fact, Request, Run};
 use crate::{AttemptId, Revision, Stamp};
 
 /// The version this program writes. Older ones are lifted by [`Entry::decode`].
@@ -44,6 +44,15 @@ pub enum Author {
     Engine { host: String, boot_id: String, pid: u32 },
     /// A person or program at the command line.
     Person { name: String, host: String },
+}
+
+impl Author {
+    /// The machine it was written on.
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Engine { host, .. } | Self::Person { host, .. } => host,
+        }
+    }
 }
 
 /// What came in.
@@ -235,12 +244,16 @@ impl<P: Protocol> Entry<P> {
     }
 }
 
-/// All that folding the journal gives to whoever decides: the run, its timers, its clock.
+/// All that folding the journal gives to whoever decides: the run, its timers, where its attempts are, its clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Folded<P: Protocol> {
     pub run: Run<P>,
     pub timers: BTreeMap<AttemptId, Timer>,
+    /// The host of each attempt that may be alive: that of the engine whose entry began it. A person's entry begins one
+    /// only if the command was the engine, so its host is as good. Snapshots from before this was kept know of none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub placed: BTreeMap<AttemptId, String>,
     /// The time of the last entry.
     pub at: Stamp,
 }
@@ -248,7 +261,7 @@ pub struct Folded<P: Protocol> {
 impl<P: Protocol> Folded<P> {
     /// A run before its first entry.
     pub fn blank(definition: &P::Definition, at: Stamp) -> Self {
-        Self { run: Run::blank(definition), timers: BTreeMap::new(), at }
+        Self { run: Run::blank(definition), timers: BTreeMap::new(), placed: BTreeMap::new(), at }
     }
 
     /// Takes in an entry somebody else decided.
@@ -256,11 +269,11 @@ impl<P: Protocol> Folded<P> {
         for change in &entry.changes {
             self.run.apply(change);
         }
-        self.keep_time(entry);
+        self.keep_time_and_place(entry);
     }
 
     /// The part of folding that deciding has not done already.
-    pub fn keep_time(&mut self, entry: &Entry<P>) {
+    pub fn keep_time_and_place(&mut self, entry: &Entry<P>) {
         self.at = self.at.max(entry.at);
         for change in &entry.changes {
             match change {
@@ -268,14 +281,31 @@ impl<P: Protocol> Folded<P> {
                     let seat = P::seat_name(seat);
                     self.timers.retain(|attempt, _| attempt.seat != seat);
                 }
-                Change::Phase { .. }
-                | Change::Play { .. }
-                | Change::Called { .. }
-                | Change::Began { .. }
-                | Change::AskedToEnd { .. }
-                | Change::Over { .. } => {}
+                Change::Called { seat, .. } => {
+                    let seat = P::seat_name(seat);
+                    self.placed.retain(|attempt, _| attempt.seat != seat);
+                }
+                Change::Began { attempt, .. } => {
+                    self.placed.insert(Run::<P>::id(attempt), entry.by.host().to_owned());
+                }
+                Change::Over { attempt, .. } => {
+                    self.placed.remove(&Run::<P>::id(attempt));
+                }
+                Change::Phase { .. } | Change::Play { .. } | Change::AskedToEnd { .. } => {}
             }
         }
         self.timers.extend(entry.timers.iter().map(|timer| (timer.attempt.clone(), timer.clone())));
+        if let Input::Recovered { remains: Remains::Archive { .. } } = &entry.input {
+            // Whoever unpacks a run has its attempts' directories: what was open in it is that host's now.
+            self.placed.values_mut().for_each(|host| entry.by.host().clone_into(host));
+        }
+    }
+
+    /// Attempts that may be alive on other hosts than this one, and where.
+    pub fn elsewhere<'a>(&'a self, here: &'a str) -> impl Iterator<Item = (Attempt<P::Seat>, &'a str)> {
+        self.run.seated().filter_map(move |(attempt, _)| {
+            let host = self.placed.get(&Run::<P>::id(&attempt))?;
+            (host != here).then_some((attempt, host.as_str()))
+        })
     }
 }

@@ -12,7 +12,7 @@ use protocol::{AttemptId, Protocol, Revision};
 use serde_json::Value;
 use store::{CommitError, Store};
 
-use crate::journal::{Journal, LoadError, Luggage};
+use crate::journal::{Journal, LoadError, Luggage, Reloading};
 
 /// How long is waited, at most, before each try after the first. Each wait is cut by up to half at random, so that those who
 /// lost a race together do not meet again.
@@ -43,6 +43,15 @@ pub enum EditError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Commit(CommitError),
+}
+
+impl From<Reloading> for EditError {
+    fn from(error: Reloading) -> Self {
+        match error {
+            Reloading::Load(error) => Self::Load(error),
+            Reloading::Unmoved(error) => Self::Commit(error.into()),
+        }
+    }
 }
 
 /// `sequence_conflict`: others have written since the document was read, and the patch cannot be applied to what they left.
@@ -117,7 +126,7 @@ pub async fn edit<P: Protocol, S: Store>(
                 if let Some(wait) = wait {
                     tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                 }
-                journal.reload().await?;
+                journal.reload_after_conflict().await?;
                 if wait.is_none() {
                     return Err(conflict(journal, expected, Some(*read_at), attempts, "others kept writing"));
                 }

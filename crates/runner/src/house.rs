@@ -66,6 +66,16 @@ pub struct Again {
     pub workdir: Option<PathBuf>,
     /// A document that is not what was written may be put back even if that loses something.
     pub recover: bool,
+    /// A host that does not come back.
+    pub abandoned: Option<Abandoned>,
+}
+
+/// A host whose attempts count as interrupted from now on, by a person's word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Abandoned {
+    pub host: String,
+    pub by: Author,
+    pub reason: Option<String>,
 }
 
 impl House {
@@ -81,6 +91,11 @@ impl House {
     /// Who plays an agent: whoever the command line named, else the configuration.
     pub fn player<'a>(&'a self, staging: &'a Staging, agent: &str) -> Option<&'a Player> {
         staging.player.as_ref().or_else(|| self.by_agent.get(agent))
+    }
+
+    /// The machine we are on, as attempts are placed on it.
+    pub fn host(&self) -> &str {
+        self.author.host()
     }
 
     /// Where what nobody of ours has written is kept.

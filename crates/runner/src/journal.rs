@@ -6,8 +6,8 @@ use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Folded, Input, Tim
 use protocol::run::{Action, Change, Decision, Exit, Run};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{
-    Commit, CommitError, Digest, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY, Store, ViewMark,
-    WriteId,
+    Commit, CommitError, Digest, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY, Store, Unavailable,
+    ViewMark, WriteId,
 };
 
 use crate::clock::Clock;
@@ -57,6 +57,18 @@ pub enum LoadError {
     /// `corrupted_state`: all else of the run can be read.
     #[error("the document of run `{run}` is not what was written at revision {revision}: {what}")]
     Corrupted { run: RunId, revision: Revision, what: String },
+}
+
+/// Why whoever met a conflict cannot decide again.
+pub(crate) enum Reloading {
+    Load(LoadError),
+    Unmoved(Unavailable),
+}
+
+impl From<LoadError> for Reloading {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
 }
 
 impl<P: Protocol, S: Store> Journal<P, S> {
@@ -129,6 +141,20 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         Ok(())
     }
 
+    /// The same after a conflict. Where the run still stands as it stood nobody was faster, and no race was lost: the store
+    /// is in trouble.
+    pub(crate) async fn reload_after_conflict(&mut self) -> Result<(), Reloading> {
+        let before = self.position;
+        self.reload().await?;
+        if self.position == before {
+            return Err(Reloading::Unmoved(Unavailable::Unmoved {
+                run: self.run.clone(),
+                revision: before.revision,
+            }));
+        }
+        Ok(())
+    }
+
     /// The run's time: it never runs backwards.
     pub(crate) fn now(&self) -> Stamp {
         self.clock.now().max(self.folded.at)
@@ -152,7 +178,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             changes: decision.changes,
             actions: decision.actions,
         };
-        self.folded.keep_time(&entry);
+        self.folded.keep_time_and_place(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision
@@ -199,16 +225,21 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         recorded.unwrap_or_else(|error| panic!("BUG: run `{run}` after revision {revision}: {error}"))
     }
 
-    /// Writes once, and finds out about an unknown outcome.
+    /// Writes, and finds out about an unknown outcome. What is known not to have landed is written once more: the store
+    /// has just answered again.
     async fn write(&self, commit: Commit) -> Result<Position, CommitError> {
-        match self.store.commit(commit).await {
-            Err(CommitError::Unknown { write_id, source }) => {
-                match self.store.settle(&self.run, write_id).await {
-                    Ok(Some(position)) => Ok(position),
-                    Ok(None) | Err(_) => Err(CommitError::Unknown { write_id, source }),
-                }
+        let mut second = false;
+        loop {
+            let (write_id, source) = match self.store.commit(commit.clone()).await {
+                Err(CommitError::Unknown { write_id, source }) => (write_id, source),
+                settled => return settled,
+            };
+            match self.store.settle(&self.run, write_id).await {
+                Ok(Some(position)) => return Ok(position),
+                Ok(None) if second => return Err(Unavailable::Lost { source }.into()),
+                Ok(None) => second = true,
+                Err(_) => return Err(CommitError::Unknown { write_id, source }),
             }
-            settled => settled,
         }
     }
 

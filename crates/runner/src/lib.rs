@@ -43,7 +43,7 @@ pub use clock::Clock;
 pub use edit::{EditError, Edited, SequenceConflict, edit};
 pub use engine::{Asked, Engine, EngineError, Rest};
 pub use history::{Attempted, EngineSeen, Held, History, Over, for_each_entry};
-pub use house::{Again, GRACE, House, Player};
+pub use house::{Abandoned, Again, GRACE, House, Player};
 pub use journal::{Journal, LoadError};
 pub use moment::{Moment, MomentError};
 pub use notice::{Notice, Observer};

@@ -13,6 +13,8 @@ pub enum Notice<'a, P: Protocol> {
     /// This engine leads the run now: `adopted` attempts were found at work, `open` ones only in the journal. Those have
     /// ended, were lost, or never began; what became of each is told when it is known.
     Leads { adopted: &'a [AttemptId], open: &'a [AttemptId] },
+    /// These attempts are on other hosts, where they may be at work: nothing is done about them here.
+    Elsewhere { attempts: &'a [(AttemptId, String)] },
     /// An entry was committed.
     Committed { revision: Revision, entry: &'a Entry<P> },
     /// An attempt's process runs; its output grows in this file.

@@ -90,7 +90,7 @@ impl<P: Protocol> Rebuild<P> {
         if !entry.actions.iter().all(|action| P::knows(definition, &attempt_of(action).seat)) {
             return Err(Unfit::Contradicts);
         }
-        self.folded.keep_time(&entry);
+        self.folded.keep_time_and_place(&entry);
         let changed = P::record(definition, &mut self.document, &entry).map_err(|_| Unfit::Contradicts)?;
         Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
     }

@@ -7,7 +7,7 @@ use protocol::run::{Decision, Refusal, Request, consider};
 use protocol::{Protocol, Revision, RunId};
 use store::{CommitError, Store};
 
-use crate::journal::{Journal, LoadError, Luggage};
+use crate::journal::{Journal, LoadError, Luggage, Reloading};
 
 /// A request that loses this many races in a row fails.
 const RACES: u32 = 3;
@@ -23,6 +23,15 @@ pub enum RequestError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Commit(CommitError),
+}
+
+impl From<Reloading> for RequestError {
+    fn from(error: Reloading) -> Self {
+        match error {
+            Reloading::Load(error) => Self::Load(error),
+            Reloading::Unmoved(error) => Self::Commit(error.into()),
+        }
+    }
 }
 
 /// Decides a request and commits it. What is already so is granted without a commit.
@@ -57,11 +66,14 @@ async fn commit<P: Protocol, S: Store>(
             Ok(_) => return Ok(()),
             Err(CommitError::Conflict { run, expected, found }) => {
                 races += 1;
-                if races > RACES {
+                let lost = races > RACES;
+                if !lost {
+                    tokio::time::sleep(Duration::from_millis(10 << races).mul_f64(fastrand::f64())).await;
+                }
+                journal.reload_after_conflict().await?;
+                if lost {
                     return Err(RequestError::Raced { run, expected, found });
                 }
-                tokio::time::sleep(Duration::from_millis(10 << races).mul_f64(fastrand::f64())).await;
-                journal.reload().await?;
             }
             Err(error) => return Err(RequestError::Commit(error)),
         }

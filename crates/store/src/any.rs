@@ -90,6 +90,13 @@ macro_rules! either {
 }
 
 impl Store for AnyStore {
+    fn is_shared(&self) -> bool {
+        match self {
+            Self::Embedded(store) => store.is_shared(),
+            Self::Nats(store, _) => store.is_shared(),
+        }
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
         either!(self, store => store.commit(commit))
     }

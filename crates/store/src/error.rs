@@ -30,6 +30,14 @@ pub enum Unavailable {
     Held { path: PathBuf, holder: Option<Holder> },
     #[error("the database `{}` does not answer", path.display())]
     Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
+    /// Taken without an answer, and found out not to have landed.
+    #[error("the store did not keep a change that it had taken")]
+    Lost { source: Box<dyn Error + Send + Sync> },
+    /// A conflict with nobody.
+    #[error(
+        "the store refuses a change of run `{run}` as if somebody had written since revision {revision}, and nobody has"
+    )]
+    Unmoved { run: RunId, revision: Revision },
     #[error("could not {doing} the NATS server `{server}`")]
     Server { server: String, doing: &'static str, source: Box<dyn Error + Send + Sync> },
     /// Nothing is put in its place: an empty journal would look as if there had never been a run.

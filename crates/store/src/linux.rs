@@ -7,6 +7,7 @@ mod open_files;
 #[path = "linux/process.rs"]
 mod process;
 
+use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -39,8 +40,18 @@ pub(crate) fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Names this machine among those that share a store: `CALLBOARD_HOST`, or what the system calls itself.
+///
+/// Attempts are looked for on the host of this name, so it must stay, and no other machine may have it: a container that
+/// gets a new name with every start needs the variable.
 pub fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    host_named(std::env::var_os("CALLBOARD_HOST"))
+}
+
+fn host_named(variable: Option<OsString>) -> String {
+    let given = variable.map(|name| name.to_string_lossy().trim().to_owned());
+    let given = given.filter(|name| !name.is_empty() && !name.contains(char::is_control));
+    given.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
 /// The name of the network file system that holds `path`, `None` on a local one.
@@ -136,6 +147,16 @@ mod tests {
     #[test]
     fn a_local_directory_is_on_no_network() {
         assert_eq!(network_file_system(Path::new("/proc")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_host_has_the_name_it_was_given_or_the_system_s() {
+        let system = host_named(None);
+        assert!(!system.is_empty());
+        assert_eq!(host_named(Some(" a ".into())), "a");
+        for none in ["", "  ", "two\nlines"] {
+            assert_eq!(host_named(Some(none.into())), system);
+        }
     }
 
     /// From `linux/magic.h`, and from the sources of those that are not in it.

@@ -53,10 +53,17 @@ pub struct RunRow {
 ///
 /// What is acknowledged is on disk. Dropping the future of a write does not undo it: the write may still land.
 pub trait Store: Clone + Send + Sync + 'static {
+    /// Whether engines on other machines may have it, too. Where they cannot, every attempt of a run is here, whatever
+    /// this machine was called when it began.
+    fn is_shared(&self) -> bool;
+
     /// Makes one change true, and answers with the position it created.
     fn commit(&self, commit: Commit) -> impl Future<Output = Result<Position, CommitError>> + Send;
 
     /// Tells whether that write landed, and where; settles a [`CommitError::Unknown`].
+    ///
+    /// Of a write that this store, or a clone of it, could not answer, `None` is final: it did not land and never will,
+    /// so it may be made again. Of anybody else's it means that it has not landed yet.
     fn settle(
         &self,
         run: &RunId,

@@ -2,16 +2,19 @@
 //! process is needed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry};
 use protocol::rules::DEFAULT_TRIES;
+use protocol::run::Action;
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
 use protocol::{Protocol, RunId, SeatName, Stage, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
-use store::{Commit, CommitError, Location, Part, SqliteStore, Store as _, WriteId};
+use serde::Serialize;
+use store::{Commit, CommitError, Location, OutboxItem, Part, SqliteStore, Store, WriteId};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
 
@@ -37,17 +40,22 @@ pub fn person() -> Author {
 
 /// A workflow of one step.
 pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::Frozen {
-    let step = SeatName::new(step).expect("a name");
+    side_by_side(&[step], max_attempts)
+}
+
+/// A workflow of steps that need nothing.
+pub fn side_by_side(steps: &[&str], max_attempts: NonZeroU32) -> steps::Frozen {
+    let steps: Vec<_> = steps.iter().map(|step| SeatName::new(*step).expect("a name")).collect();
     let workflow = Workflow {
         name: "trial".to_owned(),
         description: String::new(),
         metadata: serde_json::Map::new(),
-        steps: vec![Step::new(step.clone(), "player", "task.md")],
+        steps: steps.iter().map(|step| Step::new(step.clone(), "player", "task.md")).collect(),
     };
     steps::Frozen {
         workflow,
         source: String::new(),
-        prompts: BTreeMap::from([(step, "Do it.".to_owned())]),
+        prompts: steps.into_iter().map(|step| (step, "Do it.".to_owned())).collect(),
         max_attempts,
         max_iterations: DEFAULT_ITERATIONS,
         on_failure: OnFailure::Stop,
@@ -102,6 +110,11 @@ pub fn wrapper(program: &Path) -> Player {
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
 pub fn house(store: &SqliteStore, program: &Path) -> House {
+    house_at(store.location().root(), program)
+}
+
+/// The same, with attempts in that directory.
+pub fn house_at(store_root: &Path, program: &Path) -> House {
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
     House {
@@ -111,7 +124,7 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
         backoff: Duration::from_millis(1),
         lingering: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
-        store_root: store.location().root().to_owned(),
+        store_root: store_root.to_owned(),
         clock: Clock::system(),
         boot_id: boot_id.clone(),
         descriptors: None,
@@ -119,10 +132,14 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
     }
 }
 
+fn outbox_item<Seat: fmt::Display + Serialize>(action: &Action<Seat>) -> OutboxItem {
+    OutboxItem { id: action.id(), body: serde_json::to_string(action).expect("an action is plain data") }
+}
+
 /// Writes an entry as a commit of the journal would, with the time it has.
-pub async fn append<P: Protocol>(
-    journal: &mut Journal<P, SqliteStore>,
-    store: &SqliteStore,
+pub async fn append<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    store: &S,
     entry: &Entry<P>,
 ) -> Result<(), CommitError> {
     journal.folded.fold(entry);
@@ -137,7 +154,7 @@ pub async fn append<P: Protocol>(
         write_id: WriteId::new(),
         entry: entry.encode(),
         parts: parts.collect(),
-        outbox: Vec::new(),
+        outbox: entry.actions.iter().map(outbox_item).collect(),
         acknowledged: Vec::new(),
         views: Vec::new(),
         snapshot: None,

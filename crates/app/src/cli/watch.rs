@@ -194,7 +194,7 @@ impl<P: Face> Watcher<'_, P> {
 
     async fn conclude(mut self, rest: Rest) -> Result<Exit, Failure> {
         let moment = self.sight.moment::<P>(Some(self.moment.revision)).await?;
-        self.progress.conclude(&moment, rest);
+        self.progress.conclude(&self.sight.store, &moment, rest);
         Ok(play::exit_of(rest))
     }
 }

@@ -36,6 +36,9 @@ impl Failure {
             Unavailable::Held { .. } => {
                 self.code(Code::Held).hint("nothing is lost: type the same again when it has ended")
             }
+            Unavailable::Lost { .. } | Unavailable::Unmoved { .. } => {
+                self.hint("nothing is lost: type the same again when the store answers")
+            }
             Unavailable::Server { source, .. } => {
                 let hint = match source.downcast_ref::<ConnectFault>() {
                     Some(fault) => connecting(fault),

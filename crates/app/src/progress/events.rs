@@ -81,6 +81,11 @@ pub(super) fn at_work(run: &RunId, attempt: &AttemptId, length: Duration) -> Val
     json!({ "event": "at_work", "run": run, "seat": attempt.seat, "attempt": attempt, "for_ms": length })
 }
 
+/// An attempt on another host.
+pub(super) fn elsewhere(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
+    json!({ "event": "elsewhere", "run": run, "seat": attempt.seat, "attempt": attempt, "host": host })
+}
+
 /// What became of the run's engine, which is another process.
 pub(super) fn engine(run: &RunId, engine: EngineNews) -> Value {
     let (is, pid) = match engine {

@@ -83,6 +83,7 @@ pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
         Rest::Finished(Outcome::Undelivered) => (RED, "undelivered"),
         Rest::Halted(Halt::Interrupted) => (YELLOW, "interrupted"),
         Rest::Halted(Halt::Stopped) => (YELLOW, "stopped"),
+        Rest::Elsewhere => (YELLOW, "elsewhere"),
         Rest::Abandoned => (YELLOW, "abandoned"),
     }
 }

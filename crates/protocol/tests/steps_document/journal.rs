@@ -85,7 +85,7 @@ impl Journal {
             actions: decision.actions,
             timers: Vec::new(),
         };
-        self.folded.keep_time(&entry);
+        self.folded.keep_time_and_place(&entry);
         for path in Steps::record(&self.definition, &mut self.document, &entry).unwrap() {
             self.parts.insert(path.clone(), Steps::part(&self.document, &path));
         }

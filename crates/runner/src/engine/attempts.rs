@@ -12,16 +12,22 @@ use crate::notice::Notice;
 use crate::verdict::{Judge, Judged};
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
-    /// Attends every attempt that may be alive: recovery is this, and nothing else.
+    /// Attends every attempt that may be alive here: recovery is this, and nothing else.
     pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
-        let seated: Vec<_> =
-            self.journal.folded.run.seated().map(|(attempt, chair)| (attempt, chair.posture)).collect();
+        let folded = &self.journal.folded;
+        let seated = folded.run.seated().map(|(attempt, chair)| (attempt, chair.posture));
+        let is_here = |attempt: &Attempt<P::Seat>| !self.hosts.is_elsewhere(folded, &Run::<P>::id(attempt));
+        let seated: Vec<_> = seated.filter(|(attempt, _)| is_here(attempt)).collect();
         let attempts = self.house.attempts_dir();
         let (adopted, open): (Vec<_>, Vec<_>) = seated
             .iter()
             .map(|(attempt, _)| Run::<P>::id(attempt))
             .partition(|id| is_at_work(&AttemptDir::new(&attempts, &self.journal.run, id)));
         self.observer.notice(Notice::Leads { adopted: &adopted, open: &open });
+        let elsewhere = self.elsewhere();
+        if !elsewhere.is_empty() {
+            self.observer.notice(Notice::Elsewhere { attempts: &elsewhere });
+        }
         for (attempt, posture) in seated {
             self.attend(&attempt, Provenance::Found);
             match posture {
@@ -32,16 +38,20 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         Ok(())
     }
 
-    /// Carries out what the outbox holds.
+    /// Carries out what the outbox holds. What concerns an attempt on another host stays there, for an engine of it.
     pub(super) fn perform(&mut self) -> Result<(), EngineError> {
         let items = self.journal.outbox.iter().filter(|item| !self.performed.contains(&item.id));
         let items: Vec<_> = items.cloned().collect();
         for item in items {
             let action: Action<P::Seat> =
                 serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
-            match action {
-                Action::Start { attempt } => self.attend(&attempt, Provenance::New),
-                Action::End { attempt } => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
+            let (Action::Start { attempt } | Action::End { attempt }) = &action;
+            if self.hosts.is_elsewhere(&self.journal.folded, &Run::<P>::id(attempt)) {
+                continue;
+            }
+            match &action {
+                Action::Start { attempt } => self.attend(attempt, Provenance::New),
+                Action::End { attempt } => self.order(&Run::<P>::id(attempt), Shutdown::Once),
             }
             self.performed.insert(item.id);
         }

@@ -16,6 +16,16 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Absorbs a fact, however often others are first: a fact is never given up.
     pub(super) async fn absorb(
         &mut self,
+        fact: Fact<P::Seat, P::Verdict>,
+        evidence: Option<Evidence>,
+    ) -> Result<(), EngineError> {
+        self.absorb_from(None, fact, evidence).await
+    }
+
+    /// The same of a fact that somebody else vouches for.
+    pub(super) async fn absorb_from(
+        &mut self,
+        by: Option<Author>,
         mut fact: Fact<P::Seat, P::Verdict>,
         mut evidence: Option<Evidence>,
     ) -> Result<(), EngineError> {
@@ -28,9 +38,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                     return Ok(());
                 }
             };
-            decision.append(seat_waiting(&frozen.definition, &mut folded.run, self.house.places));
+            let places = self.hosts.places(folded, self.house.places);
+            decision.append(seat_waiting(&frozen.definition, &mut folded.run, places));
             let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
-            match self.commit(None, input, decision).await {
+            match self.commit(by.clone(), input, decision).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(CommitError::TooLarge { size, limit }) => {
@@ -56,7 +67,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let Journal { frozen, folded, .. } = &mut self.journal;
             let before = folded.run.phase;
             let mut decision = consider(&frozen.definition, &mut folded.run, &request)?;
-            decision.append(seat_waiting(&frozen.definition, &mut folded.run, self.house.places));
+            let places = self.hosts.places(folded, self.house.places);
+            decision.append(seat_waiting(&frozen.definition, &mut folded.run, places));
             if decision.is_nothing() && self.introduced {
                 return Ok(());
             }
@@ -90,7 +102,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let Journal { frozen, folded, .. } = &mut self.journal;
             let decision = match proceed(&frozen.definition, &mut folded.run) {
                 Some(decision) => decision,
-                None if proceeded => seat_waiting(&frozen.definition, &mut folded.run, self.house.places),
+                None if proceeded => {
+                    let places = self.hosts.places(folded, self.house.places);
+                    seat_waiting(&frozen.definition, &mut folded.run, places)
+                }
                 None => return Ok(()),
             };
             if decision.is_nothing() {
@@ -116,7 +131,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             }
             self.showing.is_stale();
             let Journal { frozen, folded, .. } = &mut self.journal;
-            let decision = seat_waiting(&frozen.definition, &mut folded.run, self.house.places);
+            let places = self.hosts.places(folded, self.house.places);
+            let decision = seat_waiting(&frozen.definition, &mut folded.run, places);
             if decision.is_nothing() {
                 return Ok(());
             }

@@ -1,10 +1,11 @@
 //! The loop: one input, one decision, one commit, then the actions; and again.
 //!
 //! Its parts lie beside: `decisions` turns inputs into commits, `attempts` carries out the outbox, `showing` writes the
-//! views, `timers` keeps the back-offs.
+//! views, `timers` keeps the back-offs, `elsewhere` knows what is another host's affair.
 
 mod attempts;
 mod decisions;
+mod elsewhere;
 mod partials;
 mod showing;
 mod timers;
@@ -21,6 +22,7 @@ use supervisor::Lookout;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use self::elsewhere::Hosts;
 use self::partials::Partials;
 use self::showing::Showing;
 pub(crate) use self::timers::until;
@@ -36,6 +38,8 @@ use crate::restore::{Corruption, RestoreError};
 pub enum Rest {
     Finished(Outcome),
     Halted(Halt),
+    /// Nothing is left to do here: attempts that may be alive are on other hosts.
+    Elsewhere,
     /// Told three times to go: attempts may be alive, and can be adopted.
     Abandoned,
 }
@@ -75,6 +79,14 @@ pub enum EngineError {
     Marks(#[from] WriteError),
     #[error("it was refused: {0}")]
     Refused(#[from] Refusal),
+    /// Nobody of the run is on the host that was to be given up.
+    #[error("no attempt of it is on `{host}`{}", whereabouts(elsewhere))]
+    NothingToAbandon {
+        host: String,
+        /// Whether that is this host.
+        here: bool,
+        elsewhere: Vec<(AttemptId, String)>,
+    },
     #[error("nobody plays agent `{agent}`, which `{seat}` asks for")]
     NoPlayer { agent: String, seat: String },
     #[error("could not set up the watch over attempts")]
@@ -85,11 +97,17 @@ pub enum EngineError {
     View { path: PathBuf, source: std::io::Error },
 }
 
+fn whereabouts(elsewhere: &[(AttemptId, String)]) -> String {
+    let all: Vec<_> = elsewhere.iter().map(|(attempt, host)| format!("`{attempt}` is on `{host}`")).collect();
+    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
+}
+
 /// The one process that acts for a run.
 pub struct Engine<'o, P: Protocol, S: Store> {
     journal: Journal<P, S>,
     lead: Lead,
     house: House,
+    hosts: Hosts,
     lookout: Lookout,
     observer: &'o mut dyn Observer<P>,
     /// Attempts we attend.
@@ -125,13 +143,32 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         observer: &'o mut dyn Observer<P>,
     ) -> Result<Self, EngineError> {
         let lead = store.lead_for(run, tenure).await?;
-        let journal = load(store, &house, run, lead.epoch(), observer).await?;
+        match prepare(store, &house, run, lead.epoch(), observer).await {
+            Ok((journal, lookout, children)) => {
+                Ok(Self::new(journal, lead, house, lookout, children, observer))
+            }
+            Err(error) => {
+                lead.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    fn new(
+        journal: Journal<P, S>,
+        lead: Lead,
+        house: House,
+        lookout: Lookout,
+        children: Signal,
+        observer: &'o mut dyn Observer<P>,
+    ) -> Self {
         let (news, heard) = mpsc::unbounded_channel();
-        Ok(Self {
-            showing: Showing::new(&journal.views, house.quarantine(run)),
+        Self {
+            showing: Showing::new(&journal.views, house.quarantine(&journal.run)),
+            hosts: Hosts::of(&journal.store, house.host()),
             journal,
             lead,
-            lookout: Lookout::new().map_err(EngineError::Lookout)?,
+            lookout,
             house,
             observer,
             attended: BTreeMap::new(),
@@ -142,8 +179,15 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             deadlines: Deadlines::default(),
             introduced: false,
             interrupts: 0,
-            _children: signal(SignalKind::child()).map_err(EngineError::Lookout)?,
-        })
+            _children: children,
+        }
+    }
+
+    /// Does nothing, and lets others lead. However an engine ends, they know before it is gone: on a store that several
+    /// machines share they would else wait for its lease to run out.
+    pub async fn leave(self) {
+        let Self { lead, .. } = self;
+        lead.release().await;
     }
 
     /// Forgets what was decided here and reads the run again.
@@ -159,6 +203,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     /// Does the one thing asked for, starts nothing, and leaves.
     pub async fn oblige(mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+        let obliged = self.oblige_now(asked).await;
+        self.leave().await;
+        obliged
+    }
+
+    async fn oblige_now(&mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
         self.recognise_views().await?;
         self.house.places = 0;
         let obliged = self.request(asked).await;
@@ -168,6 +218,12 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     /// Writes every view that is missing or damaged, starts nothing, and leaves.
     pub async fn show_all(mut self) -> Result<(), EngineError> {
+        let shown = self.show_all_now().await;
+        self.leave().await;
+        shown
+    }
+
+    async fn show_all_now(&mut self) -> Result<(), EngineError> {
         self.recognise_views().await?;
         self.write_all_views().await
     }
@@ -176,18 +232,30 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     pub async fn play(
         mut self,
         asked: Asked<P::Seat>,
+        interrupts: mpsc::UnboundedReceiver<()>,
+    ) -> Result<Rest, EngineError> {
+        let rest = self.play_on(asked, interrupts).await;
+        self.leave().await;
+        rest
+    }
+
+    async fn play_on(
+        &mut self,
+        asked: Asked<P::Seat>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
         self.recognise_views().await?;
-        if let Err(refusal) = self.would_grant(&asked.request) {
+        let granted = self.would_grant(&asked.request).map_err(EngineError::from);
+        if let Err(refused) = granted.and_then(|()| self.may_abandon()) {
             // An earlier engine may have gone before it could show how the run ended.
             self.write_all_views().await?;
-            return Err(refusal.into());
+            return Err(refused);
         }
         // Watch first, look second: what is committed in between is seen twice, not missed.
         let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
         let mut others = follow(watch);
         self.take_up()?;
+        self.abandon().await?;
         self.request(asked).await?;
         loop {
             self.proceed().await?;
@@ -218,16 +286,34 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         }
     }
 
-    fn rest(&self) -> Option<Rest> {
+    fn rest(&mut self) -> Option<Rest> {
         if !self.attended.is_empty() {
             return None;
         }
         match self.journal.folded.run.phase {
             Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
             Phase::Halted(halt) => Some(Rest::Halted(halt)),
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+            // Whoever could go on must be able to lead, so we do not wait for it.
+            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {
+                let waits = self.next_timer().is_some();
+                (!waits && !self.elsewhere().is_empty()).then_some(Rest::Elsewhere)
+            }
         }
     }
+}
+
+/// All that an engine needs and may not get.
+async fn prepare<P: Protocol, S: Store>(
+    store: &S,
+    house: &House,
+    run: &RunId,
+    epoch: Epoch,
+    observer: &mut dyn Observer<P>,
+) -> Result<(Journal<P, S>, Lookout, Signal), EngineError> {
+    let journal = load(store, house, run, epoch, observer).await?;
+    let lookout = Lookout::new().map_err(EngineError::Lookout)?;
+    let children = signal(SignalKind::child()).map_err(EngineError::Lookout)?;
+    Ok((journal, lookout, children))
 }
 
 /// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may.

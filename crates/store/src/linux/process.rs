@@ -25,9 +25,11 @@ impl Process {
         Ok(Self { pid, host: super::host_name(), boot: boot()?, namespace: namespace()?, started })
     }
 
-    /// Whether it is certain that it has ended. Of one that we cannot see it never is.
+    /// Whether it is certain that it has ended. Of one that we cannot see it never is; and what goes by another host's name
+    /// is not ours to see, even where both are one machine.
     pub(crate) fn has_ended(&self) -> bool {
-        let is_visible = boot().is_ok_and(|boot| boot == self.boot)
+        let is_visible = self.host == super::host_name()
+            && boot().is_ok_and(|boot| boot == self.boot)
             && namespace().is_ok_and(|namespace| namespace == self.namespace);
         is_visible && started(self.pid) != Some(self.started)
     }
@@ -64,7 +66,10 @@ mod tests {
         assert!(!us.has_ended());
         assert!(Process { started: us.started + 1, ..us.clone() }.has_ended());
         assert!(Process { pid: u32::MAX, ..us.clone() }.has_ended());
-        let elsewhere = Process { boot: "elsewhere".to_owned(), pid: u32::MAX, ..us };
+        let ended = Process { pid: u32::MAX, ..us };
+        let elsewhere = Process { boot: "elsewhere".to_owned(), ..ended.clone() };
         assert!(!elsewhere.has_ended(), "of another machine we know nothing");
+        let named = Process { host: "elsewhere".to_owned(), ..ended };
+        assert!(!named.has_ended(), "whoever says to be another host is taken for one");
     }
 }

@@ -70,6 +70,10 @@ impl NatsStore {
 }
 
 impl Store for NatsStore {
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
         let size = commit.size();
         if size > COMMIT_LIMIT {

@@ -171,9 +171,9 @@ impl Renewal {
             }
         }
         self.holding.held = false;
-        let goodbye = json(&self.holding);
-        // If it is not heard the lease runs out.
-        let _ = self.server.leases.append(&self.subject, self.sequence, goodbye).await;
+        let goodbye = self.server.leases.append(&self.subject, self.sequence, json(&self.holding));
+        // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for another one's length.
+        let _ = tokio::time::timeout(self.server.lease, goodbye).await;
     }
 
     async fn renew(&mut self) -> Result<Standing, Unavailable> {

@@ -62,6 +62,10 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
         let size = commit.size();
         if size > COMMIT_LIMIT {

@@ -1,0 +1,33 @@
+//! Which attempts are on other hosts, and what to type about them.
+
+use std::collections::BTreeMap;
+
+use protocol::entry::Folded;
+use protocol::run::Run;
+use protocol::{AttemptId, Protocol, RunId};
+use store::Store;
+
+/// Attempts that may be alive on other hosts, by host. Of a store that only this machine can have there are none.
+pub(crate) fn elsewhere<P: Protocol>(
+    store: &impl Store,
+    folded: &Folded<P>,
+) -> BTreeMap<String, Vec<AttemptId>> {
+    let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    if store.is_shared() {
+        for (attempt, host) in folded.elsewhere(&store::host_name()) {
+            by_host.entry(host.to_owned()).or_default().push(Run::<P>::id(&attempt));
+        }
+    }
+    by_host
+}
+
+/// What to do about the attempts on one host.
+pub(crate) fn advice(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
+    let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
+    let is = if attempts.len() == 1 { "is" } else { "are" };
+    format!(
+        "{} {is} on `{host}`: `callboard resume {run}` there goes on; if that host does not come back, \
+         `callboard resume {run} --abandon-host {host}` here",
+        names.join(" and ")
+    )
+}

@@ -1,0 +1,108 @@
+//! A run on a server, and the houses of two hosts.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
+use protocol::run::{Request, seat_waiting};
+use protocol::steps::Steps;
+use protocol::{AttemptId, Revision, RunId, SeatName};
+use runner::{Asked, Clock, Engine, EngineError, House, Journal, Rest};
+use store::{NatsSettings, NatsStore, Store as _, Tenure};
+use tempfile::TempDir;
+use testkit::stage;
+use tokio::sync::mpsc;
+
+use crate::servers::Server;
+
+/// What all hosts share.
+pub(crate) struct Scene {
+    pub(crate) server: Server,
+    pub(crate) directory: TempDir,
+    pub(crate) store: NatsStore,
+    pub(crate) run: RunId,
+}
+
+impl Scene {
+    /// A run of steps side by side.
+    pub(crate) async fn open(steps: &[&str]) -> Self {
+        let server = Server::start();
+        let directory = tempfile::tempdir().unwrap();
+        // Long enough that no test waits for its end.
+        let settings = NatsSettings { lease: Duration::from_secs(600), ..server.settings() };
+        let (store, run) = (NatsStore::new(settings), RunId::new("trial").unwrap());
+        let definition = stage::side_by_side(steps, NonZeroU32::MIN);
+        let player = stage::wrapper(Path::new("/bin/true"));
+        let frozen = stage::frozen::<Steps>(definition.into(), &run, directory.path(), Some(player));
+        runner::open(&store, &Clock::system(), stage::person(), frozen).await.unwrap();
+        Self { server, directory, store, run }
+    }
+
+    /// A run of two steps, of which an engine on host `a` has begun the first before it was killed.
+    pub(crate) async fn begun() -> Self {
+        let scene = Self::open(&["first", "second"]).await;
+        scene.begin("a").await;
+        scene
+    }
+
+    /// An engine on that host begins one more step, and is killed before it has started anything.
+    pub(crate) async fn begin(&self, host: &str) {
+        let mut journal = self.journal().await;
+        let (definition, mut run) = (&journal.frozen.definition, journal.folded.run.clone());
+        let places = run.seated().count() + 1;
+        let decision = seat_waiting(definition, &mut run, places);
+        let entry = Entry {
+            v: ENTRY_VERSION,
+            at: journal.folded.at,
+            by: Author::Engine { host: host.to_owned(), boot_id: "then".to_owned(), pid: 1 },
+            input: Input::Due,
+            changes: decision.changes,
+            actions: decision.actions,
+            timers: Vec::new(),
+        };
+        stage::append(&mut journal, &self.store, &entry).await.unwrap();
+    }
+
+    pub(crate) async fn journal(&self) -> Journal<Steps, NatsStore> {
+        Journal::load(&self.store, &Clock::system(), &self.run).await.unwrap().unwrap()
+    }
+
+    /// Who may be alive, and where.
+    pub(crate) async fn placed(&self) -> Vec<(String, String)> {
+        let placed = self.journal().await.folded.placed.into_iter();
+        placed.map(|(attempt, host)| (attempt.to_string(), host)).collect()
+    }
+
+    /// The entry in which an attempt was over.
+    pub(crate) async fn over(&self, attempt: &AttemptId) -> Option<Entry<Steps>> {
+        let entries = self.store.entries(&self.run, Revision(0)).await.unwrap();
+        let entries = entries.iter().map(|stored| Entry::<Steps>::decode(&stored.body).unwrap());
+        let over = |entry: &Entry<Steps>| match &entry.input {
+            Input::Fact { fact: protocol::run::Fact::Over { attempt: over, .. }, .. } => {
+                protocol::run::Run::<Steps>::id(over) == *attempt
+            }
+            _ => false,
+        };
+        entries.into_iter().find(over)
+    }
+
+    /// Plays the run on a host until it rests.
+    pub(crate) async fn play(&self, house: House, request: Request<SeatName>) -> Result<Rest, EngineError> {
+        let mut nobody = ();
+        let engine =
+            Engine::<Steps, _>::lead(&self.store, house, &self.run, Tenure::Engine, &mut nobody).await?;
+        let (_keep, interrupts) = mpsc::unbounded_channel();
+        engine.play(Asked { request, by: None, reason: None }, interrupts).await
+    }
+
+    /// A host of that name. What is started there fails at once: its shim is none.
+    pub(crate) fn host(&self, name: &str) -> House {
+        let house = stage::house_at(&self.directory.path().join(name), Path::new("/bin/false"));
+        let author = match house.author {
+            Author::Engine { boot_id, pid, .. } => Author::Engine { host: name.to_owned(), boot_id, pid },
+            Author::Person { .. } => panic!("an engine writes as one"),
+        };
+        House { author, ..house }
+    }
+}

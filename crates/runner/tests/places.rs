@@ -1,0 +1,57 @@
+//! On a store that no other machine can have, an attempt is here, whatever this machine was called when it began.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod stage;
+
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Folded, Input};
+use protocol::run::seat_waiting;
+use protocol::steps::Steps;
+use runner::{Asked, Clock, Engine, EngineError, Journal};
+use store::{SqliteStore, Tenure};
+use tokio::sync::mpsc;
+
+use stage::{house, opened};
+
+/// A run whose step was begun on this machine while it had another name.
+async fn begun(store: &SqliteStore, run: &protocol::RunId) -> Journal<Steps, SqliteStore> {
+    let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
+    let decision = seat_waiting::<Steps>(&journal.frozen.definition, &mut journal.folded.run.clone(), 1);
+    let entry = Entry {
+        v: ENTRY_VERSION,
+        at: journal.folded.at,
+        by: Author::Engine { host: "another-name".to_owned(), boot_id: "then".to_owned(), pid: 1 },
+        input: Input::Due,
+        changes: decision.changes,
+        actions: decision.actions,
+        timers: Vec::new(),
+    };
+    testkit::stage::append(&mut journal, store, &entry).await.unwrap();
+    journal
+}
+
+#[tokio::test]
+async fn a_machine_that_was_renamed_takes_up_its_attempts() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    begun(&store, &run).await;
+    let mut nobody = ();
+    let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, Tenure::Engine, &mut nobody).await;
+    let (_keep, interrupts) = mpsc::unbounded_channel();
+    // Nobody plays here; that it was asked for shows that the attempt was to be started.
+    let error = engine.unwrap().play(Asked::to_resume(None), interrupts).await.unwrap_err();
+    assert!(matches!(&error, EngineError::NoPlayer { seat, .. } if seat == "a"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_snapshot_from_before_places_were_kept_can_be_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    let journal = begun(&store, &run).await;
+    assert_eq!(journal.folded.placed.len(), 1);
+    let mut snapshot = serde_json::to_value(&journal.folded).unwrap();
+    snapshot.as_object_mut().unwrap().remove("placed").unwrap();
+    let read: Folded<Steps> = serde_json::from_value(snapshot).unwrap();
+    assert!(read.placed.is_empty());
+    assert_eq!(read.elsewhere("here").count(), 0, "whoever is nowhere is here");
+}

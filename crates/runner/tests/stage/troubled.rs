@@ -1,0 +1,143 @@
+//! A store in trouble: in front of a real one, it answers as one that was not reached.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use protocol::{Revision, RunId};
+use store::{
+    Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position, ReadError, RunRow,
+    SqliteStore, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
+};
+
+/// What it says to a commit that it does not hand on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// Nothing: whether it landed is not known.
+    Nothing,
+    /// That somebody else was first, though nobody was.
+    Conflict,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Troubled {
+    pub(crate) store: SqliteStore,
+    /// For the next commits; those after them are handed on.
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+}
+
+impl Troubled {
+    pub(crate) fn new(store: SqliteStore) -> Self {
+        Self { store, answers: Arc::default() }
+    }
+
+    /// Answers so to that many commits from now on.
+    pub(crate) fn answers(&self, answer: Answer, times: usize) {
+        *self.answers.lock().unwrap() = std::iter::repeat_n(answer, times).collect();
+    }
+}
+
+impl Store for Troubled {
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
+        match self.answers.lock().unwrap().pop_front() {
+            None => {}
+            Some(Answer::Conflict) => {
+                let (run, expected) = (commit.run, commit.expected.revision);
+                return Err(CommitError::Conflict { run, expected, found: expected });
+            }
+            Some(Answer::Nothing) => {
+                let source = std::io::Error::other("no answer").into();
+                return Err(CommitError::Unknown { write_id: commit.write_id, source });
+            }
+        }
+        self.store.commit(commit).await
+    }
+
+    async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+        self.store.settle(run, write_id).await
+    }
+
+    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+        self.store.load(run).await
+    }
+
+    async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
+        self.store.protocol(run).await
+    }
+
+    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        self.store.newest(run).await
+    }
+
+    async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
+        self.store.document(run).await
+    }
+
+    async fn entry(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.store.entry(run, revision).await
+    }
+
+    async fn entries(&self, run: &RunId, after: Revision) -> Result<Vec<StoredEntry>, ReadError> {
+        self.store.entries(run, after).await
+    }
+
+    async fn entries_between(
+        &self,
+        run: &RunId,
+        after: Revision,
+        last: Revision,
+    ) -> Result<Vec<StoredEntry>, ReadError> {
+        self.store.entries_between(run, after, last).await
+    }
+
+    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.store.intact(run).await
+    }
+
+    async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
+        self.store.snapshot_at(run, revision).await
+    }
+
+    async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
+        self.store.parts_at(run, revision).await
+    }
+
+    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+        self.store.runs().await
+    }
+
+    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.store.runs_beginning(beginning, at_most).await
+    }
+
+    async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
+        self.store.put_blobs(blobs).await
+    }
+
+    async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        self.store.blob(digest).await
+    }
+
+    async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        self.store.mark_views(run, views).await
+    }
+
+    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+        self.store.lead_for(run, tenure).await
+    }
+
+    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        self.store.leader(run).await
+    }
+
+    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+        self.store.leader_seen(run).await
+    }
+
+    async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {
+        self.store.watch(run, after).await
+    }
+}

@@ -1,0 +1,77 @@
+//! What becomes of a commit that the store does not answer, or answers wrongly.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+#[path = "stage/cycle.rs"]
+mod cycle;
+mod stage;
+#[path = "stage/troubled.rs"]
+mod troubled;
+
+use protocol::Revision;
+use protocol::edit::Patch;
+use protocol::peer::Peer;
+use protocol::run::{Phase, Request};
+use protocol::steps::Steps;
+use runner::{Clock, EditError, Journal, RequestError};
+use store::{CommitError, Location, SqliteStore, Store as _, Unavailable};
+use tempfile::TempDir;
+
+use stage::{opened, person};
+use troubled::{Answer, Troubled};
+
+async fn scene() -> (TempDir, Troubled, Journal<Steps, Troubled>) {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, run) = opened(directory.path()).await.unwrap();
+    let store = Troubled::new(store);
+    let journal = Journal::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
+    (directory, store, journal)
+}
+
+async fn pause(journal: &mut Journal<Steps, Troubled>) -> Result<(), RequestError> {
+    runner::request(journal, person(), Request::Pause, None).await
+}
+
+#[tokio::test]
+async fn a_write_that_is_known_to_be_lost_is_made_again() {
+    let (_directory, store, mut journal) = scene().await;
+    store.answers(Answer::Nothing, 1);
+    pause(&mut journal).await.unwrap();
+    journal.reload().await.unwrap();
+    assert_eq!((journal.folded.run.phase, journal.position.revision), (Phase::Paused, Revision(2)));
+}
+
+#[tokio::test]
+async fn a_write_that_is_lost_again_and_again_is_an_outage_and_not_unknown() {
+    let (_directory, store, mut journal) = scene().await;
+    store.answers(Answer::Nothing, usize::from(u8::MAX));
+    let error = pause(&mut journal).await.unwrap_err();
+    let lost = matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Lost { .. })));
+    assert!(lost, "{error:?}");
+    assert_eq!(store.newest(&journal.run).await.unwrap(), Some(Revision(1)));
+}
+
+#[tokio::test]
+async fn a_conflict_with_nobody_is_an_outage_and_not_a_lost_race() {
+    let (_directory, store, mut journal) = scene().await;
+    store.answers(Answer::Conflict, usize::from(u8::MAX));
+    let error = pause(&mut journal).await.unwrap_err();
+    let unmoved =
+        matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
+    assert!(unmoved, "{error:?}");
+}
+
+#[tokio::test]
+async fn an_edit_that_conflicts_with_nobody_is_no_sequence_conflict() {
+    let directory = tempfile::tempdir().unwrap();
+    let cycle = cycle::planning(directory.path()).await.unwrap();
+    let location = Location::find(directory.path(), Some(directory.path().join("store"))).unwrap();
+    let store = Troubled::new(SqliteStore::open(&location).unwrap());
+    let mut journal = Journal::<Peer, _>::load(&store, &Clock::system(), &cycle.run).await.unwrap().unwrap();
+    store.answers(Answer::Conflict, usize::from(u8::MAX));
+    let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);
+    let sequence = journal.document.sequence;
+    let error = runner::edit(&mut journal, person(), None, sequence, &patch).await.unwrap_err();
+    let unmoved = matches!(&error, EditError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
+    assert!(unmoved, "{error:?}");
+}
