@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry};
@@ -11,24 +12,39 @@ use protocol::rules::DEFAULT_TRIES;
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
 use protocol::{Protocol, RunId, SeatName, Stage, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
-use store::{Commit, CommitError, Location, Part, SqliteStore, Store as _, WriteId};
+use store::{AnyStore, Commit, CommitError, Location, Part, Store as _, WriteId};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
+use tokio::runtime::Handle;
 
 use crate::scene::Scene;
 
 impl Scene {
     /// The repository's store, made if there is none.
-    pub fn open_store(&self) -> SqliteStore {
-        let location = Location::find(self.repo(), None).expect("a repository has a place for it");
-        SqliteStore::open(&location).expect("it can be opened")
+    pub fn open_store(&self) -> AnyStore {
+        wait(open_store(self.repo(), self.backing().address().as_deref()))
     }
 }
 
+/// The store at that address of NATS, or without one the repository's own.
+pub async fn open_store(repo: &Path, address: Option<&str>) -> AnyStore {
+    let place = Location::find(repo, None).expect("a repository has a place for it");
+    crate::backing::open(&place, address).await
+}
+
 /// Waits for what a test without a runtime of its own has begun.
+///
+/// There is one runtime for all of them, and somebody who drives it: a connection to a server lives in the runtime that
+/// made it, and has things to do between two calls.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("there can be a runtime").block_on(future)
+    static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("there can be a runtime");
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handle
+    });
+    RUNTIME.block_on(future)
 }
 
 pub fn person() -> Author {
@@ -101,7 +117,8 @@ pub fn wrapper(program: &Path) -> Player {
 }
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
-pub fn house(store: &SqliteStore, program: &Path) -> House {
+pub fn house(store: &AnyStore, program: &Path) -> House {
+    store.prepare_premises().expect("directories can be made");
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
     House {
@@ -111,7 +128,7 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
         backoff: Duration::from_millis(1),
         lingering: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
-        store_root: store.location().root().to_owned(),
+        store_root: store.premises().root().to_owned(),
         clock: Clock::system(),
         boot_id: boot_id.clone(),
         descriptors: None,
@@ -121,8 +138,8 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
 
 /// Writes an entry as a commit of the journal would, with the time it has.
 pub async fn append<P: Protocol>(
-    journal: &mut Journal<P, SqliteStore>,
-    store: &SqliteStore,
+    journal: &mut Journal<P, AnyStore>,
+    store: &AnyStore,
     entry: &Entry<P>,
 ) -> Result<(), CommitError> {
     journal.folded.fold(entry);
