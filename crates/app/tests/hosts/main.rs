@@ -8,3 +8,4 @@ mod abandoning;
 mod servers;
 mod stage;
 mod taking_over;
+mod telling;
