@@ -1,6 +1,7 @@
 //! `callboard import FILE`, and `--peer` for cycles of older formats.
 
 mod dump;
+mod live;
 mod peer;
 mod told;
 
@@ -28,7 +29,7 @@ use crate::{phase, render, stage, wish};
 /// rests until you `resume` it; attempts that were open where it comes from count as interrupted.
 ///
 /// With `--peer` it takes cycles of `peer` as they were kept before version 2, in any of their formats, from a dump of the
-/// store they were in. Without `--write` it only tells what each would become and what comes from where; what is there
+/// store they were in, or from the bucket itself. Without `--write` it only tells what each would become and what comes from where; what is there
 /// already is left alone, so it can be repeated. A cycle that was at work is paused until you `resume` it. It ends with 2 if something in the dump cannot be read, and with 3 if a
 /// cycle is there with other content; all others are entered.
 #[derive(Debug, clap::Args)]
@@ -38,7 +39,8 @@ use crate::{phase, render, stage, wish};
   zstd -dc run.tar.zst | callboard import -
   callboard import --peer dump.jsonl            # what would become of the cycles in it
   callboard import --peer dump.jsonl --write
-  callboard import --peer keys/ --temp-files /tmp --json")]
+  callboard import --peer keys/ --temp-files /tmp --json
+  callboard import --peer nats://127.0.0.1:4222 --write --delete-old")]
 pub(super) struct Arguments {
     /// The archive; `-` is standard input
     #[arg(required_unless_present = "peer")]

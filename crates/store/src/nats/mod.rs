@@ -9,6 +9,7 @@
 //!   `patience`: how long we put up with them
 //! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
+//! * `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
 
 mod backend;
@@ -21,6 +22,7 @@ mod journal;
 mod known;
 mod lead;
 mod lease;
+mod live;
 mod message;
 mod patience;
 mod read;
@@ -32,6 +34,7 @@ mod whole;
 
 pub use backend::NatsStore;
 pub(crate) use lease::Lease;
+pub use live::{LiveBucket, LiveEntry};
 pub use patience::Patience;
 pub use server::{ConnectFault, LEAST_VERSION, Note};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};

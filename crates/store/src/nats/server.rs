@@ -161,7 +161,7 @@ fn id_of(journal: &stream::Info) -> String {
     }
 }
 
-async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFault> {
+pub(super) async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFault> {
     let answer = settings.patience.answer;
     let options = options(settings).await?.connection_timeout(answer).request_timeout(Some(answer));
     // A server that vanished without a word is noticed after two of these, and another one is taken.

@@ -14,11 +14,17 @@ pub(crate) enum Figure {
     Instructions(f64),
     /// Events: wake-ups, writes.
     Times(f64),
+    /// More is better.
+    PerSecond(f64),
 }
 
 impl Figure {
     pub(crate) fn per(total: Duration, many: usize) -> Self {
         Self::Seconds(total.as_secs_f64() / many as f64)
+    }
+
+    pub(crate) fn rate(many: usize, total: Duration) -> Self {
+        Self::PerSecond(many as f64 / total.as_secs_f64())
     }
 
     pub(crate) fn mib(many: f64) -> Self {
@@ -27,9 +33,11 @@ impl Figure {
 
     pub(crate) fn value(self) -> f64 {
         match self {
-            Self::Seconds(value) | Self::Bytes(value) | Self::Instructions(value) | Self::Times(value) => {
-                value
-            }
+            Self::Seconds(value)
+            | Self::Bytes(value)
+            | Self::Instructions(value)
+            | Self::Times(value)
+            | Self::PerSecond(value) => value,
         }
     }
 }
@@ -49,6 +57,7 @@ impl fmt::Display for Figure {
             Self::Bytes(value) => format!("{:.1} MiB", value / (1024.0 * 1024.0)),
             Self::Instructions(value) => format!("{:.0} k instr", value / 1e3),
             Self::Times(value) => format!("{value:.0}"),
+            Self::PerSecond(value) => format!("{value:.0} /s"),
         };
         f.pad(&text)
     }

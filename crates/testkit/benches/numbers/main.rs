@@ -5,10 +5,12 @@
 //! test: nothing fails because a machine is slow.
 
 mod commands;
+mod commits;
 mod engine;
 mod figure;
 mod floor;
 mod instructions;
+mod nats;
 mod place;
 mod resume;
 mod state;
@@ -29,9 +31,10 @@ use table::{Report, Row};
 /// A subject's name, what it is about, and how it is measured.
 type Subject = (&'static str, &'static str, fn(&Bench) -> anyhow::Result<Vec<Row>>);
 
-const SUBJECTS: [Subject; 8] = [
+const SUBJECTS: [Subject; 9] = [
     ("steps", "steps in line and at once, against the floor; growth", steps::measure),
-    ("store", "a read and a commit, against bare SQLite", storage::measure),
+    ("store", "a read, against bare SQLite", storage::measure),
+    ("commits", "commits per second on both stores, against bare SQLite and bare NATS", commits::measure),
     ("commands", "`show` and `ls` as processes", commands::measure),
     ("state", "`state get` as a process, and many that patch one document", state::measure),
     ("resume", "from `resume` to the next attempt", resume::measure),
@@ -64,7 +67,11 @@ struct Sizes {
     short_line: usize,
     long_line: usize,
     at_once: usize,
+    reads: usize,
+    /// How many runs are written to, how often in a turn, and how many turns ours and theirs take.
+    written: usize,
     commits: usize,
+    turns: usize,
     processes: usize,
     /// Of each of the processes that write one document.
     patches: usize,
@@ -80,7 +87,10 @@ impl Sizes {
         short_line: 100,
         long_line: 5_000,
         at_once: 500,
-        commits: 400,
+        reads: 400,
+        written: 1_000,
+        commits: 1_000,
+        turns: 31,
         processes: 200,
         patches: 100,
         runs: 10_000,
@@ -94,7 +104,10 @@ impl Sizes {
         short_line: 20,
         long_line: 200,
         at_once: 50,
-        commits: 50,
+        reads: 50,
+        written: 100,
+        commits: 100,
+        turns: 5,
         processes: 20,
         patches: 5,
         runs: 300,
@@ -198,6 +211,11 @@ fn program() -> anyhow::Result<PathBuf> {
     program
         .canonicalize()
         .with_context(|| format!("there is no `{}`: build it first, or use scripts/bench", program.display()))
+}
+
+/// A thread of its own for what a store does, as in an engine.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 fn say(line: &str) -> std::io::Result<()> {

@@ -12,6 +12,8 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) ours: Figure,
     pub(crate) peer: Option<Peer>,
+    /// Ours by theirs; not always that of the two figures, which are medians each for itself.
+    pub(crate) ratio: Option<f64>,
     pub(crate) bar: Bar,
 }
 
@@ -30,31 +32,37 @@ pub(crate) enum Bar {
     None,
     /// At most this many times the peer.
     Times(f64),
+    /// At least this many times the peer, where more is better.
+    Share(f64),
     /// At most this much.
     AtMost(Figure),
 }
 
 impl Row {
     pub(crate) fn new(name: impl Into<String>, ours: impl Into<Figure>) -> Self {
-        Self { name: name.into(), ours: ours.into(), peer: None, bar: Bar::None }
+        Self { name: name.into(), ours: ours.into(), peer: None, ratio: None, bar: Bar::None }
     }
 
     pub(crate) fn against(self, what: impl Into<String>, figure: impl Into<Figure>) -> Self {
-        Self { peer: Some(Peer { figure: figure.into(), what: what.into() }), ..self }
+        let figure = figure.into();
+        let ratio = Some(self.ours.value() / figure.value());
+        Self { peer: Some(Peer { figure, what: what.into() }), ratio, ..self }
+    }
+
+    /// With a ratio that was found otherwise: the median of many.
+    pub(crate) fn ratio(self, ratio: f64) -> Self {
+        Self { ratio: Some(ratio), ..self }
     }
 
     pub(crate) fn bar(self, bar: Bar) -> Self {
         Self { bar, ..self }
     }
 
-    fn ratio(&self) -> Option<f64> {
-        self.peer.as_ref().map(|peer| self.ours.value() / peer.figure.value())
-    }
-
     fn is_met(&self) -> Option<bool> {
         match self.bar {
             Bar::None => None,
-            Bar::Times(times) => Some(self.ratio()? <= times),
+            Bar::Times(times) => Some(self.ratio? <= times),
+            Bar::Share(share) => Some(self.ratio? >= share),
             Bar::AtMost(most) => Some(self.ours.value() <= most.value()),
         }
     }
@@ -120,6 +128,7 @@ fn cells(row: &Row) -> [String; 6] {
     let bar = match row.bar {
         Bar::None => String::new(),
         Bar::Times(times) => format!("≤ {times} ×"),
+        Bar::Share(share) => format!("≥ {share} ×"),
         Bar::AtMost(most) => format!("≤ {most}"),
     };
     let verdict = match row.is_met() {
@@ -131,7 +140,7 @@ fn cells(row: &Row) -> [String; 6] {
         row.name.clone(),
         row.ours.to_string(),
         against.unwrap_or_default(),
-        row.ratio().map(|ratio| format!("{ratio:.2} ×")).unwrap_or_default(),
+        row.ratio.map(|ratio| format!("{ratio:.2} ×")).unwrap_or_default(),
         bar,
         verdict.to_owned(),
     ]

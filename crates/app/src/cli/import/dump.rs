@@ -10,7 +10,12 @@ use protocol::peer::old::{TEMP_FILES, value_of};
 use serde::Serialize;
 use serde_json::Value;
 
+use store::LiveEntry;
+
 use crate::failure::Failure;
+
+/// Under which key a bucket has our part of an entry.
+const OURS: &str = "callboard";
 
 /// The keys of a dump, and what is no key.
 #[derive(Debug, Default)]
@@ -35,7 +40,10 @@ impl Dump {
     /// Reads a directory, a file of JSON lines, or those from standard input (`-`).
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |error: &std::io::Error| {
-            Failure::usage(format!("cannot read the dump `{}`", path.display())).because(Some(error))
+            Failure::usage(format!("cannot read the dump `{}`", path.display())).because(Some(error)).hint(
+                "a dump is a directory with a file per key, or a file of lines `{\"key\": …, \"value\": …}`; \
+                 `nats://HOST:PORT` reads the bucket itself",
+            )
         };
         let mut dump = Self::default();
         if path == Path::new("-") {
@@ -49,6 +57,31 @@ impl Dump {
             dump.lines(path, &bytes);
         }
         Ok(dump)
+    }
+
+    /// Takes the entries of a bucket that is in use.
+    pub(super) fn of_bucket(server: &str, bucket: &str, entries: &[LiveEntry]) -> Self {
+        let mut dump = Self::default();
+        for LiveEntry { key, value, .. } in entries {
+            let place = PathBuf::from(format!("{server}/{bucket}/{key}"));
+            match std::str::from_utf8(value) {
+                Err(error) => {
+                    let place_of = self::place(&value[..error.valid_up_to()]);
+                    dump.unread(&place, Some(place_of), "it is not UTF-8 from here on");
+                }
+                Ok(text) => match shallow(value_of(text)) {
+                    Ok(mut value) => {
+                        // Our own entries carry what the engine needs besides the document.
+                        if let Some(document) = value.as_object_mut() {
+                            document.remove(OURS);
+                        }
+                        dump.items.push((key.clone(), value));
+                    }
+                    Err(why) => dump.unread(&place, None, &why),
+                },
+            }
+        }
+        dump
     }
 
     /// Adds the temp files of the scripts of old, as far as they are there.

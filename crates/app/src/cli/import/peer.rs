@@ -11,6 +11,7 @@ use runner::{AdoptError, Frozen, Journal, LoadError, Staging};
 use store::AnyStore;
 
 use super::dump::Dump;
+use super::live::{Deleted, Live};
 use super::told::{CycleTold, Fate, Told};
 use crate::cli::block_on;
 use crate::failure::{Exit, Failure};
@@ -22,8 +23,8 @@ use crate::phase;
 #[command(next_help_heading = "Older formats of `peer`")]
 pub(super) struct PeerFlags {
     /// Take the cycles of this dump: a directory with a file per key, or lines of `{"key": …, "value": …}`; `-` is
-    /// standard input
-    #[arg(long, value_name = "DUMP", conflicts_with_all = ["file", "name"])]
+    /// standard input, and `nats://HOST:PORT` the bucket itself
+    #[arg(long, value_name = "DUMP|URL", conflicts_with_all = ["file", "name"])]
     pub(super) peer: Option<PathBuf>,
 
     /// Read the temp files of the scripts of old from here, too
@@ -33,23 +34,41 @@ pub(super) struct PeerFlags {
     /// Enter what is new; without this it is only told
     #[arg(long, requires = "peer")]
     write: bool,
+
+    /// Delete the old keys of cycles that are entered from the bucket; their history there stays
+    #[arg(long, requires = "write")]
+    delete_old: bool,
 }
 
 pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Failure> {
     let path = flags.peer.clone().expect("BUG: we are here because of it");
-    let mut dump = Dump::read(&path)?;
-    if let Some(directory) = &flags.temp_files {
-        dump.add_temp_files(directory)?;
-    }
-    let Dump { items, unread } = dump;
-    let old = Old::read(items);
-    let (now, from) = (here.clock.now(), path.display().to_string());
-    let cycles = block_on(async {
+    block_on(async {
+        let live = Live::find(here, &path).await?;
+        let mut dump = match &live {
+            Some(live) => live.dump(),
+            None if flags.delete_old => {
+                return Err(Failure::usage("`--delete-old` is for a bucket that is in use")
+                    .hint("give its servers: `--peer nats://HOST:PORT`; a dump stays as it is"));
+            }
+            None => Dump::read(&path)?,
+        };
+        if let Some(directory) = &flags.temp_files {
+            dump.add_temp_files(directory)?;
+        }
+        let Dump { items, unread } = dump;
+        let old = Old::read(items);
+        let from = live.as_ref().map_or_else(|| path.display().to_string(), Live::name);
         // A look leaves no store where there was none.
         let store = if flags.write { Some(here.store().await?) } else { here.existing_store().await? };
-        Import { here, store: store.as_ref(), old: &old, from, now, write: flags.write }.all().await
-    })?;
-    Ok(Told { dump: path, write: flags.write, cycles, ignored: old.ignored, unread }.tell(json))
+        let (now, write) = (here.clock.now(), flags.write);
+        let import = Import { here, store: store.as_ref(), old: &old, from: from.clone(), now, write };
+        let cycles = import.all().await?;
+        let deleted = match &live {
+            Some(live) if flags.delete_old => live.delete_old(&cycles).await?,
+            Some(_) | None => Deleted::default(),
+        };
+        Ok(Told { dump: from.into(), write, cycles, ignored: old.ignored, unread, deleted }.tell(json))
+    })
 }
 
 struct Import<'a> {

@@ -8,6 +8,7 @@ use protocol::peer::old::{Ignored, Migrated, NoteKind, Source};
 use serde::Serialize;
 
 use super::dump::Unread;
+use super::live::Deleted;
 use crate::failure::Exit;
 use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
@@ -19,6 +20,9 @@ pub(super) struct Told {
     pub(super) cycles: Vec<CycleTold>,
     pub(super) ignored: Vec<Ignored>,
     pub(super) unread: Vec<Unread>,
+    /// Old keys that were deleted, or should have been.
+    #[serde(skip_serializing_if = "Deleted::is_nothing")]
+    pub(super) deleted: Deleted,
 }
 
 /// One cycle.
@@ -64,6 +68,13 @@ impl Told {
             render::data(format_args!("  {key}  {}", styled(DIM, why)));
         }
         self.tell_unread();
+        if !self.deleted.keys.is_empty() {
+            let keys = render::count(self.deleted.keys.len(), "old key was", "old keys were");
+            render::note(format_args!("{keys} deleted; the bucket keeps their history"));
+        }
+        for key in &self.deleted.left {
+            render::note(format_args!("`{key}` was written to meanwhile, and stays"));
+        }
         self.tell_what_next();
         self.exit()
     }

@@ -1,0 +1,113 @@
+//! A bucket that other programs have made, as it is: to be read from, and to be tidied. Nothing of ours need be on its
+//! servers, and nothing is put there.
+
+use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
+use async_nats::jetstream::ContextBuilder;
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use super::channel::{Channel, Which};
+use super::fault::{Fault, NO_STREAM, code};
+use super::patience::Budget;
+use super::server::connect;
+use super::settings::NatsSettings;
+use crate::error::Unavailable;
+
+/// A bucket on servers that may have nothing else of ours.
+#[derive(Debug)]
+pub struct LiveBucket {
+    name: String,
+    channel: Channel,
+}
+
+/// The newest entry of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveEntry {
+    pub key: String,
+    /// By which a change of it is noticed.
+    pub revision: u64,
+    pub value: Vec<u8>,
+}
+
+/// How many questions are under way at once.
+const AT_ONCE: usize = 32;
+
+impl LiveBucket {
+    /// Looks for the bucket that the settings name; `None` if there is none.
+    pub async fn find(settings: &NatsSettings) -> Result<Option<Self>, Unavailable> {
+        let server = settings.server();
+        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
+            server: server.clone(),
+            doing: "connect to",
+            source: fault.into(),
+        })?;
+        let answer = settings.patience.answer;
+        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
+        let stream_name = format!("KV_{}", settings.bucket);
+        let mut outage = Budget::new(&server, "look for a bucket at", settings.patience.outage);
+        let stream = loop {
+            match context.get_stream(&stream_name).await {
+                Ok(stream) => break stream,
+                Err(error) if code(&error) == Some(NO_STREAM) => return Ok(None),
+                Err(error) => outage.bear(Fault::of_question(error, &stream_name)).await?,
+            }
+        };
+        let patience = settings.patience;
+        let channel = Channel { server, context, stream, name: stream_name, patience };
+        Ok(Some(Self { name: settings.bucket.clone(), channel }))
+    }
+
+    fn subject(&self, key: &str) -> String {
+        format!("$KV.{}.{key}", self.name)
+    }
+
+    /// The newest entry of every key, in the order of keys. What was deleted has none.
+    pub async fn entries(&self) -> Result<Vec<LiveEntry>, Unavailable> {
+        let subjects = self.channel.subjects(&self.subject(">")).await?;
+        let before = self.subject("");
+        let questions =
+            subjects.iter().filter_map(|subject| subject.strip_prefix(&before)).map(async |key| {
+                let found = self.channel.find(&self.subject(key), Which::Last).await?;
+                // Whoever deletes a key leaves an entry without a value.
+                let found = found.filter(|found| !found.payload.is_empty());
+                Ok::<_, Unavailable>(found.map(|found| LiveEntry {
+                    key: key.to_owned(),
+                    revision: found.sequence,
+                    value: found.payload.to_vec(),
+                }))
+            });
+        let entries = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);
+        let mut entries: Vec<_> = entries.try_filter_map(async |entry| Ok(entry)).try_collect().await?;
+        entries.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(entries)
+    }
+
+    /// Deletes a key as the clients of NATS do: its history stays. Says whether it did: it does not if somebody has written
+    /// since.
+    pub async fn delete(&self, entry: &LiveEntry) -> Result<bool, Unavailable> {
+        let subject = self.subject(&entry.key);
+        let mut outage = self.channel.outage("delete a key at");
+        loop {
+            let mut headers = HeaderMap::new();
+            headers.insert("KV-Operation", "DEL");
+            headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(entry.revision));
+            let publish = async {
+                let sent = self.channel.context.publish_with_headers(subject.clone(), headers, Bytes::new());
+                sent.await?.await
+            };
+            match publish.await {
+                Ok(_) => return Ok(true),
+                Err(error) => {
+                    let fault = Fault::of_write(error, &self.channel.name);
+                    let last = self.channel.find(&subject, Which::Last).await?;
+                    match last {
+                        // It landed, and nobody heard.
+                        Some(last) if last.payload.is_empty() => return Ok(true),
+                        Some(last) if last.sequence != entry.revision => return Ok(false),
+                        _ => outage.bear(fault).await?,
+                    }
+                }
+            }
+        }
+    }
+}

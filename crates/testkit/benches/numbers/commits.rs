@@ -1,0 +1,247 @@
+//! Commits per second on both stores, beside bare loops that write the same bytes.
+//!
+//! Each writer has a thread and a connection of its own, as engines have, and goes round its share of the runs. Ours
+//! and theirs take turns, so that what disturbs the one soon disturbs the other; the ratio is the median of all turns.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use protocol::{Revision, RunId};
+use rusqlite::Connection;
+use serde_json::Value;
+use store::{
+    Commit, Location, NatsSettings, NatsStore, OutboxItem, Part, Position, SqliteStore, Store, WriteId,
+};
+use tokio::runtime::Runtime;
+
+use crate::Bench;
+use crate::figure::{Figure, median};
+use crate::nats::{self, Server};
+use crate::place::{Place, Shape};
+use crate::table::{Bar, Row};
+use crate::{floor, runtime};
+
+const AT_ONCE: [usize; 2] = [1, 8];
+
+/// A commit of ours does more than a row of bare SQLite: five tables with their indices.
+const SQLITE_BAR: f64 = 0.5;
+const NATS_BAR: f64 = 0.8;
+
+pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let place = Place::new(&bench.program)?;
+    place.workflow(Shape::Line, 10, "trivial");
+    place.deliver("small", 1)?;
+    let location = Location::find(place.scene().repo(), None)?;
+    let texts = Texts::of_a_step(&location.database())?;
+    let kit = place.scene().kit();
+    let mut rows = Vec::new();
+    for writers in AT_ONCE {
+        let ours = each(writers, |writer| {
+            let runs = shares(bench, writers, writer, |name| Ok((RunId::new(name)?, Position::absent())))?;
+            let store = SqliteStore::open(&location)?;
+            Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
+        })?;
+        let path = kit.join("bare.db");
+        let theirs = each(writers, |writer| {
+            let first = writers * bench.sizes.written * 10;
+            let runs = shares(bench, writers, writer, |_| Ok(0))?;
+            let run = first + writer * bench.sizes.written;
+            Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.together(), run, runs })
+        })?;
+        rows.push(contest(bench, "embedded", "bare SQLite", ours, theirs)?.bar(Bar::Share(SQLITE_BAR)));
+    }
+    let server = Server::start(&kit)?;
+    let settings = NatsSettings { replicas: 1, ..server.address.parse()? };
+    for writers in AT_ONCE {
+        let mut ours = each(writers, |writer| {
+            let runs = shares(bench, writers, writer, |name| Ok((RunId::new(name)?, Position::absent())))?;
+            let store = NatsStore::new(settings.clone());
+            Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
+        })?;
+        let first = &mut ours[0];
+        first.write(first.runs.len() * 2)?;
+        let name = first.runs[0].0.to_string();
+        let payload = runtime()?.block_on(async {
+            let client = nats::connect(&server.address).await?;
+            nats::create_stream(&client).await?;
+            nats::payload(&client, &name).await
+        })?;
+        let theirs = each(writers, |writer| {
+            let runtime = runtime()?;
+            let client = runtime.block_on(nats::connect(&server.address))?;
+            let runs = shares(bench, writers, writer, |name| Ok((format!("bare.{name}"), 0)))?;
+            Ok(BareNats { runtime, client, payload: payload.clone(), runs })
+        })?;
+        rows.push(contest(bench, "NATS", "bare NATS", ours, theirs)?.bar(Bar::Share(NATS_BAR)));
+    }
+    Ok(rows)
+}
+
+fn each<T>(writers: usize, make: impl FnMut(usize) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+    (0..writers).map(make).collect()
+}
+
+/// What one of the writers has of the runs.
+fn shares<T>(
+    bench: &Bench,
+    writers: usize,
+    writer: usize,
+    make: impl Fn(String) -> anyhow::Result<T>,
+) -> anyhow::Result<Vec<T>> {
+    let share = bench.sizes.written / writers;
+    (0..share).map(|number| make(format!("of-{writers}-{writer}-{number}"))).collect()
+}
+
+/// Lets them take turns, after each run has been begun.
+fn contest<A: Writer, B: Writer>(
+    bench: &Bench,
+    store: &str,
+    peer: &str,
+    mut ours: Vec<A>,
+    mut theirs: Vec<B>,
+) -> anyhow::Result<Row> {
+    let (writers, sizes) = (ours.len(), &bench.sizes);
+    at_once(&mut ours, sizes.written / writers)?;
+    at_once(&mut theirs, sizes.written / writers)?;
+    let share = sizes.commits / writers;
+    let (mut our_times, mut their_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..sizes.turns {
+        let (our_time, their_time) = (at_once(&mut ours, share)?, at_once(&mut theirs, share)?);
+        ratios.push(their_time.as_secs_f64() / our_time.as_secs_f64());
+        our_times.push(our_time);
+        their_times.push(their_time);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let rate = |times| Figure::rate(share * writers, median(times));
+    let plural = if writers == 1 { "writer" } else { "writers" };
+    let name = format!("commits, {store}, {writers} {plural} on {} runs", sizes.written);
+    Ok(Row::new(name, rate(our_times)).against(peer, rate(their_times)).ratio(ratios[ratios.len() / 2]))
+}
+
+/// How long it takes until each has written so often.
+fn at_once<W: Writer>(writers: &mut [W], commits: usize) -> anyhow::Result<Duration> {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            writers.iter_mut().map(|writer| scope.spawn(move || writer.write(commits))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a writer does not panic"))
+    })?;
+    Ok(begun.elapsed())
+}
+
+trait Writer: Send {
+    /// Commits so often, to one run after the other.
+    fn write(&mut self, commits: usize) -> anyhow::Result<()>;
+}
+
+/// The texts of the commit that ends a step in the middle of a run, and begins the next one.
+#[derive(Clone)]
+struct Texts {
+    entry: String,
+    parts: Vec<Part>,
+    action: String,
+    summary: String,
+}
+
+impl Texts {
+    fn of_a_step(database: &Path) -> anyhow::Result<Self> {
+        let connection = Connection::open(database)?;
+        let text = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
+        let mut parts = connection.prepare("SELECT path, body FROM parts WHERE revision = 6")?;
+        let parts = parts.query_map([], |row| Ok(Part { path: row.get(0)?, body: row.get(1)? }))?;
+        let entry = text("SELECT body FROM entries WHERE revision = 6")?;
+        let action = serde_json::from_str::<Value>(&entry)?["actions"][0].take();
+        anyhow::ensure!(action.is_object(), "a step in the middle begins another one");
+        Ok(Self {
+            parts: parts.collect::<Result<_, _>>()?,
+            entry,
+            action: action.to_string(),
+            summary: text("SELECT summary FROM runs")?,
+        })
+    }
+
+    /// All of them in one.
+    fn together(&self) -> String {
+        let single = [&self.entry, &self.summary, &self.action].map(String::as_str);
+        single.into_iter().chain(self.parts.iter().map(|part| part.body.as_str())).collect()
+    }
+
+    fn commit(&self, run: &RunId, expected: Position) -> Commit {
+        let id = |revision: Revision| format!("start s{revision}#1.1");
+        Commit {
+            run: run.clone(),
+            protocol: "steps".to_owned(),
+            expected,
+            epoch: None,
+            write_id: WriteId::new(),
+            entry: self.entry.clone(),
+            parts: self.parts.clone(),
+            outbox: vec![OutboxItem { id: id(expected.revision.next()), body: self.action.clone() }],
+            acknowledged: vec![id(expected.revision)],
+            views: Vec::new(),
+            snapshot: None,
+            summary: self.summary.clone(),
+        }
+    }
+}
+
+struct Ours<S> {
+    runtime: Runtime,
+    store: S,
+    texts: Texts,
+    runs: Vec<(RunId, Position)>,
+}
+
+impl<S: Store> Writer for Ours<S> {
+    fn write(&mut self, commits: usize) -> anyhow::Result<()> {
+        self.runtime.block_on(async {
+            let count = self.runs.len();
+            for number in 0..commits {
+                let (run, position) = &mut self.runs[number % count];
+                *position = self.store.commit(self.texts.commit(run, *position)).await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+struct BareSqlite {
+    connection: Connection,
+    body: String,
+    /// The number of its first run, and how often each was written to.
+    run: usize,
+    runs: Vec<usize>,
+}
+
+impl Writer for BareSqlite {
+    fn write(&mut self, commits: usize) -> anyhow::Result<()> {
+        let count = self.runs.len();
+        (0..commits).map(|number| number % count).try_for_each(|place| {
+            self.runs[place] += 1;
+            floor::commit(&mut self.connection, self.run + place, self.runs[place], &self.body)
+        })
+    }
+}
+
+struct BareNats {
+    runtime: Runtime,
+    client: async_nats::jetstream::Context,
+    payload: Bytes,
+    runs: Vec<(String, u64)>,
+}
+
+impl Writer for BareNats {
+    fn write(&mut self, commits: usize) -> anyhow::Result<()> {
+        self.runtime.block_on(async {
+            let count = self.runs.len();
+            for number in 0..commits {
+                let (subject, last) = &mut self.runs[number % count];
+                let written = nats::publish(&self.client, subject.clone(), *last, self.payload.clone());
+                *last = written.await.context("a bare message")?;
+            }
+            Ok(())
+        })
+    }
+}
