@@ -16,7 +16,7 @@ use crate::render;
 use crate::traces::Traces;
 
 /// The place a command works in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Here {
     pub(crate) repo: PathBuf,
     /// Where the embedded store is, or would be.

@@ -21,6 +21,16 @@ pub(crate) fn elsewhere<P: Protocol>(
     by_host
 }
 
+/// The host of an attempt, if it is another one than this.
+pub(crate) fn of<'a, P: Protocol>(
+    store: &impl Store,
+    folded: &'a Folded<P>,
+    attempt: &AttemptId,
+) -> Option<&'a str> {
+    let host = folded.placed.get(attempt).filter(|_| store.is_shared())?;
+    (*host != store::host_name()).then_some(host)
+}
+
 /// What to do about the attempts on one host.
 pub(crate) fn advice(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
     let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();

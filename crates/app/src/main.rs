@@ -8,6 +8,7 @@ mod face;
 mod failure;
 mod here;
 mod hosts;
+mod leading;
 mod look;
 mod phase;
 mod play;
@@ -20,6 +21,7 @@ mod restore;
 mod stage;
 mod traces;
 mod views;
+mod watcher;
 mod wish;
 
 use std::process::ExitCode;

@@ -161,7 +161,7 @@ pub(crate) async fn detach(
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
     let mut command = Command::new(program);
-    command.arg("resume").arg(run.as_str()).arg("--repo").arg(&here.repo);
+    command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&here.repo);
     command.arg("--store").arg(store.premises().root()).args(players);
     if let Some(jobs) = show.jobs {
         command.arg("--jobs").arg(jobs.to_string());
@@ -231,7 +231,8 @@ fn entries_by(entries: &[StoredEntry], engine: u32) -> Result<bool, Failure> {
     for entry in entries {
         let entry: Signed =
             serde_json::from_str(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-        if matches!(entry.by, Author::Engine { pid, .. } if pid == engine) {
+        if matches!(&entry.by, Author::Engine { pid, host, .. } if *pid == engine && *host == store::host_name())
+        {
             return Ok(true);
         }
     }

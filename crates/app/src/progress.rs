@@ -26,17 +26,17 @@ pub(crate) struct Progress {
 }
 
 /// What is known of the engine of another process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EngineNews {
     AtWork {
         pid: u32,
+        /// If it is not this one.
+        host: Option<String>,
     },
     /// There is none, although the run is not finished.
     Missing,
     /// It was there, and has ended.
-    Gone {
-        pid: u32,
-    },
+    Gone { pid: u32, host: Option<String> },
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Progress {
     }
 
     /// What the engine of another process does with the run, as far as we can see.
-    pub(crate) fn engine(&self, engine: EngineNews) {
+    pub(crate) fn engine(&self, engine: &EngineNews) {
         match self.form {
             Form::Json => render::json(&events::engine(&self.run, engine)),
             Form::Drawn(_) | Form::Plain => self.say(&lines::engine(&self.run, engine)),
@@ -99,15 +99,25 @@ impl Progress {
         }
     }
 
-    /// An attempt that was at work before we looked.
-    pub(crate) fn at_work(&mut self, attempt: &AttemptId, length: Duration, stdout: PathBuf) {
+    /// An attempt that was at work before we looked, and its host if that is another one.
+    pub(crate) fn at_work(
+        &mut self,
+        attempt: &AttemptId,
+        length: Duration,
+        host: Option<&str>,
+        stdout: PathBuf,
+    ) {
+        let there = host.map(|host| format!(" on `{host}`")).unwrap_or_default();
         match &mut self.form {
-            Form::Json => render::json(&events::at_work(&self.run, attempt, length)),
+            Form::Json => render::json(&events::at_work(&self.run, attempt, length, host)),
             Form::Plain => {
                 let length = render::duration(length);
-                self.say(&format!("{} {attempt} is at work for {length}", styled(CYAN, "▸")));
+                self.say(&format!("{} {attempt} is at work{there} for {length}", styled(CYAN, "▸")));
             }
             Form::Drawn(drawn) => {
+                if host.is_some() {
+                    drawn.say(&format!("{} {attempt} is at work{there}", styled(CYAN, "▸")));
+                }
                 drawn.begin(attempt, length);
                 drawn.output(attempt, stdout);
             }

@@ -4,14 +4,13 @@ use std::fmt;
 
 use protocol::RunId;
 use protocol::run::{Phase, Request};
-use runner::{Again, Asked, Engine, EngineError, Journal};
+use runner::{Again, Asked, Engine, EngineError, Journal, Rest};
 use store::{AnyStore, LeadError, Leader, Store as _, Tenure};
-use supervisor::Departure;
 
 use crate::face::Face;
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
-use crate::{play, render};
+use crate::{hosts, leading, play, render};
 
 /// A request with who it is told to.
 #[derive(Debug, Clone)]
@@ -26,7 +25,7 @@ pub(crate) struct Wish<P: Face> {
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// The engine of the run has been told. One that is stopped hears of it when it goes on.
-    ByEngine { pid: u32, stopped: bool },
+    ByEngine { pid: u32, host: Option<String>, stopped: bool },
     /// Nobody else was there: we were the engine.
     ByUs,
 }
@@ -42,7 +41,7 @@ impl<P: Face> Wish<P> {
                 engine.oblige(self.asked()).await.map_err(|error| failed(error.into()))?;
                 Ok(Taken::ByUs)
             }
-            Led::ByAnother { pid, stopped } => {
+            Led::ByAnother { pid, host, stopped } => {
                 let told =
                     runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
                 told.await.map_err(|error| failed(error.into()))?;
@@ -52,7 +51,7 @@ impl<P: Face> Wish<P> {
                         how_to_continue(pid)
                     ));
                 }
-                Ok(Taken::ByEngine { pid, stopped })
+                Ok(Taken::ByEngine { pid, host, stopped })
             }
         }
     }
@@ -70,10 +69,11 @@ impl<P: Face> Wish<P> {
                     return match engine.play(self.asked(), interrupts).await {
                         // It was granted when we told the engine, and the run has ended by itself since.
                         Err(EngineError::Refused(_)) if told => Ok(()),
+                        Ok(Rest::Elsewhere) => Err(failed(out_of_reach::<P>(here, store, run).await?)),
                         rest => rest.map(drop).map_err(|error| failed(error.into())),
                     };
                 }
-                Led::ByAnother { pid, stopped } => (pid, stopped),
+                Led::ByAnother { pid, stopped, .. } => (pid, stopped),
             };
             if !told {
                 let made =
@@ -93,19 +93,12 @@ impl<P: Face> Wish<P> {
                     self.doing
                 )));
             }
-            // First hold the process, then see that it is still the engine: then its end is the engine's end.
-            let engine = Departure::of(pid).map_err(|error| {
-                Failure::new(Exit::Bug, "cannot wait for the engine").because(Some(&error))
-            })?;
-            if store.leader(run).await?.is_none_or(|leader| leader.pid != pid) {
-                continue;
-            }
-            render::note(format_args!("waiting for its engine, process {pid}"));
+            let Some(engine) = leading::Engine::of(store, run).await? else { continue };
+            let named = leading::process(engine.leader.pid, engine.host().as_deref());
+            render::note(format_args!("waiting for its engine, {named}"));
             tokio::select! {
                 rested = rests(store, &mut journal) => return rested,
-                ended = engine.happened() => {
-                    ended.map_err(|error| Failure::new(Exit::Bug, "cannot wait for the engine").because(Some(&error)))?;
-                }
+                gone = engine.gone(store, run) => gone?,
             }
         }
     }
@@ -117,7 +110,23 @@ impl<P: Face> Wish<P> {
 
 enum Led<'a, P: Face> {
     ByUs(Box<Engine<'a, P, AnyStore>>),
-    ByAnother { pid: u32, stopped: bool },
+    ByAnother {
+        pid: u32,
+        /// If it is another one than this.
+        host: Option<String>,
+        stopped: bool,
+    },
+}
+
+/// What was asked for is so as far as this host goes; attempts on others cannot be ended from here.
+async fn out_of_reach<P: Face>(here: &Here, store: &AnyStore, run: &RunId) -> Result<Failure, Failure> {
+    let journal = here.load::<P>(store, run).await?;
+    let what = "attempts of it are on other hosts, and cannot be ended from here";
+    let mut failure = Failure::new(Exit::NeedsPerson, what);
+    for (host, attempts) in hosts::elsewhere(store, &journal.folded) {
+        failure = failure.hint(hosts::advice(run, &host, &attempts));
+    }
+    Ok(failure)
 }
 
 fn how_to_continue(pid: u32) -> String {
@@ -134,7 +143,10 @@ async fn lead<'a, P: Face>(
     let house = play::at_home(play::house(here, Again::default())?, store)?;
     match Engine::<P, _>::lead(store, house, run, tenure, nobody).await {
         Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
-        Err(EngineError::Lead(LeadError::Held { pid, stopped, .. })) => Ok(Led::ByAnother { pid, stopped }),
+        Err(EngineError::Lead(LeadError::Held { pid, host, stopped, .. })) => {
+            let host = Some(host).filter(|host| *host != store::host_name());
+            Ok(Led::ByAnother { pid, host, stopped })
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -188,8 +200,8 @@ pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
     match taken {
         // That has been said.
         Taken::ByEngine { stopped: true, .. } => {}
-        Taken::ByEngine { pid, stopped: false } => {
-            render::note(format_args!("its engine, process {pid}, goes on"));
+        Taken::ByEngine { pid, host, stopped: false } => {
+            render::note(format_args!("its engine, {}, goes on", leading::process(*pid, host.as_deref())));
         }
         Taken::ByUs => render::note(format_args!("`callboard resume {run}` goes on with it")),
     }

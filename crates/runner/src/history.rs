@@ -35,6 +35,8 @@ pub struct History {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempted {
     pub id: AttemptId,
+    /// The host on which it was begun.
+    pub host: String,
     pub began: Stamp,
     /// Since when it has been asked to end.
     pub asked_to_end: Option<Stamp>,
@@ -106,7 +108,14 @@ impl History {
                 Change::Began { attempt, .. } => {
                     let id = Run::<P>::id(attempt);
                     self.waiting.remove(&id.seat);
-                    self.attempts.push(Attempted { id, began: entry.at, asked_to_end: None, over: None });
+                    let host = entry.by.host().to_owned();
+                    self.attempts.push(Attempted {
+                        id,
+                        host,
+                        began: entry.at,
+                        asked_to_end: None,
+                        over: None,
+                    });
                 }
                 Change::AskedToEnd { attempt, .. } => {
                     if let Some(attempted) = self.attempt(&Run::<P>::id(attempt)) {

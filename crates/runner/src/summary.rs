@@ -1,5 +1,7 @@
 //! What `ls` shows of a run without loading it.
 
+use std::collections::BTreeSet;
+
 use protocol::entry::Folded;
 use protocol::run::Phase;
 use protocol::{Progress, Protocol, Stamp};
@@ -17,6 +19,9 @@ pub struct Summary {
     pub progress: Progress,
     /// Attempts that may be alive.
     pub seated: usize,
+    /// The hosts that they are on, each once. Earlier versions kept none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub hosts: BTreeSet<String>,
     pub updated_at: Stamp,
 }
 
@@ -28,6 +33,7 @@ impl Summary {
             phase: folded.run.phase,
             progress: P::progress(&frozen.definition, &folded.run.play),
             seated: folded.run.seated().count(),
+            hosts: folded.placed.values().cloned().collect(),
             updated_at: folded.at,
         }
     }

@@ -70,9 +70,15 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Whether it was stopped by a signal. Of a process elsewhere we cannot tell; its number may be another's here.
+    /// Whether it is a process of this machine. Elsewhere its number may be another's.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.host == os::host_name()
+    }
+
+    /// Whether it was stopped by a signal. Of a process elsewhere we cannot tell.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.host == os::host_name() && os::Holder::of(self.pid).is_some_and(|leader| leader.stopped)
+        self.is_here() && os::Holder::of(self.pid).is_some_and(|leader| leader.stopped)
     }
 }

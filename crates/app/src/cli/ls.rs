@@ -1,5 +1,6 @@
 //! `callboard ls`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -108,6 +109,8 @@ struct Listed<'a> {
     row: &'a RunRow,
     /// Nothing, if another version has written it.
     summary: Option<Summary>,
+    /// Whether other hosts have the store, too.
+    shared: bool,
 }
 
 #[derive(Serialize)]
@@ -127,6 +130,9 @@ struct JsonSummary<'a> {
     phase: &'static str,
     progress: Progress,
     seated: usize,
+    /// Where they are, if that could be elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<&'a BTreeSet<String>>,
     updated_at: Stamp,
 }
 
@@ -139,7 +145,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     })?;
     let now = here.clock.now();
-    let listed = rows.iter().map(|row| Listed { row, summary: here::summary(row) });
+    let shared = here.nats.is_some();
+    let listed = rows.iter().map(|row| Listed { row, summary: here::summary(row), shared });
     let mut listed: Vec<_> = listed.filter(|listed| arguments.wants(listed, now)).collect();
     // Of equals, and of those that cannot be read, the older comes first.
     listed.sort_by(|one, other| compare(arguments.sort, one, other));
@@ -231,6 +238,7 @@ impl Listed<'_> {
                 phase: phase::name(summary.phase),
                 progress: summary.progress,
                 seated: summary.seated,
+                hosts: self.shared.then_some(&summary.hosts),
                 updated_at: summary.updated_at,
             }),
         }
@@ -243,13 +251,15 @@ impl Listed<'_> {
         };
         let (style, word) = phase::word(summary.phase);
         let ago = render::duration(now.since(summary.updated_at));
+        let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
+        let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };
         format!(
             "{run}  {}  {:>3}/{:<3}  {}  {}",
             styled(style, format_args!("{word:<11}")),
             summary.progress.done,
             summary.progress.total,
             summary.title,
-            styled(DIM, format_args!("{ago} ago")),
+            styled(DIM, format_args!("{ago} ago{on}")),
         )
     }
 }

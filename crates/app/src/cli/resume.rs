@@ -1,5 +1,7 @@
 //! `callboard resume [RUN | --all]`.
 
+mod following;
+
 use std::ffi::OsString;
 
 use protocol::RunId;
@@ -7,6 +9,7 @@ use protocol::run::{Halt, Phase, Request};
 use runner::{Asked, House, Journal};
 use store::{AnyStore, RunRow, Store as _};
 
+use self::following::{elsewhere, follow};
 use super::block_on;
 use crate::config::Flags;
 use crate::face::{self, Deed, Face};
@@ -21,11 +24,16 @@ use crate::{render, restore};
 ///
 /// What `run` was given holds; flags given here replace it for as long as this command runs. Without RUN it resumes
 /// the only unfinished run.
+///
+/// On a store that several machines share: while an engine on another host leads the run, this follows it as `watch`
+/// does, and takes over when that engine leads no more and the run does not rest. Agents on another host are left to it;
+/// when nothing else is to be done, this ends with 4 and says who is where.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard resume
   callboard resume f8c1a491 --jobs 2
-  callboard resume --all                    # after a reboot; each run in the background")]
+  callboard resume --all                    # after a reboot; each run in the background
+  callboard resume f8c1a491 --abandon-host build-2 --reason 'its disk died'")]
 pub(super) struct Arguments {
     /// The run: its name, a beginning of it, or the id of its cycle
     run: Option<String>,
@@ -33,6 +41,10 @@ pub(super) struct Arguments {
     /// Put back a document that is not what was written, even if what came after it is lost
     #[arg(long, conflicts_with = "all")]
     recover: bool,
+
+    /// Count the agents on this host as interrupted: it does not come back. They are tried again, here; it costs no try
+    #[arg(long, value_name = "HOST", conflicts_with = "all")]
+    abandon_host: Option<String>,
 
     /// Every run that nobody stopped or paused, each in the background
     #[arg(long, conflicts_with_all = ["run", "detach"])]
@@ -49,6 +61,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     detach: bool,
 
+    /// Do not follow an engine on another host: whoever started us waits until we lead
+    #[arg(long, hide = true)]
+    at_once: bool,
+
     #[command(flatten)]
     place: Place,
 
@@ -59,7 +75,12 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
     let here = Here::find(&arguments.place, flags)?;
-    let again = runner::Again { recover: arguments.recover, ..arguments.players.again()? };
+    let abandoned = arguments.abandon_host.as_ref().map(|host| runner::Abandoned {
+        host: host.clone(),
+        by: here::person(),
+        reason: arguments.reason.clone(),
+    });
+    let again = runner::Again { recover: arguments.recover, abandoned, ..arguments.players.again()? };
     let house = play::house(&here, again)?;
     block_on(async {
         if arguments.all {
@@ -121,10 +142,23 @@ impl Deed for Resuming<'_> {
         }
         somebody_plays(&house, &journal)?;
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
-        if arguments.detach {
-            return play::detach(here, store, run, &arguments.show, arguments.flags()).await;
+        loop {
+            if let Some(leader) = elsewhere(store, run).await?
+                && let Some(exit) = follow::<P>(here, store, run, leader, &arguments).await?
+            {
+                return Ok(exit);
+            }
+            if arguments.detach {
+                return play::detach(here, store, run, &arguments.show, arguments.flags()).await;
+            }
+            let (house, asked) = (house.clone(), asked.clone());
+            match play::play::<P>(here, store, house, run, asked, &arguments.show).await {
+                // Of several who waited for it, another host was first.
+                Err(failure)
+                    if failure.code == Some(Code::Held) && elsewhere(store, run).await?.is_some() => {}
+                played => return played,
+            }
         }
-        play::play::<P>(here, store, house, run, asked, &arguments.show).await
     }
 }
 
@@ -150,13 +184,16 @@ fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, AnyStore>) -> Res
 impl Arguments {
     /// As another command was given them, for a run that it names itself.
     pub(super) fn like(show: Show, detach: bool, place: Place, players: PlayerFlags) -> Self {
-        Self { run: None, all: false, recover: false, reason: None, show, detach, place, players }
+        let (run, reason, abandon_host) = (None, None, None);
+        let (all, recover, at_once) = (false, false, false);
+        Self { run, all, recover, abandon_host, reason, show, detach, at_once, place, players }
     }
 
     /// What the engine in the background is to be given.
     fn flags(&self) -> Vec<OsString> {
         let mut flags = self.players.as_arguments();
         flags.extend(self.recover.then(|| "--recover".into()));
+        flags.extend(self.abandon_host.iter().flat_map(|host| ["--abandon-host".into(), host.into()]));
         flags.extend(self.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
         flags
     }

@@ -14,7 +14,7 @@ use crate::look::questions::{Acts, Answers, Recovered};
 use crate::look::seats::Doing;
 use crate::look::{Sight, words};
 use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
-use crate::{phase, progress};
+use crate::{hosts, phase, progress};
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
 ///
@@ -154,10 +154,16 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
             };
             render::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
-        Acts::Missing => render::data(format_args!(
+        Acts::Missing if answers.elsewhere.is_empty() => render::data(format_args!(
             "{}: `callboard resume {run}` goes on with it",
             styled(YELLOW, "no engine")
         )),
+        Acts::Missing => {
+            for (host, attempts) in &answers.elsewhere {
+                let advice = hosts::advice(run, host, attempts);
+                render::data(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
+            }
+        }
         Acts::Unknown { why } => {
             render::data(format_args!("whether it has an engine cannot be told: {why}"));
         }
@@ -200,8 +206,8 @@ fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
 fn activity(doing: &Doing, now: Stamp) -> String {
     let length = |since: &Stamp| render::duration(now.since(*since));
     match doing {
-        Doing::AtWork { since, slow, heard, .. } => {
-            let working = styled(DIM, format_args!("for {}", length(since)));
+        Doing::AtWork { since, slow, heard, host, .. } => {
+            let working = styled(DIM, format_args!("for {}{}", length(since), on(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| render::duration(std::time::Duration::from_millis(ms));
                 let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
@@ -210,7 +216,7 @@ fn activity(doing: &Doing, now: Stamp) -> String {
             let heard = heard.as_ref().map(|heard| last_output(heard, now));
             [Some(working), slow, heard].into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
-        Doing::Ending { since, .. } => format!("being ended for {}", length(since)),
+        Doing::Ending { since, host, .. } => format!("being ended for {}{}", length(since), on(host)),
         Doing::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
         Doing::Resting { until, .. } if *until > now => {
             let (length, until) = (render::duration(until.since(now)), to_the_second(*until));
@@ -227,6 +233,11 @@ fn activity(doing: &Doing, now: Stamp) -> String {
             styled(DIM, format_args!("waits for {}", names.join(", ")))
         }
     }
+}
+
+/// Where, if not here.
+fn on(host: &Option<String>) -> String {
+    host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default()
 }
 
 /// What an agent at work has last written, and when.
@@ -263,8 +274,11 @@ fn last_error<P: Face>(moment: &Moment<P>, answers: &Answers) {
         last.attempt,
         render::harmless(&last.error)
     ));
-    match &last.log {
-        Some(log) => render::data(format_args!("  {}", styled(DIM, log.display()))),
-        None => render::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
+    match (&last.log, &last.host) {
+        (Some(log), _) => render::data(format_args!("  {}", styled(DIM, log.display()))),
+        (None, Some(host)) => {
+            render::data(format_args!("  {}", styled(DIM, format_args!("its logs are on {host}"))));
+        }
+        (None, None) => render::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
     }
 }

@@ -13,7 +13,7 @@ use super::{Finding, Ground};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
 use crate::render::count;
-use crate::{here, phase, render};
+use crate::{here, hosts, phase, render};
 
 const CHECK: &str = "runs";
 
@@ -43,6 +43,8 @@ pub(super) struct Unfinished {
 #[derive(Debug)]
 pub(super) struct Seated {
     attempt: AttemptId,
+    /// If it is another one than this: then nothing here tells of the attempt.
+    host: Option<String>,
     shim: Result<ShimLife, ClaimError>,
 }
 
@@ -114,7 +116,8 @@ impl Deed for Looking<'_> {
         let seated = journal.folded.run.seated().map(|(attempt, _)| {
             let attempt = Run::<P>::id(&attempt);
             let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
-            Seated { shim: supervisor::shim_life(&dir), attempt }
+            let host = hosts::of(store, &journal.folded, &attempt).map(str::to_owned);
+            Seated { shim: supervisor::shim_life(&dir), host, attempt }
         });
         Ok(seated.collect())
     }
@@ -160,7 +163,7 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
             );
         }
         (None, Some(_)) => {
-            let attempts = seated.iter().map(tell);
+            let attempts = seated.iter().map(|seated| tell(run, seated));
             findings.push(
                 Finding::act(CHECK, format!("run `{run}` is unfinished and has no engine"))
                     .details(attempts)
@@ -171,8 +174,8 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
     findings
 }
 
-fn stopped(Seated { attempt, shim }: &Seated) -> Option<Finding> {
-    let Ok(ShimLife::Alive { pid, stopped: true }) = shim else { return None };
+fn stopped(Seated { attempt, host, shim }: &Seated) -> Option<Finding> {
+    let (None, Ok(ShimLife::Alive { pid, stopped: true })) = (host, shim) else { return None };
     Some(
         Finding::act(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
             .detail("until it goes on, no time limit of the attempt is kept and its end is not noticed")
@@ -181,7 +184,10 @@ fn stopped(Seated { attempt, shim }: &Seated) -> Option<Finding> {
 }
 
 /// What becomes of an attempt when the run is resumed.
-fn tell(Seated { attempt, shim }: &Seated) -> String {
+fn tell(run: &RunId, Seated { attempt, host, shim }: &Seated) -> String {
+    if let Some(host) = host {
+        return hosts::advice(run, host, std::slice::from_ref(attempt));
+    }
     match shim {
         Ok(ShimLife::Alive { pid, .. }) => {
             format!("`{attempt}` is at work under process {pid}; it will be adopted")
@@ -210,6 +216,8 @@ fn clock(now: Stamp, runs: &Runs) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use protocol::{Progress, Revision};
 
     use super::*;
@@ -224,6 +232,7 @@ mod tests {
                 phase: Phase::Open,
                 progress: Progress { done: 0, total: 1 },
                 seated: 0,
+                hosts: BTreeSet::new(),
                 updated_at: now.plus(Duration::from_secs(ahead)),
             };
             RunRow {

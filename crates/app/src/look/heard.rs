@@ -32,7 +32,7 @@ pub(crate) enum Heard {
 /// Listens to all that are at work.
 pub(crate) fn mark(sight: &Sight, now: Stamp, seats: &mut BTreeMap<SeatName, Doing>) {
     for doing in seats.values_mut() {
-        if let Doing::AtWork { attempt, since, heard, .. } = doing
+        if let Doing::AtWork { attempt, since, heard, host: None, .. } = doing
             && now.since(*since) >= MARGIN
         {
             *heard = Some(listen(&sight.dir(attempt)));

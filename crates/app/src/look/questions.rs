@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use protocol::entry::Author;
 use protocol::run::Phase;
-use protocol::{Revision, SeatName, Stamp};
+use protocol::{AttemptId, Revision, SeatName, Stamp};
 use runner::{History, Moment};
 use serde::Serialize;
 use store::Leader;
@@ -14,11 +14,12 @@ use supervisor::{AttemptDir, ShimLife};
 use super::Sight;
 use super::gates::{self, Gate};
 use super::heard;
-use super::seats::{self, Doing, Engine};
+use super::seats::{self, Doing, Engine, Trace};
 use super::trouble::{self, Trouble};
 use super::usual;
 use crate::face::Face;
 use crate::failure::Failure;
+use crate::hosts;
 
 /// The answers, at one moment.
 #[derive(Debug, Serialize)]
@@ -33,6 +34,9 @@ pub(crate) struct Answers {
     pub(crate) held: Option<Held>,
     /// Every seat that is still to do something.
     pub(crate) seats: BTreeMap<SeatName, Doing>,
+    /// Attempts on other hosts, by host.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) elsewhere: BTreeMap<String, Vec<AttemptId>>,
     pub(crate) last_error: Option<Trouble>,
     pub(crate) gates: Vec<Gate>,
 }
@@ -96,8 +100,12 @@ impl Answers {
             }
             Acts::Missing => Engine::Nobody,
         };
-        let is_gone = |attempt: &_| at.is_none() && is_gone(&sight.dir(attempt));
-        let mut seats = seats::doing(&moment, &history, engine, is_gone);
+        let trace = |attempt: &_| match hosts::of(&sight.store, &moment.folded, attempt) {
+            Some(host) => Trace::Elsewhere { host: host.to_owned() },
+            None if at.is_none() && is_gone(&sight.dir(attempt)) => Trace::Gone,
+            None => Trace::Here,
+        };
+        let mut seats = seats::doing(&moment, &history, engine, trace);
         let now = match at {
             // A run's time never runs backwards, whatever the wall clock says.
             None => sight.here.clock.now().max(moment.folded.at),
@@ -110,7 +118,8 @@ impl Answers {
         let answers = Self {
             at: now,
             acts,
-            last_error: trouble::last(&moment, &history, |attempt| sight.dir(attempt)),
+            elsewhere: hosts::elsewhere(&sight.store, &moment.folded),
+            last_error: trouble::last(sight, &moment, &history),
             recovered: history
                 .recovered
                 .iter()
@@ -139,7 +148,7 @@ fn acts_now<P: Face>(moment: &Moment<P>, history: &History, leader: Result<Optio
             }
         };
     };
-    let is_it = |by: &Author| matches!(by, Author::Engine { pid, .. } if *pid == leader.pid);
+    let is_it = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == leader.pid && *host == leader.host);
     let since = history.engine.as_ref().filter(|engine| is_it(&engine.who)).map(|engine| engine.since);
     let stopped = leader.is_stopped();
     Acts::AtWork { pid: leader.pid, host: leader.host, since, stopped }

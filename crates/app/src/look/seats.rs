@@ -27,6 +27,9 @@ pub(crate) enum Doing {
     AtWork {
         attempt: AttemptId,
         since: Stamp,
+        /// If it is another one than this.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         slow: Option<Slow>,
         /// Of the present, and of one that has been at work for a while.
@@ -34,7 +37,12 @@ pub(crate) enum Doing {
         heard: Option<Heard>,
     },
     /// Its agent has been asked to end.
-    Ending { attempt: AttemptId, since: Stamp },
+    Ending {
+        attempt: AttemptId,
+        since: Stamp,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    },
     /// No agent of it is at work any more, and there is no engine to take up what is left.
     Ended { attempt: AttemptId, since: Stamp },
     /// It rests after a failed try.
@@ -51,12 +59,23 @@ pub(crate) enum Doing {
     WaitsFor { seats: Vec<SeatName> },
 }
 
+/// What can be seen of an attempt that the journal says may be alive.
+pub(crate) enum Trace {
+    /// It is on another host: nothing.
+    Elsewhere {
+        host: String,
+    },
+    /// No agent of it can be at work.
+    Gone,
+    Here,
+}
+
 /// What every seat that is still to do something does, at this moment.
 pub(crate) fn doing<P: Face>(
     moment: &Moment<P>,
     history: &History,
     engine: Engine,
-    is_gone: impl Fn(&AttemptId) -> bool,
+    trace: impl Fn(&AttemptId) -> Trace,
 ) -> BTreeMap<SeatName, Doing> {
     let run = &moment.folded.run;
     if matches!(run.phase, Phase::Finished(_)) {
@@ -67,7 +86,7 @@ pub(crate) fn doing<P: Face>(
     let about = |seat: &P::Seat| match run.chairs.get(seat) {
         Some(chair) => {
             let on_its_way = held_back.contains(seat);
-            Some(seated(moment, history, engine, &P::seat_name(seat), chair, on_its_way, &is_gone))
+            Some(seated(moment, history, engine, &P::seat_name(seat), chair, on_its_way, &trace))
         }
         None => unseated(moment, seat),
     };
@@ -83,20 +102,24 @@ fn seated<P: Face>(
     seat: &SeatName,
     chair: &Chair,
     held_back: bool,
-    is_gone: impl Fn(&AttemptId) -> bool,
+    trace: impl Fn(&AttemptId) -> Trace,
 ) -> Doing {
     let attempt = AttemptId { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
     let attempted = history.newest_of(seat).filter(|attempted| attempted.id == attempt);
     let began = attempted.map_or(moment.folded.at, |attempted| attempted.began);
     let since = history.waiting.get(seat).copied().unwrap_or(moment.folded.at);
-    match chair.posture {
-        Posture::Playing | Posture::Ending if engine == Engine::Nobody && is_gone(&attempt) => {
-            Doing::Ended { attempt, since: began }
+    let host = match trace(&attempt) {
+        Trace::Gone if engine == Engine::Nobody && chair.posture.holds_place() => {
+            return Doing::Ended { attempt, since: began };
         }
-        Posture::Playing => Doing::AtWork { attempt, since: began, slow: None, heard: None },
+        Trace::Elsewhere { host } => Some(host),
+        Trace::Gone | Trace::Here => None,
+    };
+    match chair.posture {
+        Posture::Playing => Doing::AtWork { attempt, since: began, host, slow: None, heard: None },
         Posture::Ending => {
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);
-            Doing::Ending { attempt, since: asked.unwrap_or(began) }
+            Doing::Ending { attempt, since: asked.unwrap_or(began), host }
         }
         Posture::Resting if moment.folded.run.phase.starts() => {
             let due = moment.folded.timers.get(&attempt).map_or(since, |timer| timer.due);

@@ -6,8 +6,10 @@ use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp};
 use runner::{Attempted, History, Moment, Over};
 use serde::Serialize;
+use store::Store as _;
 use supervisor::AttemptDir;
 
+use super::Sight;
 use crate::face::{self, Face, Light};
 
 /// An attempt that failed.
@@ -17,27 +19,29 @@ pub(crate) struct Trouble {
     pub(crate) at: Stamp,
     pub(crate) revision: Revision,
     pub(crate) error: String,
-    /// Where to read more; nothing if its directory is gone.
+    /// The host that has its logs, if that is not this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<String>,
+    /// Where to read more; nothing if its directory is gone, or elsewhere.
     pub(crate) log: Option<PathBuf>,
 }
 
 /// The last attempt that failed before this moment. One that somebody stopped did not fail.
-pub(crate) fn last<P: Face>(
-    moment: &Moment<P>,
-    history: &History,
-    dir: impl Fn(&AttemptId) -> AttemptDir,
-) -> Option<Trouble> {
+pub(crate) fn last<P: Face>(sight: &Sight, moment: &Moment<P>, history: &History) -> Option<Trouble> {
     let failed = history.attempts.iter().filter_map(|attempted| {
         let over = attempted.over.as_ref()?;
         Some((over, attempted, error(moment, history, attempted, over)?))
     });
     let (over, attempted, error) = failed.max_by_key(|(over, ..)| over.revision)?;
+    let log = log(&sight.dir(&attempted.id));
+    let is_elsewhere = || sight.store.is_shared() && attempted.host != store::host_name();
     Some(Trouble {
         attempt: attempted.id.clone(),
         at: over.at,
         revision: over.revision,
         error,
-        log: log(&dir(&attempted.id)),
+        host: (log.is_none() && is_elsewhere()).then(|| attempted.host.clone()),
+        log,
     })
 }
 

@@ -76,9 +76,19 @@ pub(super) fn found(run: &RunId, summary: &Summary, revision: Revision) -> Value
 }
 
 /// An attempt that was found at work.
-pub(super) fn at_work(run: &RunId, attempt: &AttemptId, length: Duration) -> Value {
+pub(super) fn at_work(run: &RunId, attempt: &AttemptId, length: Duration, host: Option<&str>) -> Value {
     let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-    json!({ "event": "at_work", "run": run, "seat": attempt.seat, "attempt": attempt, "for_ms": length })
+    let event =
+        json!({ "event": "at_work", "run": run, "seat": attempt.seat, "attempt": attempt, "for_ms": length });
+    on(event, host)
+}
+
+/// Adds the host, where it is another one.
+fn on(mut event: Value, host: Option<&str>) -> Value {
+    if let Some(host) = host {
+        event["host"] = json!(host);
+    }
+    event
 }
 
 /// An attempt on another host.
@@ -87,11 +97,11 @@ pub(super) fn elsewhere(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
 }
 
 /// What became of the run's engine, which is another process.
-pub(super) fn engine(run: &RunId, engine: EngineNews) -> Value {
-    let (is, pid) = match engine {
-        EngineNews::AtWork { pid } => ("at_work", Some(pid)),
-        EngineNews::Missing => ("missing", None),
-        EngineNews::Gone { pid } => ("gone", Some(pid)),
+pub(super) fn engine(run: &RunId, engine: &EngineNews) -> Value {
+    let (is, pid, host) = match engine {
+        EngineNews::AtWork { pid, host } => ("at_work", Some(pid), host.as_deref()),
+        EngineNews::Missing => ("missing", None, None),
+        EngineNews::Gone { pid, host } => ("gone", Some(pid), host.as_deref()),
     };
-    json!({ "event": "engine", "run": run, "is": is, "pid": pid })
+    on(json!({ "event": "engine", "run": run, "is": is, "pid": pid }), host)
 }

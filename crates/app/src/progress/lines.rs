@@ -8,6 +8,7 @@ use runner::Rest;
 
 use super::EngineNews;
 use crate::face::Face;
+use crate::leading::process;
 use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// The lines an entry is worth.
@@ -89,13 +90,17 @@ pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
 }
 
 /// What became of the run's engine, which is another process.
-pub(super) fn engine(run: &RunId, engine: EngineNews) -> String {
+pub(super) fn engine(run: &RunId, engine: &EngineNews) -> String {
     let resume = format!("`callboard resume {run}` goes on with it");
     match engine {
-        EngineNews::AtWork { pid } => format!("its engine is process {pid}"),
+        EngineNews::AtWork { pid, host } => format!("its engine is {}", process(*pid, host.as_deref())),
         EngineNews::Missing => format!("{} it has no engine; {resume}", styled(YELLOW, "!")),
-        EngineNews::Gone { pid } => {
+        EngineNews::Gone { pid, host: None } => {
             format!("{} its engine, process {pid}, has ended; {resume}", styled(YELLOW, "!"))
+        }
+        EngineNews::Gone { pid, host } => {
+            let engine = process(*pid, host.as_deref());
+            format!("{} its engine, {engine}, leads no more; {resume}", styled(YELLOW, "!"))
         }
     }
 }

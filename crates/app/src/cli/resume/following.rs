@@ -1,0 +1,55 @@
+//! A run that another host leads is followed, and taken over when it is free.
+
+use protocol::RunId;
+use protocol::run::Phase;
+use store::{AnyStore, LeadError, Leader, Store as _};
+
+use super::Arguments;
+use crate::face::Face;
+use crate::failure::{Exit, Failure};
+use crate::here::Here;
+use crate::look::Sight;
+use crate::progress::Progress;
+use crate::watcher::Watcher;
+use crate::{phase, render, wish};
+
+/// The engine of the run, if it is on another host.
+pub(super) async fn elsewhere(store: &AnyStore, run: &RunId) -> Result<Option<Leader>, Failure> {
+    let leader = wish::engine_of(store, run).await?;
+    Ok(leader.filter(|leader| store.is_shared() && !leader.is_here()))
+}
+
+/// Follows a run that another host leads, until it rests or is free to be led from here.
+pub(super) async fn follow<P: Face>(
+    here: &Here,
+    store: &AnyStore,
+    run: &RunId,
+    leader: Leader,
+    arguments: &Arguments,
+) -> Result<Option<Exit>, Failure> {
+    if arguments.detach || arguments.at_once || arguments.abandon_host.is_some() {
+        let Leader { pid, host, .. } = leader;
+        let held = LeadError::Held { run: run.clone(), pid, host, stopped: false };
+        return Err(Failure::from(held).hint(
+            "it leads until it lets go or its lease runs out, in less than a minute; then type the same again",
+        ));
+    }
+    render::note("following it; this host takes over when that engine leads no more");
+    let sight = Sight { here: here.clone(), store: store.clone(), run: run.clone() };
+    let progress = Progress::new(here, run, arguments.show.json);
+    if let Some(exit) = Watcher::<P>::at(&sight, progress).await?.until_free().await? {
+        return Ok(Some(exit));
+    }
+    let phase = here.load::<P>(store, run).await?.folded.run.phase;
+    match phase {
+        // Somebody wanted it so after we were told to go on: the later word holds.
+        Phase::Paused | Phase::Halting(_) => {
+            let (_, word) = phase::word(phase);
+            render::note(format_args!("it is {word} since; `callboard resume {run}` goes on with it"));
+            Ok(Some(Exit::NeedsPerson))
+        }
+        Phase::Open | Phase::Halted(_) | Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => {
+            Ok(None)
+        }
+    }
+}

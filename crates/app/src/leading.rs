@@ -1,0 +1,68 @@
+//! The engine of a run, for whoever waits until it leads no more.
+
+use std::time::Duration;
+
+use protocol::RunId;
+use store::{AnyStore, Leader, Store as _, Tenure};
+use supervisor::Departure;
+
+use crate::failure::{Exit, Failure};
+
+/// How often we look whether an engine on another host still leads: nobody tells when a lease runs out.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// An engine that we keep in sight.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) leader: Leader,
+    /// None of one on another host, whose process cannot be held from here.
+    departure: Option<Departure>,
+}
+
+impl Engine {
+    /// The engine of the run, if it has one. Somebody on an errand is none.
+    pub(crate) async fn of(store: &AnyStore, run: &RunId) -> Result<Option<Self>, Failure> {
+        let look = async || Ok::<_, Failure>(store.leader_seen(run).await?.filter(is_engine));
+        while let Some(leader) = look().await? {
+            // First hold the process, then see that it is still the engine: then its end is the engine's end.
+            let departure = leader.is_here().then(|| Departure::of(leader.pid));
+            let departure = departure.transpose().map_err(|error| lost_sight(&error))?;
+            if look().await?.as_ref() == Some(&leader) {
+                return Ok(Some(Self { leader, departure }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns when it leads no more.
+    pub(crate) async fn gone(&self, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
+        if let Some(departure) = &self.departure {
+            return departure.happened().await.map_err(|error| lost_sight(&error));
+        }
+        while store.leader_seen(run).await?.is_some_and(|leader| leader == self.leader) {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        Ok(())
+    }
+
+    /// The host it is on, if that is not this one.
+    pub(crate) fn host(&self) -> Option<String> {
+        (!self.leader.is_here()).then(|| self.leader.host.clone())
+    }
+}
+
+fn is_engine(leader: &Leader) -> bool {
+    leader.tenure == Tenure::Engine
+}
+
+/// A process as people are told of it: with its host, if that is another one.
+pub(crate) fn process(pid: u32, host: Option<&str>) -> String {
+    match host {
+        None => format!("process {pid}"),
+        Some(host) => format!("process {pid} on `{host}`"),
+    }
+}
+
+fn lost_sight(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Bug, "cannot wait for the engine").because(Some(error))
+}

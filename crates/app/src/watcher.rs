@@ -1,0 +1,184 @@
+//! Following a run that another process plays.
+
+use protocol::entry::{Author, Entry};
+use protocol::run::{Change, Run};
+use runner::{Moment, Notice, Observer as _, Rest};
+use store::{Store as _, StoredEntry};
+
+use crate::face::Face;
+use crate::failure::{Exit, Failure};
+use crate::leading::Engine;
+use crate::look::Sight;
+use crate::progress::{EngineNews, Progress};
+use crate::{hosts, play};
+
+/// Somebody who follows a run that another process plays.
+pub(crate) struct Watcher<'a, P: Face> {
+    sight: &'a Sight,
+    /// The run as far as it has been shown.
+    moment: Moment<P>,
+    progress: Progress,
+    /// The engine we have seen, until it ends.
+    engine: Option<Engine>,
+    /// What was last said about it.
+    told: Option<EngineNews>,
+}
+
+/// Until when a run is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Rest,
+    /// Or until nobody leads it.
+    Free,
+}
+
+/// Why somebody watches no more.
+enum Seen {
+    Rest(Rest),
+    /// Nobody leads it, and it does not rest.
+    Free,
+    /// We were told to leave.
+    Enough,
+}
+
+impl<'a, P: Face> Watcher<'a, P> {
+    pub(crate) async fn at(sight: &'a Sight, progress: Progress) -> Result<Self, Failure> {
+        let moment = sight.moment::<P>(None).await?;
+        Ok(Self { sight, moment, progress, engine: None, told: None })
+    }
+
+    /// Watches until the run rests.
+    pub(crate) async fn finish(self) -> Result<Exit, Failure> {
+        let exit = self.until(Until::Rest).await?;
+        Ok(exit.unwrap_or(Exit::Interrupted))
+    }
+
+    /// Watches until the run rests, or nobody leads it any more; then there is no exit code yet.
+    pub(crate) async fn until_free(self) -> Result<Option<Exit>, Failure> {
+        self.until(Until::Free).await
+    }
+
+    async fn until(mut self, until: Until) -> Result<Option<Exit>, Failure> {
+        let seen = self.watch(until).await;
+        self.progress.clear();
+        match seen? {
+            Seen::Rest(rest) => self.conclude(rest).await.map(Some),
+            Seen::Enough => Ok(Some(Exit::Interrupted)),
+            Seen::Free => Ok(None),
+        }
+    }
+
+    async fn watch(&mut self, until: Until) -> Result<Seen, Failure> {
+        let mut interrupts = play::interrupts()?;
+        // Watch first, look second: what is committed in between is seen.
+        let mut journal = self.sight.store.watch(&self.sight.run, self.moment.revision).await?;
+        self.progress.found(&self.moment);
+        if let Some(rest) = self.moment.rest() {
+            return Ok(Seen::Rest(rest));
+        }
+        let mut led = self.find_engine(EngineNews::Missing).await?;
+        self.show_those_at_work().await?;
+        while led || until == Until::Rest {
+            tokio::select! {
+                news = journal.next() => {
+                    for stored in news? {
+                        self.show(&stored)?;
+                    }
+                    if let Some(rest) = self.moment.rest() {
+                        return Ok(Seen::Rest(rest));
+                    }
+                    if self.engine.is_none() {
+                        led = self.find_engine(EngineNews::Missing).await?;
+                    }
+                }
+                lost = gone(self.engine.as_ref(), self.sight) => led = self.lose_engine(lost?).await?,
+                _ = interrupts.recv() => return Ok(Seen::Enough),
+            }
+        }
+        Ok(Seen::Free)
+    }
+
+    fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
+        let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
+            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
+                "cannot read entry {} of run `{}`",
+                stored.revision, self.sight.run
+            ))
+        })?;
+        self.moment.folded.fold(&entry);
+        self.moment.revision = stored.revision;
+        self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
+        for change in &entry.changes {
+            if let Change::Began { attempt, .. } = change {
+                let attempt = Run::<P>::id(attempt);
+                let stdout = self.sight.dir(&attempt).stdout();
+                let output: Notice<'_, P> = Notice::Output { attempt: &attempt, stdout };
+                self.progress.notice(output);
+            }
+        }
+        // Another engine than the one we know: that one is gone, or will be found to be.
+        let is_another = |Engine { leader, .. }: &Engine| match &entry.by {
+            Author::Engine { pid, host, .. } => (*pid, host) != (leader.pid, &leader.host),
+            Author::Person { .. } => false,
+        };
+        self.engine.take_if(|engine| is_another(engine));
+        Ok(())
+    }
+
+    /// Looks who the engine is, tells what is news about it, and says whether there is one.
+    async fn find_engine(&mut self, otherwise: EngineNews) -> Result<bool, Failure> {
+        self.engine = Engine::of(&self.sight.store, &self.sight.run).await?;
+        let news = match &self.engine {
+            Some(engine) => EngineNews::AtWork { pid: engine.leader.pid, host: engine.host() },
+            None => otherwise,
+        };
+        self.tell_of_engine(news);
+        Ok(self.engine.is_some())
+    }
+
+    /// The engine leads no more. Its last word may have been that the run rests: then nobody else need lead, and the
+    /// journal brings it.
+    async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
+        self.engine = None;
+        if self.sight.moment::<P>(None).await?.rest().is_some() {
+            return Ok(true);
+        }
+        self.find_engine(EngineNews::Gone { pid, host }).await
+    }
+
+    /// Says each thing once: that nobody is there stays true while others write to the journal.
+    fn tell_of_engine(&mut self, news: EngineNews) {
+        let nobody = |news: &EngineNews| matches!(news, EngineNews::Missing | EngineNews::Gone { .. });
+        let known = self.told.as_ref().is_some_and(|told| *told == news || (nobody(told) && nobody(&news)));
+        if !known {
+            self.progress.engine(&news);
+        }
+        self.told = Some(news);
+    }
+
+    async fn show_those_at_work(&mut self) -> Result<(), Failure> {
+        let history = self.sight.history(&self.moment).await?;
+        let now = self.sight.here.clock.now();
+        for (attempt, _) in self.moment.folded.run.seated() {
+            let attempt = Run::<P>::id(&attempt);
+            let began = history.newest_of(&attempt.seat).map_or(now, |attempted| attempted.began);
+            let host = hosts::of(&self.sight.store, &self.moment.folded, &attempt);
+            let stdout = self.sight.dir(&attempt).stdout();
+            self.progress.at_work(&attempt, now.since(began), host, stdout);
+        }
+        Ok(())
+    }
+
+    async fn conclude(mut self, rest: Rest) -> Result<Exit, Failure> {
+        let moment = self.sight.moment::<P>(Some(self.moment.revision)).await?;
+        self.progress.conclude(&self.sight.store, &moment, rest);
+        Ok(play::exit_of(rest))
+    }
+}
+
+/// Waits for the engine's end; for ever, if there is none.
+async fn gone(engine: Option<&Engine>, sight: &Sight) -> Result<(u32, Option<String>), Failure> {
+    let Some(engine) = engine else { return std::future::pending().await };
+    engine.gone(&sight.store, &sight.run).await?;
+    Ok((engine.leader.pid, engine.host()))
+}

@@ -1,0 +1,63 @@
+//! A person gives up a host.
+
+use crate::stage::Stage;
+
+#[test]
+fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
+    let (stage, agent, mut gate) = Stage::deserted();
+    let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
+    let session = stage.on("b", &["resume", "trial"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    // The try that was interrupted does not count, so this one is the first again.
+    stage.scene.plan(&[]);
+    let session = stage.on("b", &abandon).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let told = "first#1.1 was interrupted: Agent process was interrupted: tester gave up its host `a`: its disk died";
+    assert!(session.stderr.contains(told), "{}", session.stderr);
+    let entries = stage.scene.journal("trial").len();
+    gate.open();
+    agent.wait();
+    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1", "first#1.2"]);
+    // It has written its report by now, and nobody takes it up.
+    let refused = stage.on("a", &["resume", "trial"]).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert_eq!(stage.scene.journal("trial").len(), entries);
+}
+
+#[test]
+fn a_host_whose_engine_leads_is_not_given_up() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 wait gate"]);
+    let mut gate = stage.scene.gate("gate");
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    let refused = stage.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    let told = format!("already has an engine: process {} on `a`", engine.pid());
+    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}
+
+#[test]
+fn a_host_that_has_nothing_is_not_given_up() {
+    let (stage, agent, _gate) = Stage::deserted();
+    let refused = stage.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
+    // While the lease lasts somebody may lead.
+    let refused = match refused.code {
+        5 => {
+            assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
+            stage.on("b", &["resume", "trial", "--abandon-host", "c"]).run()
+        }
+        _ => refused,
+    };
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(
+        refused.stderr.contains("no attempt of it is on `c`; `first#1.1` is on `a`"),
+        "{}",
+        refused.stderr
+    );
+    agent.kill();
+    agent.wait();
+}

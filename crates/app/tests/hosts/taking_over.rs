@@ -1,0 +1,96 @@
+//! An engine elsewhere leads the run, or has led it.
+
+use crate::stage::Stage;
+
+#[test]
+fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back() {
+    let (stage, agent, mut gate) = Stage::deserted();
+    // The lease runs out, then the run is taken over: the second step is played here, the first is left alone.
+    let session = stage.on("b", &["resume", "trial", "--jobs", "1"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    let told = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
+                `callboard resume trial --abandon-host a` here";
+    assert!(session.stderr.contains(told), "{}", session.stderr);
+    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"]);
+    assert!(!agent.has_ended());
+    let engine = stage.on("a", &["resume", "trial"]).start();
+    engine.wait_until_it_says("first#1.1 was found at work and adopted");
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    stage.expect_no_orphans();
+}
+
+#[test]
+fn a_second_host_follows_the_run_and_ends_as_it_does() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 wait gate"]);
+    let mut gate = stage.scene.gate("gate");
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    let leaving = stage.on("b", &["resume", "trial"]).start();
+    leaving.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
+    leaving.wait_until_it_says("first#1.1 is at work on `a`");
+    leaving.interrupt();
+    assert_eq!(leaving.wait().code, 130);
+    let following = stage.on("b", &["resume", "trial"]).start();
+    following.wait_until_it_says("first#1.1 is at work on `a`");
+    gate.open();
+    for session in [following.wait(), engine.wait()] {
+        assert_eq!(session.code, 0, "{}", session.transcript());
+    }
+    assert_eq!(stage.scene.ledger().begun(), ["first#1.1"]);
+    // Nobody on `b` has written anything.
+    let by_b = stage.scene.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
+    assert_eq!(by_b, 0);
+}
+
+/// Without a word at the end the others would have to wait for the lease, and this is a long one.
+#[test]
+fn a_run_that_rests_is_free_for_other_hosts_at_once() {
+    let stage = Stage::new();
+    let toml = std::fs::read_to_string(stage.scene.repo().join("callboard.toml")).unwrap();
+    stage.scene.write("callboard.toml", &toml.replace("\"1s\"", "\"10m\""));
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 hang"]);
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    engine.interrupt();
+    assert_eq!(engine.wait().code, 130);
+    stage.scene.plan(&[]);
+    let session = stage.on("b", &["resume", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!session.stderr.contains("following"), "{}", session.stderr);
+}
+
+#[test]
+fn a_run_can_be_stopped_from_another_host() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 hang"]);
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    let stopped = stage.on("b", &["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    let waited = format!("waiting for its engine, process {} on `a`", engine.pid());
+    assert!(stopped.stderr.contains(&waited), "{}", stopped.stderr);
+    assert_eq!(engine.wait().code, 130);
+}
+
+#[test]
+fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
+    let (stage, agent, _gate) = Stage::deserted();
+    let stopped = stage.on("b", &["stop", "trial"]).run();
+    assert_eq!(stopped.code, 4, "{}", stopped.transcript());
+    let told = "attempts of it are on other hosts, and cannot be ended from here";
+    assert!(stopped.stderr.contains(told), "{}", stopped.stderr);
+    assert_eq!(stage.shown_on("b")["phase"], "stopping");
+    assert!(!agent.has_ended());
+    // Its own host ends it.
+    let stopped = stage.on("a", &["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    agent.wait();
+    stage.expect_no_orphans();
+}
