@@ -5,7 +5,9 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 
+mod access;
 mod answers;
+mod certificates;
 mod cluster;
 mod leases;
 mod opening;
