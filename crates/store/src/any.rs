@@ -5,7 +5,7 @@ use protocol::{Revision, RunId};
 use crate::commit::{Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, Lead, Leader, NatsStore, SqliteStore, Tenure, Watch};
+use crate::{Digest, Foreign, Lead, Leader, NatsStore, SqliteStore, Tenure, Watch};
 
 /// Whichever store the user has chosen.
 #[derive(Debug, Clone)]
@@ -92,6 +92,17 @@ impl Store for AnyStore {
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
         either!(self, store => store.blob(digest))
+    }
+
+    fn keeps_documents(&self) -> bool {
+        match self {
+            Self::Embedded(store) => store.keeps_documents(),
+            Self::Nats(store) => store.keeps_documents(),
+        }
+    }
+
+    async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
+        either!(self, store => store.set_aside(run, foreign))
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {

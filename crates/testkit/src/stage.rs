@@ -137,6 +137,7 @@ pub async fn append<P: Protocol>(
         write_id: WriteId::new(),
         entry: entry.encode(),
         parts: parts.collect(),
+        document: None,
         outbox: Vec::new(),
         acknowledged: Vec::new(),
         views: Vec::new(),

@@ -9,24 +9,34 @@
 //!   `patience`: how long we put up with them
 //! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
+//! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
+//!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
+//!   `aside`: what others wrote there
 //! * `commit`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
 
+mod aside;
 mod backend;
 mod blobs;
+mod bucket;
+mod canonical;
 mod channel;
 mod commit;
+mod enter;
+mod entry;
 mod fault;
 mod fold;
 mod journal;
 mod known;
 mod lead;
 mod lease;
+mod look;
 mod message;
 mod patience;
 mod read;
 mod server;
 mod settings;
 mod settle;
+mod spill;
 mod watch;
 
 pub use backend::NatsStore;

@@ -58,6 +58,8 @@ pub enum Note {
     FewerReplicas { stream: String, wanted: usize, found: usize },
     /// Something else than we would have set. It is used as it is.
     OtherSettings { stream: String, setting: &'static str, found: String },
+    /// Somebody deleted it. It is not made again; what needs it cannot go on.
+    Gone { stream: String },
 }
 
 impl std::fmt::Display for Note {
@@ -74,6 +76,9 @@ impl std::fmt::Display for Note {
             }
             Self::OtherSettings { stream, setting, found } => {
                 write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
+            }
+            Self::Gone { stream } => {
+                write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")
             }
         }
     }
@@ -94,6 +99,9 @@ pub(super) struct Server {
     pub(super) known: Known,
     pub(super) writes: super::settle::Writes,
     pub(super) notes: Vec<Note>,
+    pub(super) settings: NatsSettings,
+    pub(super) clustered: bool,
+    pub(super) buckets: super::bucket::Buckets,
 }
 
 impl Server {
@@ -113,6 +121,7 @@ impl Server {
         let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
         let mut opening = Opening { settings, context, clustered: info.cluster.is_some(), notes };
         let [journal, blobs, leases] = opening.streams().await?;
+        opening.look_at_bucket(&journal).await?;
         let lease = leases.cached_info().config.max_age;
         let largest = info.max_payload.saturating_sub(HEADERS);
         Ok(Self {
@@ -124,7 +133,10 @@ impl Server {
             largest,
             known: Known::default(),
             writes: super::settle::Writes::default(),
+            clustered: opening.clustered,
             notes: opening.notes,
+            settings: settings.clone(),
+            buckets: super::bucket::Buckets::default(),
         })
     }
 }
@@ -181,11 +193,11 @@ fn version(text: &str) -> Option<[u64; 3]> {
 }
 
 /// The way from a connection to the streams.
-struct Opening<'s> {
-    settings: &'s NatsSettings,
-    context: Context,
-    clustered: bool,
-    notes: Vec<Note>,
+pub(super) struct Opening<'s> {
+    pub(super) settings: &'s NatsSettings,
+    pub(super) context: Context,
+    pub(super) clustered: bool,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Opening<'_> {
@@ -241,7 +253,7 @@ impl Opening<'_> {
     }
 
     /// A cluster that has just begun has no leader yet, and is waited for.
-    async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
+    pub(super) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
         let mut outage = self.budget("open the streams of", self.settings.patience.outage);
         loop {
             match self.context.get_stream(name).await {
@@ -253,7 +265,7 @@ impl Opening<'_> {
     }
 
     /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
-    async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
+    pub(super) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
         config.num_replicas = self.settings.replicas;
         let patience = self.settings.patience;
         let mut outage = self.budget("create the streams of", patience.outage);
@@ -280,7 +292,7 @@ impl Opening<'_> {
     }
 
     /// Says what is not as it should be.
-    fn note(&mut self, config: &stream::Config) {
+    pub(super) fn note(&mut self, config: &stream::Config) {
         let stream = &config.name;
         if config.num_replicas < self.settings.replicas {
             let (wanted, found) = (self.settings.replicas, config.num_replicas);
@@ -300,7 +312,7 @@ impl Opening<'_> {
         }
     }
 
-    fn channel(&self, stream: Stream) -> Channel {
+    pub(super) fn channel(&self, stream: Stream) -> Channel {
         Channel {
             server: self.settings.server(),
             context: self.context.clone(),
@@ -310,17 +322,17 @@ impl Opening<'_> {
         }
     }
 
-    fn gone(&self, stream: &str) -> Unavailable {
+    pub(super) fn gone(&self, stream: &str) -> Unavailable {
         Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
     }
 
-    fn budget(&self, doing: &'static str, length: Duration) -> Budget {
+    pub(super) fn budget(&self, doing: &'static str, length: Duration) -> Budget {
         Budget::new(&self.settings.server(), doing, length)
     }
 }
 
 /// A stream that keeps what it has, and refuses what does not fit.
-fn endless() -> stream::Config {
+pub(super) fn endless() -> stream::Config {
     stream::Config {
         storage: stream::StorageType::File,
         discard: DiscardPolicy::New,

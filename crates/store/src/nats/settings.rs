@@ -18,6 +18,8 @@ pub struct NatsSettings {
     pub replicas: usize,
     /// How long an engine that is not heard of keeps its run.
     pub lease: Duration,
+    /// The bucket in which documents are kept that others may read and write.
+    pub bucket: String,
     pub patience: Patience,
 }
 
@@ -74,6 +76,9 @@ pub enum BadSettings {
 /// How long an engine keeps its run unheard, unless set: more than a server's restart takes, less than a coffee.
 const LEASE: Duration = Duration::from_secs(20);
 
+/// The name that the format of these documents prescribes.
+const BUCKET: &str = "agent-os-peer-state";
+
 /// The number of servers a cluster of NATS begins with.
 const REPLICAS: usize = 3;
 
@@ -88,6 +93,7 @@ impl FromStr for NatsSettings {
             tls: Tls::default(),
             replicas: REPLICAS,
             lease: LEASE,
+            bucket: BUCKET.to_owned(),
             patience: Patience::default(),
         };
         for (text, number) in text.split(',').map(str::trim).filter(|text| !text.is_empty()).zip(1..) {

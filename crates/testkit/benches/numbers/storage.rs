@@ -134,6 +134,7 @@ fn commits(bench: &Bench, location: &Location, texts: &Texts, run: &str) -> anyh
                     write_id: WriteId::new(),
                     entry: texts.entry.clone(),
                     parts: texts.parts.clone(),
+                    document: None,
                     outbox: vec![OutboxItem { id: action(position.revision.next()), body: "{}".to_owned() }],
                     acknowledged: done,
                     views: Vec::new(),
