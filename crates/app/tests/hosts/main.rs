@@ -1,11 +1,6 @@
 //! Several machines that share runs: the real binary under two hosts' names, on a real NATS server.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod abandoning;
-#[path = "../../../store/tests/nats/servers.rs"]
-#[expect(dead_code, reason = "the store's own tests need more of them")]
-mod servers;
 mod stage;
 mod taking_over;
 mod telling;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use testkit::{Callboard, Gate, Held, Scene};
 
-use crate::servers::Server;
+use testkit::nats::Server;
 
 pub(crate) struct Stage {
     pub(crate) scene: Scene,
