@@ -7,5 +7,6 @@ mod abandoning;
 #[expect(dead_code, reason = "the store's own tests need more of them")]
 mod servers;
 mod stage;
+mod staging;
 mod taking_over;
 mod telling;
