@@ -15,10 +15,16 @@ pub(crate) struct Stage {
 impl Stage {
     /// Leases are short: whoever takes over from a host that is gone waits for one.
     pub(crate) fn new() -> Self {
+        Self::with_lease("1s")
+    }
+
+    pub(crate) fn with_lease(lease: &str) -> Self {
         let scene = Scene::new(env!("CARGO_BIN_EXE_callboard"));
         let server = Server::start();
-        let store =
-            format!("[store]\naddress = \"nats://{}\"\nreplicas = 1\nlease = \"1s\"\n", server.address());
+        let store = format!(
+            "[store]\naddress = \"nats://{}\"\nreplicas = 1\nlease = \"{lease}\"\n",
+            server.address()
+        );
         scene.write("callboard.toml", &store);
         Self { scene, _server: server }
     }
@@ -36,7 +42,11 @@ impl Stage {
     /// A run of two steps, of which the first was at work on host `a` when its engine was killed. Its agent works on,
     /// and waits at the gate.
     pub(crate) fn deserted() -> (Self, Held, Gate) {
-        let stage = Self::new();
+        Self::deserted_with_lease("1s")
+    }
+
+    pub(crate) fn deserted_with_lease(lease: &str) -> (Self, Held, Gate) {
+        let stage = Self::with_lease(lease);
         let gate = stage.scene.gate("gate");
         stage.scene.workflow(&["first", "second"]);
         stage.scene.plan(&["first 1 wait gate"]);
