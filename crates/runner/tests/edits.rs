@@ -11,8 +11,8 @@ use protocol::peer::Peer;
 use protocol::steps::Steps;
 use runner::{Clock, EditError, Edited, Journal, edit};
 use serde_json::{Value, json};
-use store::{Location, SqliteStore};
-use tempfile::TempDir;
+use store::AnyStore;
+use testkit::Ground;
 
 use cycle::{Cycle, append, began, planning};
 use stage::{opened, person};
@@ -21,15 +21,15 @@ fn set(pointer: &str, value: Value) -> Patch {
     Patch::Set(vec![(pointer.to_owned(), value)])
 }
 
-async fn scene() -> (TempDir, SqliteStore, Cycle) {
-    let directory = tempfile::tempdir().unwrap();
-    let cycle = planning(directory.path()).await.unwrap();
-    let location = Location::find(directory.path(), Some(directory.path().join("store"))).unwrap();
-    (directory, SqliteStore::open(&location).unwrap(), cycle)
+async fn scene() -> (Ground, AnyStore, Cycle) {
+    let ground = Ground::new();
+    let cycle = planning(&ground).await.unwrap();
+    let store = ground.store().await;
+    (ground, store, cycle)
 }
 
 /// The cycle as another process has it.
-async fn another(store: &SqliteStore, cycle: &Cycle) -> Cycle {
+async fn another(store: &AnyStore, cycle: &Cycle) -> Cycle {
     Journal::load(store, &Clock::system(), &cycle.run).await.unwrap().unwrap()
 }
 
@@ -39,7 +39,7 @@ async fn write(cycle: &mut Cycle, expected: u64, patch: &Patch) -> Result<Edited
 
 #[tokio::test]
 async fn an_edit_is_one_commit_and_what_is_already_so_is_none() {
-    let (_directory, store, mut cycle) = scene().await;
+    let (_ground, store, mut cycle) = scene().await;
     let (sequence, revision) = (cycle.document.sequence, cycle.position.revision);
     let patch = set("/phases/plan/output/draft", json!(1));
     let edited = write(&mut cycle, sequence, &patch).await.unwrap();
@@ -53,7 +53,7 @@ async fn an_edit_is_one_commit_and_what_is_already_so_is_none() {
 
 #[tokio::test]
 async fn a_lost_race_is_tried_again_if_the_others_wrote_elsewhere() {
-    let (_directory, store, mut cycle) = scene().await;
+    let (_ground, store, mut cycle) = scene().await;
     let mut stale = another(&store, &cycle).await;
     let sequence = cycle.document.sequence;
     write(&mut cycle, sequence, &set("/note", json!("theirs"))).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_lost_race_is_tried_again_if_the_others_wrote_elsewhere() {
 
 #[tokio::test]
 async fn a_conflict_names_both_numbers_both_revisions_and_the_other_writers_entry() {
-    let (_directory, store, mut cycle) = scene().await;
+    let (_ground, store, mut cycle) = scene().await;
     let mut stale = another(&store, &cycle).await;
     let (sequence, revision) = (cycle.document.sequence, cycle.position.revision);
     write(&mut cycle, sequence, &set("/phases/plan/output/draft", json!(1))).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_conflict_names_both_numbers_both_revisions_and_the_other_writers_entr
 
 #[tokio::test]
 async fn a_number_that_never_was_is_a_conflict_and_an_old_one_is_found_wherever_it_is() {
-    let (_directory, store, mut cycle) = scene().await;
+    let (_ground, store, mut cycle) = scene().await;
     let first = cycle.document.sequence;
     for number in 0..20 {
         let sequence = cycle.document.sequence;
@@ -116,7 +116,7 @@ async fn a_number_that_never_was_is_a_conflict_and_an_old_one_is_found_wherever_
 
 #[tokio::test]
 async fn only_the_attempt_that_has_the_seat_writes_from_inside() {
-    let (_directory, store, mut cycle) = scene().await;
+    let (_ground, store, mut cycle) = scene().await;
     let patch = set("/phases/plan/output/draft", json!(1));
     let sequence = cycle.document.sequence;
     let from = |id: &str| Some(id.parse().unwrap());
@@ -135,8 +135,8 @@ async fn only_the_attempt_that_has_the_seat_writes_from_inside() {
 
 #[tokio::test]
 async fn what_only_the_engine_writes_is_refused_whatever_is_expected() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
     let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
     assert!(matches!(refused, EditError::Refused(Uneditable::EngineOnly)), "{refused}");
@@ -144,7 +144,7 @@ async fn what_only_the_engine_writes_is_refused_whatever_is_expected() {
 
 #[tokio::test]
 async fn those_who_write_different_fields_all_get_through_or_are_told() {
-    let (_directory, store, cycle) = scene().await;
+    let (_ground, store, cycle) = scene().await;
     let sequence = cycle.document.sequence;
     let mut writers = tokio::task::JoinSet::new();
     for number in 0..8 {

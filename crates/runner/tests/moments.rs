@@ -8,6 +8,7 @@ use protocol::steps::Steps;
 use protocol::{Revision, SeatName};
 use runner::{Clock, History, Journal, Moment, MomentError};
 use store::{SNAPSHOT_EVERY, Store as _};
+use testkit::Ground;
 
 use stage::{opened, person};
 
@@ -15,8 +16,8 @@ type At = Moment<Steps>;
 
 #[tokio::test]
 async fn every_revision_is_shown_as_it_was_across_snapshots() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
     // One entry each: paused at every even revision, open at every odd one, beyond the second snapshot.
     for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
@@ -49,8 +50,8 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
 
 #[tokio::test]
 async fn a_revision_out_of_range_is_refused_with_the_range() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     for asked in [0, 2, u64::MAX] {
         match At::at(&store, &run, Some(Revision(asked))).await {
             Err(error @ MomentError::OutOfRange { .. }) => {
@@ -65,8 +66,8 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
 
 #[tokio::test]
 async fn the_history_knows_who_holds_a_run_and_who_waits() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
     runner::request(&mut journal, person(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
     let paused = History::read::<Steps, _>(&store, &run, Revision(2)).await.unwrap();
@@ -84,10 +85,10 @@ async fn the_history_knows_who_holds_a_run_and_who_waits() {
 
 #[tokio::test]
 async fn what_a_seat_would_be_told_changes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     let moment = At::at(&store, &run, None).await.unwrap().unwrap();
-    let told = runner::would_be_told(&moment, &SeatName::new("a").unwrap(), directory.path());
+    let told = runner::would_be_told(&moment, &SeatName::new("a").unwrap(), ground.path());
     assert_eq!(told.attempt.to_string(), "a#1.1");
     assert!(told.prompt.contains("Do it.") && !told.prompt.contains("This is try"), "{}", told.prompt);
     let context: serde_json::Value = serde_json::from_str(&told.context).unwrap();

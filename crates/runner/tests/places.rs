@@ -8,13 +8,14 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Folded, Input};
 use protocol::run::seat_waiting;
 use protocol::steps::Steps;
 use runner::{Asked, Clock, Engine, EngineError, Journal};
-use store::{SqliteStore, Tenure};
+use store::{AnyStore, Tenure};
+use testkit::{Ground, embedded_only};
 use tokio::sync::mpsc;
 
 use stage::{house, opened};
 
 /// A run whose step was begun on this machine while it had another name.
-async fn begun(store: &SqliteStore, run: &protocol::RunId) -> Journal<Steps, SqliteStore> {
+async fn begun(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnyStore> {
     let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
     let decision = seat_waiting::<Steps>(&journal.frozen.definition, &mut journal.folded.run.clone(), 1);
     let entry = Entry {
@@ -32,8 +33,9 @@ async fn begun(store: &SqliteStore, run: &protocol::RunId) -> Journal<Steps, Sql
 
 #[tokio::test]
 async fn a_machine_that_was_renamed_takes_up_its_attempts() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    embedded_only!("on a shared store another name is another machine");
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     begun(&store, &run).await;
     let mut nobody = ();
     let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, Tenure::Engine, &mut nobody).await;
@@ -45,8 +47,8 @@ async fn a_machine_that_was_renamed_takes_up_its_attempts() {
 
 #[tokio::test]
 async fn a_snapshot_from_before_places_were_kept_can_be_read() {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     let journal = begun(&store, &run).await;
     assert_eq!(journal.folded.placed.len(), 1);
     let mut snapshot = serde_json::to_value(&journal.folded).unwrap();

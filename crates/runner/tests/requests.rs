@@ -7,14 +7,15 @@ use protocol::run::{Halt, Phase, Request};
 use protocol::steps::Steps;
 use runner::{Asked, Clock, Engine, Journal, Rest};
 use store::{Store as _, Tenure};
+use testkit::Ground;
 use tokio::sync::mpsc;
 
 use stage::{house, opened, person};
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
 async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest>, Phase)> {
-    let directory = tempfile::tempdir()?;
-    let (store, run) = opened(directory.path()).await?;
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await?;
     let mut nobody = ();
     let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, Tenure::Engine, &mut nobody).await?;
     let journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await?;

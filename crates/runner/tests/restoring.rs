@@ -12,14 +12,14 @@ use runner::{
 };
 use rusqlite::Connection;
 use serde_json::Value;
-use store::{Location, SqliteStore, Store as _, Tenure};
+use store::{AnyStore, Location, SqliteStore, Store as _, Tenure};
 
 use stage::{house, person};
 
 /// A cycle that was opened and stopped: two revisions.
 struct Stopped {
     _directory: tempfile::TempDir,
-    store: SqliteStore,
+    store: AnyStore,
     run: RunId,
 }
 
@@ -27,7 +27,7 @@ impl Stopped {
     async fn new() -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
-        let store = SqliteStore::open(&location)?;
+        let store = AnyStore::from(SqliteStore::open(&location)?);
         let definition = Definition {
             cycle: "peer:global:cycle:1".parse()?,
             instruction: "plan-product".to_owned(),
@@ -60,12 +60,12 @@ impl Stopped {
 
     /// What a stranger does to the store.
     fn meddle(&self, statement: &str) -> anyhow::Result<()> {
-        let changed = Connection::open(self.store.location().database())?.execute(statement, [])?;
+        let changed = Connection::open(self.store.premises().database())?.execute(statement, [])?;
         anyhow::ensure!(changed == 1, "{statement} changed {changed} rows");
         Ok(())
     }
 
-    async fn journal(&self) -> Result<Journal<Peer, SqliteStore>, LoadError> {
+    async fn journal(&self) -> Result<Journal<Peer, AnyStore>, LoadError> {
         Ok(Journal::load(&self.store, &Clock::system(), &self.run).await?.expect("the run is there"))
     }
 
@@ -75,7 +75,7 @@ impl Stopped {
     }
 
     fn kept(&self) -> anyhow::Result<Value> {
-        let root = self.store.location().root();
+        let root = self.store.premises().root();
         let file = root.join("quarantine").join(self.run.as_str()).join("document-2.json");
         Ok(serde_json::from_str(&std::fs::read_to_string(file)?)?)
     }
@@ -191,7 +191,7 @@ async fn a_number_that_was_given_after_an_earlier_loss_is_not_given_again_after_
 async fn bad_bytes_that_were_kept_stay_when_the_same_revision_is_found_bad_in_another_way()
 -> anyhow::Result<()> {
     let stopped = Stopped::new().await?;
-    let quarantine = stopped.store.location().root().join("quarantine").join(stopped.run.as_str());
+    let quarantine = stopped.store.premises().root().join("quarantine").join(stopped.run.as_str());
     std::fs::create_dir_all(&quarantine)?;
     // As if putting it back had failed after they were kept.
     std::fs::write(quarantine.join("document-2.json"), "what was found first")?;

@@ -14,18 +14,18 @@ use protocol::peer::Peer;
 use protocol::run::{Phase, Request};
 use protocol::steps::Steps;
 use runner::{Clock, EditError, Journal, RequestError};
-use store::{CommitError, Location, SqliteStore, Store as _, Unavailable};
-use tempfile::TempDir;
+use store::{CommitError, Store as _, Unavailable};
+use testkit::Ground;
 
 use stage::{opened, person};
 use troubled::{Answer, Troubled};
 
-async fn scene() -> (TempDir, Troubled, Journal<Steps, Troubled>) {
-    let directory = tempfile::tempdir().unwrap();
-    let (store, run) = opened(directory.path()).await.unwrap();
+async fn scene() -> (Ground, Troubled, Journal<Steps, Troubled>) {
+    let ground = Ground::new();
+    let (store, run) = opened(&ground).await.unwrap();
     let store = Troubled::new(store);
     let journal = Journal::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
-    (directory, store, journal)
+    (ground, store, journal)
 }
 
 async fn pause(journal: &mut Journal<Steps, Troubled>) -> Result<(), RequestError> {
@@ -34,7 +34,7 @@ async fn pause(journal: &mut Journal<Steps, Troubled>) -> Result<(), RequestErro
 
 #[tokio::test]
 async fn a_write_that_is_known_to_be_lost_is_made_again() {
-    let (_directory, store, mut journal) = scene().await;
+    let (_ground, store, mut journal) = scene().await;
     store.answers(Answer::Nothing, 1);
     pause(&mut journal).await.unwrap();
     journal.reload().await.unwrap();
@@ -43,7 +43,7 @@ async fn a_write_that_is_known_to_be_lost_is_made_again() {
 
 #[tokio::test]
 async fn a_write_that_is_lost_again_and_again_is_an_outage_and_not_unknown() {
-    let (_directory, store, mut journal) = scene().await;
+    let (_ground, store, mut journal) = scene().await;
     store.answers(Answer::Nothing, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
     let lost = matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Lost { .. })));
@@ -53,7 +53,7 @@ async fn a_write_that_is_lost_again_and_again_is_an_outage_and_not_unknown() {
 
 #[tokio::test]
 async fn a_conflict_with_nobody_is_an_outage_and_not_a_lost_race() {
-    let (_directory, store, mut journal) = scene().await;
+    let (_ground, store, mut journal) = scene().await;
     store.answers(Answer::Conflict, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
     let unmoved =
@@ -63,10 +63,9 @@ async fn a_conflict_with_nobody_is_an_outage_and_not_a_lost_race() {
 
 #[tokio::test]
 async fn an_edit_that_conflicts_with_nobody_is_no_sequence_conflict() {
-    let directory = tempfile::tempdir().unwrap();
-    let cycle = cycle::planning(directory.path()).await.unwrap();
-    let location = Location::find(directory.path(), Some(directory.path().join("store"))).unwrap();
-    let store = Troubled::new(SqliteStore::open(&location).unwrap());
+    let ground = Ground::new();
+    let cycle = cycle::planning(&ground).await.unwrap();
+    let store = Troubled::new(ground.store().await);
     let mut journal = Journal::<Peer, _>::load(&store, &Clock::system(), &cycle.run).await.unwrap().unwrap();
     store.answers(Answer::Conflict, usize::from(u8::MAX));
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);

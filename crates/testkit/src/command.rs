@@ -64,6 +64,7 @@ impl<'s> Callboard<'s> {
             .env("LANG", "C.UTF-8")
             .env("USER", "tester")
             .env("CALLBOARD_BACKOFF", "10ms")
+            .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

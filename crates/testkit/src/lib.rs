@@ -10,11 +10,13 @@
 //! Helpers panic with what went wrong: to fail the test is their way to report an error.
 
 mod apart;
+mod backing;
 mod command;
 mod disk;
 pub mod explorer;
 mod innocent;
 mod ledger;
+pub mod nats;
 mod process;
 mod reader;
 mod redact;
@@ -24,6 +26,7 @@ pub mod torture;
 mod wait;
 
 pub use apart::{World, apart};
+pub use backing::{Backing, Ground, on_nats};
 pub use command::{Callboard, Running, Session, first_to_end};
 pub use disk::Disk;
 pub use innocent::Innocent;

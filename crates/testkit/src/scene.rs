@@ -6,12 +6,17 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use protocol::RunId;
 use rustix::fs::{CWD, Mode};
 use serde_json::Value;
+use store::Store as _;
 use tempfile::TempDir;
 
+use crate::backing::Backing;
 use crate::command::Callboard;
 use crate::ledger::Ledger;
+use crate::nats::Server;
+use crate::stage;
 
 const AGENT: &str = include_str!("agent.sh");
 
@@ -22,22 +27,39 @@ pub struct Scene {
     _directory: TempDir,
     repo: PathBuf,
     program: PathBuf,
+    backing: Backing,
+    store: PathBuf,
 }
 
 impl Scene {
-    /// `program` is the built `callboard`.
+    /// `program` is the built `callboard`. Its runs are in the store that the tests run on.
     pub fn new(program: impl AsRef<Path>) -> Self {
         Self::named(program, "repo")
     }
 
     /// The same, with the repository in a directory of this name.
     pub fn named(program: impl AsRef<Path>, name: &str) -> Self {
+        Self::backed(program, name, Backing::chosen())
+    }
+
+    /// One whose runs are on this server, whatever the tests run on.
+    pub fn on(server: Server, program: impl AsRef<Path>) -> Self {
+        Self::backed(program, "repo", Backing::Nats(server))
+    }
+
+    fn backed(program: impl AsRef<Path>, name: &str, backing: Backing) -> Self {
         let directory =
             tempfile::Builder::new().prefix("callboard-").tempdir().expect("a temporary directory");
         // Paths in the output are the real ones.
         let root = directory.path().canonicalize().expect("it was just made");
-        let scene =
-            Self { repo: root.join(name), _directory: directory, program: program.as_ref().to_owned() };
+        let repo = root.join(name);
+        let mut scene = Self {
+            store: repo.join(".git/callboard"),
+            repo,
+            _directory: directory,
+            program: program.as_ref().to_owned(),
+            backing,
+        };
         for made in [scene.repo(), &scene.home(), &scene.kit()] {
             fs::create_dir_all(made).expect("a directory can be made");
         }
@@ -50,6 +72,11 @@ impl Scene {
         scene.write("task.md", "Do what the step says.\n");
         scene.git(&["add", "."]);
         scene.git(&["commit", "--quiet", "--message=begin"]);
+        if let Backing::Nats(_) = scene.backing {
+            // Its servers are one, and it is asked where what it needs on this machine will be.
+            scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
+            scene.store = scene.open_store().premises().root().to_owned();
+        }
         scene
     }
 
@@ -66,8 +93,21 @@ impl Scene {
         self.repo.with_file_name("home")
     }
 
+    /// The directory of the store, with the attempts; of one on NATS, what is of it on this machine.
     pub fn store(&self) -> PathBuf {
-        self.repo.join(".git/callboard")
+        self.store.clone()
+    }
+
+    pub fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// The server that the runs are on.
+    pub fn server(&mut self) -> &mut Server {
+        match &mut self.backing {
+            Backing::Nats(server) => server,
+            Backing::Embedded => panic!("the store of this scene is not on NATS"),
+        }
     }
 
     /// The scripted agent, which takes the flags of the wrapper contract and ignores them.
@@ -114,12 +154,26 @@ impl Scene {
     /// Waits until a run's engine, which nobody here started, has ended.
     #[track_caller]
     pub fn wait_for_engine(&self, run: &str) {
-        let signature = fs::read_to_string(self.store().join("engines").join(format!("{run}.lock")));
-        let signature = signature.expect("an engine has signed its lock");
-        let pid =
-            signature.split(' ').next().and_then(|pid| pid.parse().ok()).expect("it begins with its pid");
-        if let Some(engine) = crate::Held::of(pid) {
+        if let Some(engine) = self.engine(run).and_then(crate::Held::of) {
             engine.wait();
+        }
+    }
+
+    /// The process that leads a run, or did.
+    #[track_caller]
+    fn engine(&self, run: &str) -> Option<i32> {
+        match self.backing {
+            Backing::Embedded => {
+                let signature = fs::read_to_string(self.store.join("engines").join(format!("{run}.lock")));
+                let signature = signature.expect("an engine has signed its lock");
+                let pid = signature.split(' ').next().and_then(|pid| pid.parse().ok());
+                Some(pid.expect("it begins with its pid"))
+            }
+            Backing::Nats(_) => {
+                let run = RunId::new(run).expect("a name");
+                let leader = stage::wait(self.open_store().leader(&run)).expect("the server answers");
+                leader.map(|leader| i32::try_from(leader.pid).expect("a pid is small"))
+            }
         }
     }
 
@@ -215,15 +269,18 @@ impl Scene {
     /// Takes off what differs from run to run: see [`crate::redact()`].
     pub(crate) fn redact(&self, text: &str) -> String {
         let root = self.repo.parent().expect("the repository lies in the scene's directory");
+        // A store on NATS is named by its server or by its directory, whichever is meant.
+        let address = self.backing.address().unwrap_or_default();
+        let text = if address.is_empty() { text.to_owned() } else { text.replace(&address, "[STORE]") };
         let places = [
             (self.store(), "[STORE]"),
             (self.kit(), "[KIT]"),
             (self.repo.clone(), "[REPO]"),
             (root.to_owned(), "[DIR]"),
         ];
-        let text = places.iter().fold(text.to_owned(), |text, (path, name)| {
-            text.replace(path.to_str().expect("our paths are UTF-8"), name)
-        });
+        let text = places
+            .iter()
+            .fold(text, |text, (path, name)| text.replace(path.to_str().expect("our paths are UTF-8"), name));
         crate::redact::redact(&text)
     }
 }

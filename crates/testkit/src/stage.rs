@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry};
@@ -14,24 +15,39 @@ use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
 use protocol::{Protocol, RunId, SeatName, Stage, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
 use serde::Serialize;
-use store::{Commit, CommitError, Location, OutboxItem, Part, SqliteStore, Store, WriteId};
+use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Store, WriteId};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
+use tokio::runtime::Handle;
 
 use crate::scene::Scene;
 
 impl Scene {
     /// The repository's store, made if there is none.
-    pub fn open_store(&self) -> SqliteStore {
-        let location = Location::find(self.repo(), None).expect("a repository has a place for it");
-        SqliteStore::open(&location).expect("it can be opened")
+    pub fn open_store(&self) -> AnyStore {
+        wait(open_store(self.repo(), self.backing().address().as_deref()))
     }
 }
 
+/// The store at that address of NATS, or without one the repository's own.
+pub async fn open_store(repo: &Path, address: Option<&str>) -> AnyStore {
+    let place = Location::find(repo, None).expect("a repository has a place for it");
+    crate::backing::open(&place, address).await
+}
+
 /// Waits for what a test without a runtime of its own has begun.
+///
+/// There is one runtime for all of them, and somebody who drives it: a connection to a server lives in the runtime that
+/// made it, and has things to do between two calls.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("there can be a runtime").block_on(future)
+    static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("there can be a runtime");
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handle
+    });
+    RUNTIME.block_on(future)
 }
 
 pub fn person() -> Author {
@@ -109,8 +125,9 @@ pub fn wrapper(program: &Path) -> Player {
 }
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
-pub fn house(store: &SqliteStore, program: &Path) -> House {
-    house_at(store.location().root(), program)
+pub fn house(store: &AnyStore, program: &Path) -> House {
+    store.prepare_premises().expect("directories can be made");
+    house_at(store.premises().root(), program)
 }
 
 /// The same, with attempts in that directory.

@@ -7,13 +7,13 @@ use protocol::entry::Entry;
 use protocol::steps::Steps;
 use protocol::{Revision, RunId};
 use runner::{Asked, Clock, Engine, EngineError, House, Notice, Observer, Rest};
-use store::{SqliteStore, Store as _, Tenure};
+use store::{AnyStore, Store as _, Tenure};
 use testkit::{Scene, stage};
 use tokio::sync::mpsc;
 
 /// A run of one step, `a`, with up to three tries, and what an engine of it works with.
 pub(crate) struct Stand {
-    pub(crate) store: SqliteStore,
+    pub(crate) store: AnyStore,
     pub(crate) run: RunId,
     pub(crate) house: House,
 }

@@ -5,7 +5,4 @@
 mod abandoning;
 mod leaving;
 mod placing;
-#[path = "../../../store/tests/nats/servers.rs"]
-#[expect(dead_code, reason = "the store's own tests need more of them")]
-mod servers;
 mod stage;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use testkit::stage;
 use tokio::sync::mpsc;
 
-use crate::servers::Server;
+use testkit::nats::Server;
 
 /// What all hosts share.
 pub(crate) struct Scene {

@@ -1,24 +1,24 @@
 //! A cycle on a real store, in its first phase.
 
 use std::num::NonZeroU32;
-use std::path::Path;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::peer::{Definition, Peer, Phase};
 use protocol::run::{Attempt, Change, ChangeOf};
 use protocol::{TryNo, Turn};
 use runner::{Clock, Journal};
-use store::{Location, SqliteStore};
+use store::AnyStore;
+use testkit::Ground;
 use testkit::stage::{self, person};
 
-pub(crate) type Cycle = Journal<Peer, SqliteStore>;
+pub(crate) type Cycle = Journal<Peer, AnyStore>;
 
 /// Opens a cycle and lets its planner begin.
-pub(crate) async fn planning(directory: &Path) -> anyhow::Result<Cycle> {
-    let store = SqliteStore::open(&Location::find(directory, Some(directory.join("store")))?)?;
+pub(crate) async fn planning(ground: &Ground) -> anyhow::Result<Cycle> {
+    let store = ground.store().await;
     let definition = Definition { tries: NonZeroU32::MIN, ..stage::new_cycle("peer:spec:login:cycle:1") };
     let run = stage::run_of(&definition);
-    let frozen = stage::frozen::<Peer>(definition, &run, directory, None);
+    let frozen = stage::frozen::<Peer>(definition, &run, ground.path(), None);
     let mut journal = runner::open(&store, &Clock::system(), person(), frozen).await?;
     let seat = Phase::Plan;
     if !journal.folded.run.chairs.contains_key(&seat) {
@@ -29,7 +29,7 @@ pub(crate) async fn planning(directory: &Path) -> anyhow::Result<Cycle> {
 }
 
 /// The planner's try of that number begins.
-pub(crate) async fn began(journal: &mut Cycle, store: &SqliteStore, number: u32) -> anyhow::Result<()> {
+pub(crate) async fn began(journal: &mut Cycle, store: &AnyStore, number: u32) -> anyhow::Result<()> {
     let attempt = Attempt { seat: Phase::Plan, turn: Turn(1), try_no: TryNo(number) };
     append(journal, store, vec![Change::Began { attempt, counted: number }]).await
 }
@@ -37,7 +37,7 @@ pub(crate) async fn began(journal: &mut Cycle, store: &SqliteStore, number: u32)
 /// Commits what an engine would.
 pub(crate) async fn append(
     journal: &mut Cycle,
-    store: &SqliteStore,
+    store: &AnyStore,
     changes: Vec<ChangeOf<Peer>>,
 ) -> anyhow::Result<()> {
     let by = Author::Engine { host: "here".to_owned(), boot_id: "none".to_owned(), pid: 1 };

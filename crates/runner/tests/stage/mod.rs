@@ -8,22 +8,22 @@ use std::path::Path;
 use protocol::RunId;
 use protocol::steps::Steps;
 use runner::{Clock, House};
-use store::{Location, SqliteStore};
-use testkit::stage;
+use store::AnyStore;
+use testkit::{Ground, stage};
 
 pub(crate) use testkit::stage::person;
 
 /// Opens a run of one step.
-pub(crate) async fn opened(directory: &Path) -> anyhow::Result<(SqliteStore, RunId)> {
-    let store = SqliteStore::open(&Location::find(directory, Some(directory.join("store")))?)?;
+pub(crate) async fn opened(ground: &Ground) -> anyhow::Result<(AnyStore, RunId)> {
+    let store = ground.store().await;
     let run = RunId::new("trial")?;
     let definition = stage::one_step("a", NonZeroU32::MIN).into();
-    let frozen = stage::frozen::<Steps>(definition, &run, directory, None);
+    let frozen = stage::frozen::<Steps>(definition, &run, ground.path(), None);
     runner::open(&store, &Clock::system(), person(), frozen).await?;
     Ok((store, run))
 }
 
 /// A house in which nothing can be started: a test that gets so far ends, and not well.
-pub(crate) fn house(store: &SqliteStore) -> House {
+pub(crate) fn house(store: &AnyStore) -> House {
     stage::house(store, Path::new("/bin/false"))
 }

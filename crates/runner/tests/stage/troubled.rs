@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use protocol::{Revision, RunId};
 use store::{
-    Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position, ReadError, RunRow,
-    SqliteStore, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
+    AnyStore, Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position, ReadError,
+    RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
 };
 
 /// What it says to a commit that it does not hand on.
@@ -20,13 +20,13 @@ pub(crate) enum Answer {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Troubled {
-    pub(crate) store: SqliteStore,
+    pub(crate) store: AnyStore,
     /// For the next commits; those after them are handed on.
     answers: Arc<Mutex<VecDeque<Answer>>>,
 }
 
 impl Troubled {
-    pub(crate) fn new(store: SqliteStore) -> Self {
+    pub(crate) fn new(store: AnyStore) -> Self {
         Self { store, answers: Arc::default() }
     }
 

@@ -71,7 +71,7 @@ impl Access {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     pub required: bool,
-    /// Authorities to trust besides those of the system.
+    /// Authorities to trust, and then only these; without it those of the system.
     pub roots: Option<PathBuf>,
     /// Our certificate and its key, for servers that want to see one.
     pub identity: Option<(PathBuf, PathBuf)>,

@@ -5,12 +5,13 @@
 #[path = "../contract/mod.rs"]
 mod contract;
 
+mod access;
 mod answers;
+mod certificates;
 mod cluster;
 mod leases;
 mod opening;
 mod outages;
-mod servers;
 mod sizes;
 mod whole;
 mod wire;
@@ -18,8 +19,8 @@ mod wire;
 use std::ffi::{OsStr, OsString};
 
 use contract::Backend;
-use servers::Server;
 use store::{AnyStore, COMMIT_LIMIT, Location, NatsStore};
+use testkit::nats::{self as servers, Server};
 
 impl Backend for Server {
     /// By way of the one that stands for either: it must hand on every call.

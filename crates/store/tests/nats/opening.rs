@@ -6,15 +6,15 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use store::{
-    Access, CommitError, ConnectFault, NatsSettings, NatsStore, Note, Patience, Position, ReadError,
-    Store as _, Unavailable,
+    CommitError, ConnectFault, NatsSettings, NatsStore, Note, Patience, Position, ReadError, Store as _,
+    Unavailable,
 };
 
 use crate::contract::{change, run};
 use crate::servers::{Server, free_port};
 
 /// An error with all its causes, as a person sees it.
-fn whole(error: &dyn Error) -> String {
+pub(crate) fn whole(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -24,7 +24,7 @@ fn whole(error: &dyn Error) -> String {
     text
 }
 
-fn fault(error: &Unavailable) -> Option<&ConnectFault> {
+pub(crate) fn fault(error: &Unavailable) -> Option<&ConnectFault> {
     error.source()?.downcast_ref()
 }
 
@@ -84,48 +84,6 @@ async fn where_nobody_answers_the_wait_has_an_end() {
     let patience = Patience { answer: Duration::from_millis(300), ..settings.patience };
     let error = NatsStore::new(NatsSettings { patience, ..settings }).open().await.unwrap_err();
     assert!(fault(&error).is_some(), "{error}");
-}
-
-#[tokio::test]
-async fn a_wrong_password_is_refused_and_not_repeated() {
-    let server = Server::start_with("authorization { user: ann, password: right }");
-    let with = |password: &str| {
-        let address = format!("nats://ann:{password}@{}", server.address());
-        let settings = NatsSettings { replicas: 1, ..address.parse().unwrap() };
-        NatsStore::new(settings)
-    };
-    let error = with("wr0ng").open().await.unwrap_err();
-    assert!(!format!("{} {error:?}", whole(&error)).contains("wr0ng"), "{error:?}");
-    with("right").commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_token_or_a_key_lets_us_in() {
-    let server = Server::start_with("authorization { token: right }");
-    let with = |token: &str| {
-        let address = format!("nats://{token}@{}", server.address());
-        NatsStore::new(NatsSettings { replicas: 1, ..address.parse().unwrap() })
-    };
-    with("right").open().await.unwrap();
-    let error = with("wr0ng").open().await.unwrap_err();
-    assert!(!format!("{} {error:?}", whole(&error)).contains("wr0ng"), "{error:?}");
-
-    let (ours, strangers) = (nkeys::KeyPair::new_user(), nkeys::KeyPair::new_user());
-    let server =
-        Server::start_with(&format!("authorization {{ users: [{{ nkey: {} }}] }}", ours.public_key()));
-    let directory = tempfile::tempdir().unwrap();
-    let with = |key: &nkeys::KeyPair| {
-        let file = directory.path().join(key.public_key());
-        std::fs::write(&file, format!("{}\n", key.seed().unwrap())).unwrap();
-        NatsStore::new(NatsSettings { access: Access::Nkey(file), ..server.settings() })
-    };
-    with(&ours).open().await.unwrap();
-    let error = with(&strangers).open().await.unwrap_err();
-    assert!(matches!(fault(&error), Some(ConnectFault::Client(_))), "{error}");
-    let nowhere = Access::Nkey(directory.path().join("nowhere"));
-    let error =
-        NatsStore::new(NatsSettings { access: nowhere, ..server.settings() }).open().await.unwrap_err();
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{error}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use protocol::run::{Attempt, Change, Ending, Exit, Fact};
 use protocol::steps::{Change as Play, Steps, Verdict};
 use protocol::{RunId, SeatName, Stamp, TryNo, Turn};
 use runner::Clock;
-use store::{Lead, SqliteStore, Store as _};
+use store::{AnyStore, Lead, Store as _};
 use testkit::{Scene, stage};
 
 use crate::scene;
@@ -20,7 +20,7 @@ fn ago(minutes: u32) -> Stamp {
 
 /// A run of one step whose only attempt began that many minutes ago, and took that many if it is over.
 async fn written(
-    store: &SqliteStore,
+    store: &AnyStore,
     scene: &Scene,
     run: &str,
     began: u32,

@@ -6,7 +6,7 @@ use std::process::Command;
 use protocol::peer::{CycleStatus, Peer, Phase};
 use runner::{Asked, Clock, Engine, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
-use store::{Location, SqliteStore, Tenure};
+use store::Tenure;
 use testkit::{Held, Scene, stage};
 
 use super::{ALL, document, peer, transitions};
@@ -48,6 +48,7 @@ fn killed_after_any_commit_or_start_it_goes_on_and_repeats_nothing() {
             ])
             .env("KILLED_AT", notice.to_string())
             .env("REPO", scene.repo())
+            .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
             .output()
             .unwrap();
         let left = document(&scene, CYCLE);
@@ -85,7 +86,8 @@ fn opened(scene: &Scene) {
 /// Is the engine, until it has told so many things.
 fn be_killed_at(notice: u32) {
     let repo = std::path::PathBuf::from(std::env::var_os("REPO").unwrap());
-    let store = SqliteStore::open(&Location::find(&repo, None).unwrap()).unwrap();
+    let address = std::env::var("CALLBOARD_STORE").ok();
+    let store = stage::wait(stage::open_store(&repo, address.as_deref()));
     let house = stage::house(&store, Path::new(env!("CARGO_BIN_EXE_callboard")));
     let run = stage::run_of(&stage::new_cycle(CYCLE));
     let mut killer = Killer { left: notice };

@@ -1,19 +1,20 @@
-//! Real NATS servers for tests: each one a process of its own on a free port, with a directory of its own, and stopped
-//! by its id.
+//! Real NATS servers for tests: each one a process of its own on a free port, with a directory of its own, stopped by its
+//! id, and killed by the kernel if the test does not live to do so.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use store::{LEAST_VERSION, NatsSettings, Patience};
 
 /// A server that is killed with its test.
-pub(crate) struct Server {
+#[derive(Debug)]
+pub struct Server {
     child: Child,
     directory: tempfile::TempDir,
     port: u16,
@@ -22,20 +23,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_with("")
     }
 
     /// Starts one with more lines in its configuration.
-    pub(crate) fn start_with(extra: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+    pub fn start_with(extra: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
         let port = free_port();
         let child = launch(directory.path(), port, extra);
         Self { child, directory, port, extra: extra.to_owned() }
     }
 
     /// Starts three that keep everything three times.
-    pub(crate) fn start_three() -> [Self; 3] {
+    pub fn start_three() -> [Self; 3] {
         let ports = [(); 3].map(|()| free_port());
         let routes = ports.map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(", ");
         [0, 1, 2].map(|number| {
@@ -48,35 +49,35 @@ impl Server {
     }
 
     /// `host:port`, for clients.
-    pub(crate) fn address(&self) -> String {
+    pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
     /// For a store whose streams are kept once.
-    pub(crate) fn settings(&self) -> NatsSettings {
+    pub fn settings(&self) -> NatsSettings {
         settings(&self.address())
     }
 
     /// Stops it in the middle of whatever it does, and waits until it has stopped.
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         let id = Pid::from_child(&self.child);
-        kill_process(id, Signal::STOP).unwrap();
-        waitpid(Some(id), WaitOptions::UNTRACED).unwrap();
+        kill_process(id, Signal::STOP).expect("it is our child");
+        waitpid(Some(id), WaitOptions::UNTRACED).expect("it is our child");
     }
 
     /// Lets it go on.
-    pub(crate) fn release(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    pub fn release(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).expect("it is our child");
     }
 
     /// `kill -9`; what is in its directory stays.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it is our child");
+        self.child.wait().expect("it is our child");
     }
 
     /// Starts it again on the same port, with what is in its directory.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.child = launch(self.directory.path(), self.port, &self.extra);
     }
 }
@@ -88,8 +89,8 @@ impl Drop for Server {
     }
 }
 
-pub(crate) fn settings(address: &str) -> NatsSettings {
-    let settings: NatsSettings = address.parse().unwrap();
+pub fn settings(address: &str) -> NatsSettings {
+    let settings: NatsSettings = address.parse().expect("an address of ours");
     // What a server had heard when it was killed is never answered: a test need not wait for it as long as a person.
     let patience = Patience { answer: Duration::from_secs(2), ..settings.patience };
     NatsSettings { replicas: 1, patience, ..settings }
@@ -100,28 +101,30 @@ fn launch(directory: &Path, port: u16, extra: &str) -> Child {
     let at = directory.display();
     let text = format!("listen: \"127.0.0.1:{port}\"\njetstream: {{ store_dir: \"{at}\" }}\n{extra}\n");
     let configuration = directory.join("configuration");
-    fs::write(&configuration, text).unwrap();
-    let mut command = Command::new(program());
-    command.arg("--config").arg(configuration);
+    fs::write(&configuration, text).expect("its directory is ours");
+    // The kernel keeps this word for us, through the exec and if we are killed.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(&*PROGRAM).arg("--config").arg(configuration);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut child = command.spawn().expect("`setpriv` of util-linux is needed");
+    let mut log = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut said = String::new();
     while !said.contains("Server is ready") {
-        assert!(log.read_line(&mut said).unwrap() > 0, "nats-server does not begin:\n{said}");
+        assert!(
+            log.read_line(&mut said).expect("it speaks plainly") > 0,
+            "nats-server does not begin:\n{said}"
+        );
     }
     // Somebody must go on listening: a server whose words nobody takes in comes to a halt.
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()).is_ok());
     child
 }
 
-/// One that nobody listens on. Each process looks in another corner, below the ports that the kernel gives to outgoing
-/// connections: else a second test would soon find the same one.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+/// One that nobody listens on, below the ports that the kernel gives to outgoing connections. By chance, so that two tests
+/// that look at the same time do not find the same one.
+pub fn free_port() -> u16 {
     loop {
-        let place = std::process::id() * 20 + NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = u16::try_from(10_000 + place % 22_000).unwrap();
+        let port = fastrand::u16(10_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
@@ -129,15 +132,15 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// A server that is new enough: on PATH, or in the tool directory of the build.
-fn program() -> PathBuf {
-    let build = std::env::current_exe().unwrap();
-    let tools = build.ancestors().nth(3).unwrap().join("tools/nats-server");
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let build = std::env::current_exe().expect("a test knows its program");
+    let tools = build.ancestors().nth(3).expect("it lies in the build's directory").join("tools/nats-server");
     let candidates = [PathBuf::from("nats-server"), tools];
     let fit = candidates
         .into_iter()
         .find(|program| version(program).is_some_and(|version| version >= LEAST_VERSION));
     fit.expect("no nats-server of at least 2.10.25: run scripts/nats-server, or scripts/verify --no-nats")
-}
+});
 
 fn version(program: &Path) -> Option<[u64; 3]> {
     let answer = Command::new(program).arg("--version").output().ok()?;
