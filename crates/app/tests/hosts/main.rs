@@ -3,9 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod abandoning;
-#[path = "../../../store/tests/nats/servers.rs"]
-#[expect(dead_code, reason = "the store's own tests need more of them")]
-mod servers;
 mod stage;
 mod staging;
 mod taking_over;
