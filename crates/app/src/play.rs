@@ -10,7 +10,7 @@ use std::time::Duration;
 use protocol::entry::Author;
 use protocol::run::{Halt, Refusal};
 use protocol::{Outcome, Revision, RunId};
-use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest};
+use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest, Staging};
 use serde::Deserialize;
 use store::{AnyStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
@@ -111,6 +111,29 @@ pub(crate) async fn play<P: Face>(
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
     progress.conclude(store, &moment, rest);
     Ok(exit_of(rest))
+}
+
+/// Agents work in the repository, and what they make lies there: a host that does not have it cannot play the run. A run
+/// that only this machine can have was opened here.
+pub(crate) fn is_staged_here(store: &AnyStore, run: &RunId, staging: &Staging) -> Result<(), Failure> {
+    if !store.is_shared() {
+        return Ok(());
+    }
+    let (host, repository) = (store::host_name(), &staging.stage.repo_dir);
+    if !Path::new(repository).is_dir() {
+        let what = format!("run `{run}` takes place in `{repository}`, which is not on `{host}`");
+        return Err(Failure::usage(what)
+            .hint(format_args!(
+                "every host that plays it has the repository at that path: clone or mount it there, then type the same again"
+            ))
+            .hint(format_args!("`callboard watch {run}`, `show`, `pause` and `stop` work without")));
+    }
+    if !staging.workdir.is_dir() {
+        let workdir = staging.workdir.display();
+        let what = format!("agents of run `{run}` start in `{workdir}`, which is not on `{host}`");
+        return Err(Failure::usage(what).hint("`--workdir DIR` names another directory"));
+    }
+    Ok(())
 }
 
 /// What a command says that saw a run come to rest.

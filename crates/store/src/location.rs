@@ -123,6 +123,12 @@ impl Location {
         Some((server.trim().to_owned(), Self { root: beside.to_owned() }))
     }
 
+    /// Whether a directory is the premises of a shared store: one look, for whoever must not be slow.
+    #[must_use]
+    pub fn is_of_shared(premises: &Path) -> bool {
+        premises.join(SERVER).is_file()
+    }
+
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root

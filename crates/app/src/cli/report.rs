@@ -1,5 +1,7 @@
 //! `callboard report`, for agents.
 
+mod straggler;
+
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
@@ -12,6 +14,7 @@ use supervisor::AttemptDir;
 use supervisor::partial::{PartialError, submit_partial};
 use supervisor::report::{SubmitError, submit};
 
+use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::render;
 
@@ -79,6 +82,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         Failure::from_error(exit, &error)
     })?;
+    attempt.refuse_if_given_up()?;
     render::talk(format_args!("the report of `{}` is accepted", attempt.id));
     Ok(Exit::Delivered)
 }
@@ -97,6 +101,7 @@ fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
         };
         Failure::from_error(exit, &error)
     })?;
+    attempt.refuse_if_given_up()?;
     render::talk(format_args!("a part of the output of `{}` is accepted", attempt.id));
     Ok(Exit::Delivered)
 }
@@ -104,6 +109,7 @@ fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
 /// The attempt we are called from, as its environment tells.
 struct Attempt {
     id: AttemptId,
+    store: PathBuf,
     dir: AttemptDir,
     expected: Expected,
 }
@@ -134,7 +140,22 @@ impl Attempt {
             return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is over")));
         }
         let expected = Expected { run_id: run, step_id: id.seat.clone(), agent };
-        Ok(Self { id, dir, expected })
+        Ok(Self { id, store, dir, expected })
+    }
+
+    /// What it has handed in is kept as evidence; asked for afterwards, so that one who is given up in between is told.
+    fn refuse_if_given_up(&self) -> Result<(), Failure> {
+        let run = &self.expected.run_id;
+        let is_straggler = block_on(async { Ok(straggler::is_one(&self.store, run, &self.id).await) })?;
+        if !is_straggler {
+            return Ok(());
+        }
+        let what = format!(
+            "attempt `{}` of run `{run}` is not at work any more: somebody gave up its host",
+            self.id
+        );
+        Err(Failure::new(Exit::Refused, what)
+            .hint("what was handed in is kept and counts for nothing; end here"))
     }
 
     /// In a cycle, refuses what its phase cannot be completed with: later it would cost a try, now it can be mended.

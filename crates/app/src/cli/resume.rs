@@ -140,6 +140,7 @@ impl Deed for Resuming<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
+        play::is_staged_here(store, run, &house.staging(&journal.frozen.staging))?;
         somebody_plays(&house, &journal)?;
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         loop {

@@ -28,7 +28,9 @@ pub(super) async fn check(store: &AnyStore, runs: &Runs) -> Vec<Finding> {
             Ok(loaded) => loaded,
             Err(error) => return vec![Finding::failure(CHECK, &Failure::from(error))],
         };
-        for view in loaded.into_iter().flat_map(|loaded| loaded.views) {
+        let host = store.is_shared().then(store::host_name);
+        let views = loaded.map(|loaded| runner::marks_here(&loaded.views, host.as_deref()));
+        for view in views.unwrap_or_default() {
             match fs::read(&view.path) {
                 Ok(bytes) if Digest::of(&bytes) == view.digest => same += 1,
                 Ok(_) => differ.push(view.path),

@@ -1,5 +1,8 @@
 //! A person gives up a host.
 
+use rustix::process::Signal;
+use testkit::Held;
+
 use crate::stage::Stage;
 
 #[test]
@@ -22,6 +25,32 @@ fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
     let refused = stage.on("a", &["resume", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert_eq!(stage.scene.journal("trial").len(), entries);
+}
+
+#[test]
+fn its_agent_is_told_when_it_reports() {
+    let stage = Stage::new();
+    let mut gate = stage.scene.gate("gate");
+    stage.scene.workflow(&["first"]);
+    let reports = "read -r _ <\"$kit/gate\"; \"$kit/callboard\" report --status COMPLETED 2>\"$kit/told\"; \
+                   echo $? >\"$kit/code\"; hang";
+    stage.scene.plan(&[&format!("first 1 do {reports}")]);
+    let engine = stage.run_on("a", &[]).start();
+    let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    engine.kill();
+    engine.wait();
+    assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
+    stage.scene.plan(&[]);
+    assert_eq!(stage.on("b", &["resume", "trial", "--abandon-host", "a"]).run().code, 0);
+    gate.open();
+    testkit::until(&stage.scene.kit(), "the agent's answer", || {
+        let code = std::fs::read_to_string(stage.scene.kit().join("code")).ok()?;
+        code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
+    });
+    let told = stage.scene.wait_for_note("told");
+    assert!(told.contains("`first#1.1` of run `trial` is not at work any more"), "{told}");
+    Held::shim(&stage.scene.attempt("trial", "first", "1.1")).expect("its shim lives").signal(Signal::TERM);
+    agent.wait();
 }
 
 #[test]

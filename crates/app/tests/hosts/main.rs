@@ -2,5 +2,6 @@
 
 mod abandoning;
 mod stage;
+mod staging;
 mod taking_over;
 mod telling;

@@ -1,26 +1,32 @@
 //! One repository, one server, and commands typed on hosts of any name.
 
-use std::fs;
-use std::path::PathBuf;
+use std::time::Duration;
 
+use store::{NatsSettings, NatsStore};
+use testkit::nats::Server;
 use testkit::{Callboard, Gate, Held, Scene};
 
-use testkit::nats::Server;
+/// For tests in which somebody waits for its end.
+const SHORT: Duration = Duration::from_secs(1);
+/// For tests in which nobody may.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) struct Stage {
     pub(crate) scene: Scene,
-    _server: Server,
 }
 
 impl Stage {
     /// Leases are short: whoever takes over from a host that is gone waits for one.
     pub(crate) fn new() -> Self {
-        let scene = Scene::new(env!("CARGO_BIN_EXE_callboard"));
+        Self::with_lease(SHORT)
+    }
+
+    pub(crate) fn with_lease(lease: Duration) -> Self {
         let server = Server::start();
-        let store =
-            format!("[store]\naddress = \"nats://{}\"\nreplicas = 1\nlease = \"1s\"\n", server.address());
-        scene.write("callboard.toml", &store);
-        Self { scene, _server: server }
+        // Whoever makes the streams settles for all how long a lease is.
+        let store = NatsStore::new(NatsSettings { lease, ..server.settings() });
+        testkit::stage::wait(store.open()).unwrap();
+        Self { scene: Scene::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
     /// A command on that host.
@@ -36,7 +42,11 @@ impl Stage {
     /// A run of two steps, of which the first was at work on host `a` when its engine was killed. Its agent works on,
     /// and waits at the gate.
     pub(crate) fn deserted() -> (Self, Held, Gate) {
-        let stage = Self::new();
+        Self::deserted_with_lease(SHORT)
+    }
+
+    pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, Held, Gate) {
+        let stage = Self::with_lease(lease);
         let gate = stage.scene.gate("gate");
         stage.scene.workflow(&["first", "second"]);
         stage.scene.plan(&["first 1 wait gate"]);
@@ -47,34 +57,10 @@ impl Stage {
         (stage, agent, gate)
     }
 
-    /// Where the attempts of this store are; hosts of any name share it, as they share the repository.
-    fn premises(&self) -> Vec<PathBuf> {
-        let stores = fs::read_dir(self.scene.store().join("nats")).into_iter().flatten();
-        stores.filter_map(|entry| Some(entry.ok()?.path())).collect()
-    }
-
-    /// Fails if anything of an attempt is alive.
-    #[track_caller]
-    pub(crate) fn expect_no_orphans(&self) {
-        let premises = self.premises();
-        assert_eq!(premises.len(), 1, "one server, one store");
-        testkit::expect_no_orphans(&premises[0]);
-    }
-
     /// The run as `show --json` tells it on a host.
     pub(crate) fn shown_on(&self, host: &str) -> serde_json::Value {
         let shown = self.on(host, &["show", "trial", "--json"]).run();
         assert_eq!(shown.code, 0, "{}", shown.transcript());
         shown.json()
-    }
-}
-
-impl Drop for Stage {
-    /// As the scene does for a store of its own.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let orphans = self.premises().into_iter().flat_map(|premises| testkit::orphans(&premises));
-            orphans.for_each(|orphan| orphan.kill());
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! An engine elsewhere leads the run, or has led it.
 
-use crate::stage::Stage;
+use crate::stage::{LONG, Stage};
 
 #[test]
 fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back() {
@@ -19,7 +19,7 @@ fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back()
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
-    stage.expect_no_orphans();
+    stage.scene.expect_no_orphans();
 }
 
 #[test]
@@ -50,9 +50,7 @@ fn a_second_host_follows_the_run_and_ends_as_it_does() {
 /// Without a word at the end the others would have to wait for the lease, and this is a long one.
 #[test]
 fn a_run_that_rests_is_free_for_other_hosts_at_once() {
-    let stage = Stage::new();
-    let toml = std::fs::read_to_string(stage.scene.repo().join("callboard.toml")).unwrap();
-    stage.scene.write("callboard.toml", &toml.replace("\"1s\"", "\"10m\""));
+    let stage = Stage::with_lease(LONG);
     stage.scene.workflow(&["first"]);
     stage.scene.plan(&["first 1 hang"]);
     let engine = stage.run_on("a", &[]).start();
@@ -63,6 +61,19 @@ fn a_run_that_rests_is_free_for_other_hosts_at_once() {
     let session = stage.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains("following"), "{}", session.stderr);
+}
+
+/// An errand ends with its request, and must not take its last word with it.
+#[test]
+fn a_run_is_free_for_other_hosts_after_an_errand() {
+    let (stage, agent, mut gate) = Stage::deserted_with_lease(LONG);
+    // On the host of the dead engine nobody waits for its lease.
+    assert_eq!(stage.on("a", &["pause", "trial"]).run().code, 0);
+    let session = stage.on("b", &["resume", "trial"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    gate.open();
+    assert_eq!(stage.on("a", &["resume", "trial"]).run().code, 0);
+    agent.wait();
 }
 
 #[test]
@@ -92,5 +103,5 @@ fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
     let stopped = stage.on("a", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     agent.wait();
-    stage.expect_no_orphans();
+    stage.scene.expect_no_orphans();
 }

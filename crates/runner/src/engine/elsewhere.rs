@@ -21,6 +21,11 @@ impl Hosts {
         Self { here: store.is_shared().then(|| here.to_owned()) }
     }
 
+    /// Our own, where there may be others.
+    pub(super) fn here(&self) -> Option<&str> {
+        self.here.as_deref()
+    }
+
     /// Attempts that may be alive on other hosts, and where.
     pub(super) fn elsewhere<'a, P: Protocol>(
         &'a self,

@@ -12,7 +12,7 @@ mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::entry::Author;
 use protocol::run::{Fact, Halt, Phase, Refusal, Request};
@@ -163,9 +163,11 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         observer: &'o mut dyn Observer<P>,
     ) -> Self {
         let (news, heard) = mpsc::unbounded_channel();
+        let hosts = Hosts::of(&journal.store, house.host());
+        let repository = Path::new(&journal.frozen.staging.stage.repo_dir);
         Self {
-            showing: Showing::new(&journal.views, house.quarantine(&journal.run)),
-            hosts: Hosts::of(&journal.store, house.host()),
+            showing: Showing::new(&journal.views, house.quarantine(&journal.run), hosts.here(), repository),
+            hosts,
             journal,
             lead,
             lookout,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::entry::{Entry, Input};
 use protocol::report::Report;
@@ -12,6 +12,7 @@ use store::{Digest, Store, ViewMark};
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
+use crate::marks::{marks_here, marks_kept};
 use crate::notice::Notice;
 use crate::views::{Firmness, Views};
 
@@ -20,11 +21,25 @@ use crate::views::{Firmness, Views};
 pub(super) struct Showing {
     views: Views,
     stale: bool,
+    /// Whose files they are, if others have some too.
+    host: Option<String>,
+    /// The repository is on other hosts only: nothing is shown here.
+    absent: bool,
 }
 
 impl Showing {
-    pub(super) fn new(marks: &[ViewMark], quarantine: PathBuf) -> Self {
-        Self { views: Views::new(marks, quarantine), stale: true }
+    pub(super) fn new(
+        marks: &[ViewMark],
+        quarantine: PathBuf,
+        host: Option<&str>,
+        repository: &Path,
+    ) -> Self {
+        Self {
+            views: Views::new(&marks_here(marks, host), quarantine),
+            stale: true,
+            host: host.map(str::to_owned),
+            absent: host.is_some() && !repository.is_dir(),
+        }
     }
 
     /// The document has changed.
@@ -34,15 +49,15 @@ impl Showing {
 
     /// When the document's view is to be written next.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.stale.then(|| self.views.not_before().into())
+        (self.stale && !self.absent).then(|| self.views.not_before().into())
     }
 
     pub(super) fn take_marks(&mut self) -> Vec<ViewMark> {
-        self.views.take_marks()
+        marks_kept(self.views.take_marks(), self.host.as_deref())
     }
 
     pub(super) fn give_back(&mut self, marks: Vec<ViewMark>) {
-        self.views.give_back(marks);
+        self.views.give_back(marks_here(&marks, self.host.as_deref()));
     }
 }
 
@@ -53,9 +68,13 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// A view's mark rides in the engine's next commit. Until then others may commit, so an unmarked view of ours shows
     /// some revision since the last mark.
     pub(super) async fn recognise_views(&mut self) -> Result<(), EngineError> {
+        if self.showing.absent {
+            return Ok(());
+        }
         let view = P::view(&self.journal.document);
         let is_its = |mark: &&ViewMark| view.as_ref().is_some_and(|view| mark.path == view.path);
-        let marked = self.journal.views.iter().find(is_its).map_or(Revision(0), |mark| mark.revision);
+        let marks = marks_here(&self.journal.views, self.showing.host.as_deref());
+        let marked = marks.iter().find(is_its).map_or(Revision(0), |mark| mark.revision);
         let mut reported = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, marked).await? {
             if let Some(view) = &view {
@@ -117,6 +136,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// The latest report of a seat is a file of the seed's layout, too. One that cannot be written now is written when
     /// the run rests.
     pub(super) fn show_report(&mut self, input: &Input<P>) {
+        if self.showing.absent {
+            return;
+        }
         let Some((seat, report)) = report_in::<P>(input) else { return };
         let Some(path) = P::report_path(&self.journal.document, seat) else { return };
         let begun = Instant::now();
@@ -130,6 +152,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 
     /// Writes all views so that they last, and notes what they show: the run rests.
     pub(super) async fn write_all_views(&mut self) -> Result<(), EngineError> {
+        if self.showing.absent {
+            return Ok(());
+        }
         let failed = |view: &View| {
             let path = PathBuf::from(&view.path);
             move |source| EngineError::View { path, source }

@@ -1,0 +1,53 @@
+//! An attempt that was given up while it worked. On one machine nobody gives up an attempt that lives; on a store that
+//! several share, a person may have given up its whole host.
+
+use std::path::Path;
+use std::time::Duration;
+
+use protocol::run::Run;
+use protocol::{AttemptId, RunId};
+use runner::Moment;
+use store::{AnyStore, Location};
+
+use crate::config::Flags;
+use crate::face::{Deed, Face};
+use crate::failure::Failure;
+use crate::here::{Here, Place};
+
+/// An agent is not kept waiting for servers that do not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether it is certain that the attempt is not at work any more, for the run as it is. If the store cannot be asked it
+/// is not: the report lies in the attempt's directory, and is judged by whoever leads the run.
+pub(super) async fn is_one(premises: &Path, run: &RunId, attempt: &AttemptId) -> bool {
+    if !Location::is_of_shared(premises) {
+        return false;
+    }
+    let asked = tokio::time::timeout(PATIENCE, ask(premises, run, attempt)).await;
+    matches!(asked, Ok(Ok(Some(false))))
+}
+
+/// Whether the attempt is at work; nothing if there is no such run.
+async fn ask(premises: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
+    let here = Here::find(&Place { repo: None, store: Some(premises.to_owned()) }, Flags::default())?;
+    let Some(store) = here.existing_store().await? else { return Ok(None) };
+    here.with_run(&store, run, Looking { store: &store, run, attempt }).await
+}
+
+struct Looking<'a> {
+    store: &'a AnyStore,
+    run: &'a RunId,
+    attempt: &'a AttemptId,
+}
+
+impl Deed for Looking<'_> {
+    type Done = Option<bool>;
+
+    async fn with<P: Face>(self) -> Result<Option<bool>, Failure> {
+        let moment = Moment::<P>::at(self.store, self.run, None).await?;
+        let is_it = |moment: &Moment<P>| {
+            moment.folded.run.seated().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
+        };
+        Ok(moment.as_ref().map(is_it))
+    }
+}

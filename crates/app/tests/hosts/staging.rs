@@ -1,0 +1,67 @@
+//! The repository of a run is on every host that plays it, at the same path.
+
+use std::fs;
+
+use crate::stage::Stage;
+
+#[test]
+fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 hang"]);
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    engine.interrupt();
+    assert_eq!(engine.wait().code, 130);
+    // On another machine there is a clone elsewhere.
+    let (repo, away) = (stage.scene.repo(), stage.scene.repo().with_file_name("away"));
+    fs::rename(repo, &away).unwrap();
+    let there = |arguments: &[&str]| stage.on("b", arguments).current_dir(&away).run();
+    let refused = there(&["resume", "trial"]);
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    let told = format!("run `trial` takes place in `{}`, which is not on `b`", repo.display());
+    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+    assert!(refused.stderr.contains("clone or mount it there"), "{}", refused.stderr);
+    let skipped = there(&["skip", "trial", "first", "--reason", "not needed"]);
+    assert_eq!(skipped.code, 0, "{}", skipped.transcript());
+    assert!(!repo.exists(), "nothing is written where no repository is");
+    fs::rename(&away, repo).unwrap();
+    let session = stage.on("a", &["show", "trial", "--json"]).run();
+    assert_eq!(session.json()["phase"], "delivered");
+}
+
+#[test]
+fn a_run_whose_agents_start_elsewhere_needs_that_directory_too() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 hang"]);
+    let workdir = stage.scene.repo().with_file_name("desk");
+    fs::create_dir(&workdir).unwrap();
+    let engine = stage.run_on("a", &["--workdir", workdir.to_str().unwrap()]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    engine.interrupt();
+    assert_eq!(engine.wait().code, 130);
+    fs::remove_dir(&workdir).unwrap();
+    stage.scene.plan(&[]);
+    let refused = stage.on("b", &["resume", "trial"]).run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("`--workdir DIR` names another directory"), "{}", refused.stderr);
+    let session = stage.on("b", &["resume", "trial", "--workdir", "."]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+}
+
+/// Each host has its own file; the store remembers whose shows what.
+#[test]
+fn a_view_that_a_host_wrote_before_another_took_over_is_not_a_strangers() {
+    let (stage, agent, mut gate) = Stage::deserted();
+    let view = stage.scene.view("trial");
+    let of_a = fs::read(&view).unwrap();
+    assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
+    assert_ne!(fs::read(&view).unwrap(), of_a);
+    fs::write(&view, of_a).unwrap();
+    gate.open();
+    let session = stage.on("a", &["resume", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!session.stderr.contains("changed by somebody else"), "{}", session.stderr);
+    agent.wait();
+}
