@@ -7,11 +7,12 @@
 //! * `backend`: the contract, by means of the others
 //! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
 //!   `patience`: how long we put up with them
-//! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
+//! * `message`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
 //! * `commit`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
 
 mod backend;
+mod behind;
 mod blobs;
 mod channel;
 mod commit;
