@@ -11,7 +11,7 @@ use protocol::rules::DEFAULT_TRIES;
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
 use protocol::{Protocol, RunId, SeatName, Stage, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
-use store::{Commit, CommitError, Location, Part, SqliteStore, Store as _, WriteId};
+use store::{Commit, CommitError, Location, Part, SqliteStore, Store, WriteId};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
 
@@ -102,6 +102,11 @@ pub fn wrapper(program: &Path) -> Player {
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
 pub fn house(store: &SqliteStore, program: &Path) -> House {
+    house_in(store.location().root(), program)
+}
+
+/// The same for a store that is elsewhere: `root` is the directory that its attempts have here.
+pub fn house_in(root: &Path, program: &Path) -> House {
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
     House {
@@ -111,7 +116,7 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
         backoff: Duration::from_millis(1),
         lingering: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
-        store_root: store.location().root().to_owned(),
+        store_root: root.to_owned(),
         clock: Clock::system(),
         boot_id: boot_id.clone(),
         descriptors: None,
@@ -120,9 +125,9 @@ pub fn house(store: &SqliteStore, program: &Path) -> House {
 }
 
 /// Writes an entry as a commit of the journal would, with the time it has.
-pub async fn append<P: Protocol>(
-    journal: &mut Journal<P, SqliteStore>,
-    store: &SqliteStore,
+pub async fn append<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    store: &S,
     entry: &Entry<P>,
 ) -> Result<(), CommitError> {
     journal.folded.fold(entry);
@@ -137,7 +142,8 @@ pub async fn append<P: Protocol>(
         write_id: WriteId::new(),
         entry: entry.encode(),
         parts: parts.collect(),
-        document: None,
+        document: (P::SHOWS_DOCUMENT && store.keeps_documents())
+            .then(|| serde_json::to_string(&journal.document).expect("a document is plain data")),
         outbox: Vec::new(),
         acknowledged: Vec::new(),
         views: Vec::new(),
