@@ -9,6 +9,7 @@ mod cycle;
 mod edits;
 mod engine;
 mod foreign;
+mod independent;
 #[allow(dead_code, reason = "written for tests that need more of it")]
 #[path = "../../../store/tests/nats/servers.rs"]
 mod servers;
