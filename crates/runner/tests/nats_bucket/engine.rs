@@ -7,7 +7,7 @@ use protocol::run::Request;
 use runner::{Asked, Clock, Engine, Rest};
 use serde_json::json;
 use store::{NatsStore, Tenure};
-use testkit::stage::{frozen, house_in, new_cycle, person, run_of};
+use testkit::stage::{frozen, house_at, new_cycle, person, run_of};
 use tokio::sync::mpsc;
 
 use crate::Scene;
