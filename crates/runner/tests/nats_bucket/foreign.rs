@@ -168,6 +168,19 @@ async fn whoever_edits_settles_first_what_others_wrote() {
 }
 
 #[tokio::test]
+async fn a_request_does_not_overwrite_what_others_wrote() {
+    let scene = Scene::new().await;
+    let (sequence, entry) = scene.client.get().await;
+    scene.client.update(&drafted(&entry, "theirs"), sequence).await;
+    let mut cycle = scene.another().await;
+    assert!(cycle.foreign.is_some(), "it has been read");
+    runner::request(&mut cycle, testkit::stage::person(), protocol::run::Request::Pause, None).await.unwrap();
+    let (_, entry) = scene.client.get().await;
+    assert_eq!(entry["phases"]["plan"]["output"]["draft"], "theirs");
+    assert_eq!(scene.another().await.document, cycle.document);
+}
+
+#[tokio::test]
 async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     let scene = Scene::new().await;
     let before = scene.cycle.document.clone();
