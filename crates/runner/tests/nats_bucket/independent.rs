@@ -26,7 +26,7 @@ fn modules() -> PathBuf {
 
 /// What the client says.
 fn ask(scene: &Scene, arguments: &[&str]) -> Value {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nats/independent.py");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nats_bucket/independent.py");
     let mut client = Command::new("python3");
     client.arg(program).arg(format!("nats://{}", scene.server.address()));
     client.args([BUCKET, scene.cycle.run.as_str()]).args(arguments).env("PYTHONPATH", modules());
