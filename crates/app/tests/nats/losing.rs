@@ -53,3 +53,40 @@ fn deleted_blobs_are_missed() {
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("`OBJ_callboard-blobs`"), "{}", session.transcript());
 }
+
+#[test]
+fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
+    let scene = scene();
+    delivered(&scene);
+    let cycle = "peer:spec:login:cycle:1";
+    let peer = scene.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
+    assert_eq!(peer.code, 0, "{}", peer.transcript());
+    let before = scene.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
+    delete(&scene, "KV_agent-os-peer-state");
+    let resumed = scene.callboard(&["resume", cycle]).run();
+    assert_eq!(resumed.code, 5, "{}", resumed.transcript());
+    assert!(resumed.stderr.contains("`KV_agent-os-peer-state`"), "{}", resumed.transcript());
+    assert_eq!(scene.callboard(&["show", "notes"]).run().code, 0, "other runs go on");
+    assert!(block_on(async { client(&scene).await.get_stream("KV_agent-os-peer-state").await }).is_err());
+    let doctor = scene.callboard(&["doctor"]).run();
+    assert!(doctor.stdout.contains("KV_agent-os-peer-state"), "{}", doctor.transcript());
+    let dry = scene.callboard(&["recover", "--dry-run"]).run();
+    assert!(dry.stdout.contains("`KV_agent-os-peer-state` was deleted"), "{}", dry.transcript());
+    assert!(block_on(async { client(&scene).await.get_stream("KV_agent-os-peer-state").await }).is_err());
+    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    assert!(
+        recovered.stderr.contains("1 document was written from the journal"),
+        "{}",
+        recovered.transcript()
+    );
+    let entry = block_on(async {
+        let bucket = client(&scene).await.get_stream("KV_agent-os-peer-state").await.unwrap();
+        let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
+        bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload
+    });
+    let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
+    assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&before).unwrap());
+    assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
+    assert_eq!(scene.callboard(&["recover"]).run().code, 0);
+}

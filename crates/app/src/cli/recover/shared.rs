@@ -4,24 +4,42 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use protocol::RunId;
 use protocol::peer::CycleId;
 use serde_json::Value;
-use store::{AnyStore, LiveBucket, LiveEntry, NatsSettings, Unavailable};
+use store::{AnyStore, LiveBucket, LiveEntry, NatsSettings, Note, Store as _, Unavailable};
 
 use super::account::Account;
 use super::{Arguments, sound};
+use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::Here;
+use crate::render;
 
 /// Verifies every run, and mends the files that show them.
 pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = here.nats.as_deref().expect("BUG: we are here because of it");
-    if let Err(Unavailable::NoStream { stream, server }) =
-        AnyStore::connect(settings.clone(), &here.location).await
-    {
-        return Err(lost(here, settings, Unavailable::NoStream { stream, server }).await);
-    }
+    let store = match AnyStore::connect(settings.clone(), &here.location).await {
+        Err(gone @ Unavailable::NoStream { .. }) => return Err(lost(here, settings, gone).await),
+        store => store?,
+    };
     let mut told = Account::new(here, arguments);
+    let deleted = store.notes().await?.iter().filter_map(|note| match note {
+        Note::Gone { stream } => Some(format!("the stream `{stream}` was deleted")),
+        Note::OldServer { .. } | Note::FewerReplicas { .. } | Note::OtherSettings { .. } => None,
+    });
+    told.damage.extend(deleted);
+    if !told.damage.is_empty() && arguments.dry_run {
+        told.notes.push("each document in it would be written again from the journal".to_owned());
+        return Ok(told.tell());
+    }
+    let buckets = match &store {
+        AnyStore::Nats(nats, _) => nats.rebuild_buckets().await?,
+        AnyStore::Embedded(_) => Vec::new(),
+    };
+    if !buckets.is_empty() {
+        rebuild(here, &store, &buckets, &mut told).await?;
+    }
     let flaws = sound::check(here, arguments.dry_run, &mut told).await?;
     if flaws == 0 {
         return Ok(told.tell());
@@ -30,6 +48,46 @@ pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Fa
     let mut failure = Failure::new(Exit::Store, what).code(Code::Damaged);
     failure.causes.extend(told.damage);
     Err(failure.hint("nothing was changed; bring the streams back from a copy (`nats stream restore`)"))
+}
+
+/// Puts every document back into buckets that were deleted. A run whose journal does not give it is told, and keeps no other
+/// from its own.
+async fn rebuild(
+    here: &Here,
+    store: &AnyStore,
+    buckets: &[String],
+    told: &mut Account,
+) -> Result<(), Failure> {
+    let mut written = 0;
+    for row in store.runs().await?.iter().filter(|row| face::is_known(&row.protocol)) {
+        match face::by_name(&row.protocol, &row.run, Rebuilding { here, store, run: &row.run }).await {
+            Ok(true) => written += 1,
+            Ok(false) => {}
+            Err(failure) => told.notes.push(format!("the document of run `{}`: {}", row.run, failure.what)),
+        }
+    }
+    let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();
+    let documents = render::count(written, "document was", "documents were");
+    told.notes
+        .push(format!("bucket {} is there again; {documents} written from the journal", names.join(", ")));
+    Ok(())
+}
+
+/// To put the document of one run back. Says whether it had to be.
+struct Rebuilding<'a> {
+    here: &'a Here,
+    store: &'a AnyStore,
+    run: &'a RunId,
+}
+
+impl Deed for Rebuilding<'_> {
+    type Done = bool;
+
+    async fn with<P: Face>(self) -> Result<bool, Failure> {
+        let Self { here, store, run } = self;
+        let settled = runner::rebuild_document::<P, _>(store, &here.clock, run).await?;
+        Ok(settled.flatten().is_some())
+    }
 }
 
 /// What a deleted stream took with it, as far as anybody else knows.
