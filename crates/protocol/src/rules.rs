@@ -138,6 +138,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// Whether every write of the document is [checked](Self::check_write) before it is committed. That takes a copy of
     /// the document.
     const CHECKS_WRITES: bool;
+    /// Whether the whole document is kept for others to read, in stores that have a place for that.
+    const SHOWS_DOCUMENT: bool;
 
     /// What a run is opened with, frozen.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;

@@ -6,7 +6,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
 use protocol::run::{self, Decision, Phase, Request};
 use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
-use store::{AnyStore, CommitError, DraftError, RunWriter, WriteId};
+use store::{AnyStore, CommitError, DraftError, RunWriter, Store as _, WriteId};
 
 use crate::opening::Frozen;
 use crate::rebuild::{Rebuild, epoch_at};
@@ -18,6 +18,16 @@ pub struct FoundView<S> {
     pub document: Value,
     /// How many turns each seat had at least. Attempts are never named twice, not even after this.
     pub turns: BTreeMap<S, Turn>,
+}
+
+/// A document to which a dump was [migrated](Remains::Migrated).
+#[derive(Debug, Clone)]
+pub struct Migrating {
+    /// The dump.
+    pub from: String,
+    pub document: Value,
+    /// The entry of a bucket whose place the document takes, if it has the key of this run.
+    pub over: Option<u64>,
 }
 
 /// Why no run could be made of a view.
@@ -51,7 +61,7 @@ pub async fn adopt<P: Protocol>(
     let mut rebuild = Rebuild::begin(frozen);
     let mut after = rebuild.folded.run.clone();
     let decision = run::adopt(&mut after, stands, turns);
-    take(store, by, now, &mut rebuild, Remains::View { path, document }, decision).await?;
+    take(store, by, now, &mut rebuild, Remains::View { path, document }, decision, None).await?;
     Ok(after.phase)
 }
 
@@ -62,9 +72,9 @@ pub async fn migrate<P: Protocol>(
     by: &Author,
     now: Stamp,
     frozen: Frozen<P>,
-    from: String,
-    document: Value,
+    from: Migrating,
 ) -> Result<Phase, AdoptError> {
+    let Migrating { from, document, over } = from;
     let stands = P::adopt(&frozen.definition, &document)?;
     let mut rebuild = Rebuild::begin(frozen);
     let mut after = rebuild.folded.run.clone();
@@ -72,7 +82,7 @@ pub async fn migrate<P: Protocol>(
     if let Ok(paused) = run::consider(&rebuild.frozen.definition, &mut after, &Request::Pause) {
         decision.changes.extend(paused.changes);
     }
-    take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision).await?;
+    take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision, over).await?;
     Ok(after.phase)
 }
 
@@ -84,6 +94,7 @@ async fn take<P: Protocol>(
     rebuild: &mut Rebuild<P>,
     remains: Remains,
     decision: Decision<P>,
+    over: Option<u64>,
 ) -> Result<(), AdoptError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&rebuild.frozen).expect("BUG: a definition is plain data");
@@ -91,11 +102,15 @@ async fn take<P: Protocol>(
     let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);
     let run = rebuild.run.clone();
+    rebuild.shows = store.keeps_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), AdoptError> {
         writer.blob(&blob)?;
         for entry in [&opened, &recovered] {
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
             rebuild.position = writer.append(&commit)?;
+        }
+        if let Some(over) = over {
+            writer.takes_the_place_of(over);
         }
         let created = now.timestamp().unwrap_or_default();
         Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)

@@ -197,6 +197,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
                 .iter()
                 .map(|path| Part { path: path.clone(), body: P::part(&self.document, path) })
                 .collect(),
+            document: self.shown(),
             outbox: outbox.clone(),
             acknowledged: luggage.acknowledged.clone(),
             views: luggage.views.clone(),
@@ -223,6 +224,12 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         });
         let (run, revision) = (&self.run, self.position.revision);
         recorded.unwrap_or_else(|error| panic!("BUG: run `{run}` after revision {revision}: {error}"))
+    }
+
+    /// The document for a store that keeps it where others can read it.
+    fn shown(&self) -> Option<String> {
+        let shows = P::SHOWS_DOCUMENT && self.store.keeps_documents();
+        shows.then(|| serde_json::to_string(&self.document).expect("BUG: a document is plain data"))
     }
 
     /// Writes, and finds out about an unknown outcome. What is known not to have landed is written once more: the store

@@ -34,7 +34,7 @@ mod verdict;
 mod verify;
 mod views;
 
-pub use adopt::{AdoptError, FoundView, adopt, migrate};
+pub use adopt::{AdoptError, FoundView, Migrating, adopt, migrate};
 pub use archive::{
     ExportError, ImportError, Imported, Logs, Manifest, Restaging, Unpacked, export, import, unpack,
 };

@@ -22,6 +22,8 @@ pub struct Rebuild<P: Protocol> {
     pub document: P::Document,
     /// Where the next commit goes.
     pub position: Position,
+    /// Whether commits bring the whole document along: for a store that [keeps](store::Store::keeps_documents) it.
+    pub shows: bool,
     /// Actions whose attempts are not over. To offer one again is safe; not to offer it would lose it.
     waiting: Vec<(String, Attempt<P::Seat>)>,
 }
@@ -64,6 +66,7 @@ impl<P: Protocol> Rebuild<P> {
             document: P::open_document(&frozen.definition, &frozen.staging.stage, at),
             frozen,
             position: Position::absent(),
+            shows: false,
             waiting: Vec::new(),
         }
     }
@@ -140,6 +143,8 @@ impl<P: Protocol> Rebuild<P> {
             write_id,
             entry: body,
             parts: changed.iter().map(part).collect(),
+            document: (self.shows && P::SHOWS_DOCUMENT)
+                .then(|| serde_json::to_string(&self.document).expect("BUG: a document is plain data")),
             outbox,
             acknowledged: over.into_iter().map(|(id, _)| id).collect(),
             views: Vec::new(),

@@ -9,8 +9,8 @@ use crate::error::{CommitError, LeadError, ReadError, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{
-    Digest, DraftError, Lead, Leader, Location, NatsSettings, NatsStore, Note, RunWriter, SqliteStore,
-    Tenure, Unavailable, Watch,
+    Digest, DraftError, Foreign, Lead, Leader, Location, NatsSettings, NatsStore, Note, RunWriter,
+    SqliteStore, Tenure, Unavailable, Watch,
 };
 
 /// Whichever store the user has chosen.
@@ -164,6 +164,17 @@ impl Store for AnyStore {
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
         either!(self, store => store.blob(digest))
+    }
+
+    fn keeps_documents(&self) -> bool {
+        match self {
+            Self::Embedded(store) => store.keeps_documents(),
+            Self::Nats(store, _) => store.keeps_documents(),
+        }
+    }
+
+    async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
+        either!(self, store => store.set_aside(run, foreign))
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {

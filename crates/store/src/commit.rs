@@ -111,6 +111,10 @@ pub struct Commit {
     pub entry: String,
     /// The parts that changed, and only those.
     pub parts: Vec<Part>,
+    /// The whole document after this commit, an object as JSON text, for a store that [keeps
+    /// documents](crate::Store::keeps_documents) where others can read them. A run that is created with one always has
+    /// one; later commits leave it out if it stays as it is.
+    pub document: Option<String>,
     /// Actions to be done from now on. An item whose id is already waiting takes its place.
     pub outbox: Vec<OutboxItem>,
     /// Ids of actions that are done. They leave before `outbox` is added; an unknown id is nothing.
@@ -123,7 +127,8 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// How much of [`COMMIT_LIMIT`] this commit takes: every text of the writer's in it.
+    /// How much of [`COMMIT_LIMIT`] this commit takes: every text of the writer's in it, but for the document, which
+    /// says nothing that the parts do not say.
     #[must_use]
     pub fn size(&self) -> usize {
         let parts = self.parts.iter().map(|part| part.path.len() + part.body.len());

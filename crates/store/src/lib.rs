@@ -15,6 +15,7 @@ mod any;
 mod commit;
 mod digest;
 mod error;
+mod foreign;
 mod git;
 mod lead;
 mod location;
@@ -32,6 +33,7 @@ pub use commit::{
 };
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
+pub use foreign::{Foreign, Meddling, Rewritten};
 pub use git::Repository;
 pub use lead::{Lead, Leader, Tenure};
 pub use location::{LocateError, Location, repository};

@@ -5,7 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 
 use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, WriteError};
-use crate::{Digest, Lead, Leader, Tenure, Watch};
+use crate::{Digest, Foreign, Lead, Leader, Tenure, Watch};
 
 /// A body of the journal, or a snapshot, and the revision it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub struct Loaded {
     /// What was not acknowledged, in the order it was committed.
     pub outbox: Vec<OutboxItem>,
     pub views: Vec<ViewMark>,
+    /// What somebody else has put in the place of the document; all above is as if it were not there, but for the token
+    /// of the position: whoever commits with it has seen this.
+    pub foreign: Option<Foreign>,
 }
 
 /// The document of a run and nothing else of it, as it was at one instant.
@@ -137,6 +140,22 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// The bytes of that digest, checked against it.
     fn blob(&self, digest: &Digest) -> impl Future<Output = Result<Option<Vec<u8>>, ReadError>> + Send;
+
+    /// Whether whole documents are kept where others can read and write them.
+    fn keeps_documents(&self) -> bool {
+        false
+    }
+
+    /// Keeps what somebody else has put in the place of a document, and what that has overwritten unseen; answers where,
+    /// if there is anything to keep. Where there is no better place for it, as a blob.
+    fn set_aside(
+        &self,
+        _run: &RunId,
+        foreign: &Foreign,
+    ) -> impl Future<Output = Result<Option<String>, WriteError>> + Send {
+        let bodies: Vec<_> = foreign.body.iter().cloned().collect();
+        async { Ok(self.put_blobs(bodies).await?.first().map(|digest| format!("blob {digest}"))) }
+    }
 
     /// Remembers what was written to view files outside a commit, when the run rests.
     fn mark_views(

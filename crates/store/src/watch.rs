@@ -38,7 +38,8 @@ impl Watch {
         }
     }
 
-    /// Waits for the next entries: at least one, oldest first, none left out. The run need not exist yet.
+    /// Waits for the next entries, oldest first, none left out. The run need not exist yet. None at all means that somebody
+    /// else wrote in the place of the run's document: [`Loaded::foreign`](crate::Loaded::foreign) tells what.
     ///
     /// A call that is dropped half-way loses nothing.
     pub async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {

@@ -28,6 +28,8 @@ pub(crate) struct Gathering {
     pub(crate) blobs: Vec<Vec<u8>>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
+    /// The entry of others, under the key of this run, in whose place it comes.
+    pub(crate) over: Option<u64>,
 }
 
 impl<'t> RunWriter<'t> {
@@ -54,6 +56,15 @@ impl<'t> RunWriter<'t> {
                 gathering.blobs.push(body.clone());
                 Ok(Digest::of(body))
             }
+        }
+    }
+
+    /// Says that the run is made of an entry of others that has its very key in a bucket of documents, and takes its place.
+    /// Where there is no such bucket it means nothing.
+    pub fn takes_the_place_of(&mut self, revision: u64) {
+        match &mut self.0 {
+            Hand::Transaction(_) => {}
+            Hand::Gathering(gathering) => gathering.over = Some(revision),
         }
     }
 

@@ -49,6 +49,7 @@ fn opening() -> Commit {
         epoch: None,
         write_id: WriteId::new(),
         entry: "{}".to_owned(),
+        document: None,
         parts: Vec::new(),
         outbox: Vec::new(),
         acknowledged: Vec::new(),

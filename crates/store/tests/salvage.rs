@@ -48,6 +48,7 @@ async fn used(random: &mut Rng) -> Used {
             epoch: None,
             write_id: WriteId::new(),
             entry: entry.clone(),
+            document: None,
             parts: vec![Part { path: "run".to_owned(), body: body[..20].to_owned() }],
             outbox: vec![OutboxItem { id: format!("start {step}"), body: "{}".to_owned() }],
             acknowledged: Vec::new(),

@@ -64,6 +64,7 @@ fn opening(run: &RunId) -> Commit {
         epoch: None,
         write_id: WriteId::new(),
         entry: "{}".to_owned(),
+        document: None,
         parts: Vec::new(),
         outbox: Vec::new(),
         acknowledged: Vec::new(),

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use store::{LEAST_VERSION, NatsSettings, Patience};
+use store::{AnyStore, LEAST_VERSION, Location, NatsSettings, NatsStore, Patience};
 
 /// A server that is killed with its test.
 #[derive(Debug)]
@@ -54,6 +54,13 @@ impl Server {
     }
 
     /// For a store whose streams are kept once.
+    /// The same as one that stands for either, for whoever needs nothing of it on this machine.
+    pub fn any(store: NatsStore) -> AnyStore {
+        let nowhere = std::env::temp_dir().join("callboard-nowhere");
+        let premises = Location::find(&nowhere, Some(nowhere.clone())).expect("it need not be there");
+        AnyStore::Nats(store, premises.into())
+    }
+
     pub fn settings(&self) -> NatsSettings {
         settings(&self.address())
     }
@@ -87,6 +94,13 @@ impl Drop for Server {
         let _already_gone = self.child.kill();
         let _already_waited = self.child.wait();
     }
+}
+
+/// The same as one that stands for either, for whoever needs nothing of it on this machine.
+pub fn any(store: NatsStore) -> AnyStore {
+    let nowhere = std::env::temp_dir().join("callboard-nowhere");
+    let premises = Location::find(&nowhere, Some(nowhere.clone())).expect("it need not be there");
+    AnyStore::Nats(store, premises.into())
 }
 
 pub fn settings(address: &str) -> NatsSettings {

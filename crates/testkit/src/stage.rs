@@ -171,6 +171,7 @@ pub async fn append<P: Protocol, S: Store>(
         write_id: WriteId::new(),
         entry: entry.encode(),
         parts: parts.collect(),
+        document: None,
         outbox: entry.actions.iter().map(outbox_item).collect(),
         acknowledged: Vec::new(),
         views: Vec::new(),

@@ -3,7 +3,7 @@
 use store::{AnyStore, NatsSettings, Note};
 
 use super::{Finding, Ground};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 const CHECK: &str = "store";
 
@@ -41,6 +41,9 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
 fn told(note: &Note) -> Finding {
     let finding = Finding::note(CHECK, note.to_string());
     match note {
+        Note::Gone { .. } => {
+            Finding::act(CHECK, note.to_string()).code(Code::NoStream).remedy("callboard recover")
+        }
         Note::FewerReplicas { stream, wanted, .. } => {
             finding.remedy(format!("nats stream edit {stream} --replicas {wanted}"))
         }

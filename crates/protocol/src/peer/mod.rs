@@ -60,6 +60,7 @@ impl Protocol for Peer {
     const NAME: &'static str = "peer";
     const SKIPS: bool = false;
     const CHECKS_WRITES: bool = true;
+    const SHOWS_DOCUMENT: bool = true;
 
     type Definition = Definition;
     type State = State;

@@ -43,6 +43,7 @@ impl Protocol for Steps {
     const NAME: &'static str = "steps";
     const SKIPS: bool = true;
     const CHECKS_WRITES: bool = false;
+    const SHOWS_DOCUMENT: bool = false;
 
     type Definition = Definition;
     type State = State;

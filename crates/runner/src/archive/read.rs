@@ -112,7 +112,9 @@ pub async fn import<P: Protocol>(
     let staging = staging.path();
     let taking =
         Taking { staging, manifest: &manifest, blob, moved, restaging, home: &home, placed: &placed };
-    let taken = store.put_run(|writer| taking.take::<P>(Rebuild::begin(frozen), writer)).await;
+    let mut rebuild = Rebuild::begin(frozen);
+    rebuild.shows = store.keeps_documents();
+    let taken = store.put_run(|writer| taking.take::<P>(rebuild, writer)).await;
     let (revision, phase, open) = match taken {
         Ok(taken) => {
             // Should it stay behind it means nothing: the run is there.

@@ -18,7 +18,7 @@ use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
-use crate::{Digest, DraftError, Lead, Leader, Tenure};
+use crate::{Digest, DraftError, Foreign, Lead, Leader, Tenure};
 
 /// How many blobs are under way at once.
 const BLOBS_AT_ONCE: usize = 8;
@@ -153,6 +153,14 @@ impl Store for NatsStore {
 
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
         self.server().await?.blob(digest).await
+    }
+
+    fn keeps_documents(&self) -> bool {
+        true
+    }
+
+    async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
+        Ok(self.server().await?.set_aside(run, foreign).await?)
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {

@@ -7,6 +7,7 @@ use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQU
 use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -20,6 +21,7 @@ use crate::error::Unavailable;
 pub(super) struct Found {
     pub(super) sequence: u64,
     pub(super) payload: Bytes,
+    pub(super) headers: HeaderMap,
 }
 
 /// Which message of a subject.
@@ -76,7 +78,9 @@ impl Channel {
             Which::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
         };
         match question.send().await {
-            Ok(message) => Ok(Some(Found { sequence: message.sequence, payload: message.payload })),
+            Ok(StreamMessage { sequence, payload, headers, .. }) => {
+                Ok(Some(Found { sequence, payload, headers }))
+            }
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(Fault::of_question(error, &self.name)),
         }
@@ -89,7 +93,17 @@ impl Channel {
         expected: u64,
         payload: Bytes,
     ) -> Result<u64, Fault> {
-        let mut headers = HeaderMap::new();
+        self.append_with(subject, expected, payload, HeaderMap::new()).await
+    }
+
+    /// The same with headers of its own.
+    pub(super) async fn append_with(
+        &self,
+        subject: &str,
+        expected: u64,
+        payload: Bytes,
+        mut headers: HeaderMap,
+    ) -> Result<u64, Fault> {
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(expected));
         let publish = async {
             let answer = self.context.publish_with_headers(subject.to_owned(), headers, payload).await?;
@@ -223,7 +237,9 @@ impl Channel {
                         // Nothing is lost on one connection, but it may have been another one for a moment.
                         if sequence >= *next {
                             *next = sequence + 1;
-                            found.push(Found { sequence, payload: message.payload.clone() });
+                            let (payload, headers) =
+                                (message.payload.clone(), message.headers.clone().unwrap_or_default());
+                            found.push(Found { sequence, payload, headers });
                         }
                     }
                     None => break,

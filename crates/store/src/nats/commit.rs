@@ -3,16 +3,17 @@
 use jiff::Timestamp;
 use protocol::RunId;
 
+use super::bucket::key_of;
 use super::fault::Fault;
-use super::known::Seen;
+use super::known::{Seen, Unsettled};
 use super::message::{Committing, Delta, Going, Head, Record, encode_commit, json, seal};
 use super::server::Server;
-use crate::commit::{Commit, Position, Token, WriteId};
+use crate::commit::{Commit, Position, WriteId};
 use crate::error::{CommitError, ReadError, Unavailable};
 use crate::nats::journal::subject;
 
 /// The delta of a larger message goes into a blob, so that the journal stays quick to read.
-const LARGEST_HERE: usize = 100 * 1024;
+pub(super) const LARGEST_HERE: usize = 100 * 1024;
 
 impl Server {
     pub(super) async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
@@ -21,15 +22,32 @@ impl Server {
 
     pub(super) async fn commit_so(&self, commit: Commit, manner: &Manner) -> Result<Position, CommitError> {
         let write_id = commit.write_id;
+        let is_entry = self.is_entry(&commit).await?;
         let mut unheard = None;
-        match self.commit_until_heard(commit, manner, &mut unheard).await {
+        let outcome = if is_entry {
+            self.enter_until_heard(commit, manner, &mut unheard).await
+        } else {
+            self.commit_until_heard(commit, manner, &mut unheard).await
+        };
+        match outcome {
             // Something of ours may still be on its way, whatever went wrong since.
             Err(CommitError::Unavailable(trouble)) if let Some(after) = unheard => {
-                self.known.is_unsettled(write_id, after);
+                let goes_to = if is_entry { Unsettled::Bucket(after) } else { Unsettled::Journal(after) };
+                self.known.is_unsettled(write_id, goes_to);
                 Err(CommitError::Unknown { write_id, source: trouble.into() })
             }
             outcome => outcome,
         }
+    }
+
+    /// Whether a commit is an entry of a bucket: so it is from the first one on, or never.
+    async fn is_entry(&self, commit: &Commit) -> Result<bool, Unavailable> {
+        if let Some(is_entry) = self.known.is_entered(&commit.run) {
+            return Ok(is_entry);
+        }
+        let head = self.look(&commit.run).await?.head();
+        let first = || commit.document.is_some() && key_of(&commit.run).is_some();
+        Ok(if head.exists() { head.entered.is_some() } else { first() })
     }
 
     /// Tries until there is an answer. `unheard` is the sequence after which a try without one may yet land: a second
@@ -58,9 +76,9 @@ impl Server {
             }
             check(&commit, &seen.head)?;
             let composed = self.compose(&commit, manner, seen).await?;
-            let after = composed.seen.sequence;
+            let after = composed.draft.seen.sequence;
             let fault = match self.journal.append_once(&subject, after, composed.payload.clone()).await {
-                Ok(sequence) => return Ok(self.remember(&commit.run, composed, sequence)),
+                Ok(sequence) => return Ok(self.remember_commit(&commit.run, composed.draft, sequence)),
                 Err(fault) => fault,
             };
             match fault {
@@ -98,13 +116,13 @@ impl Server {
             .map(|r| r.position()))
     }
 
-    /// Builds the message that shall follow what was seen.
-    async fn compose(
+    /// Works out what shall follow what was seen.
+    pub(super) async fn draft(
         &self,
         commit: &Commit,
         manner: &Manner,
         mut seen: Seen,
-    ) -> Result<Composed, CommitError> {
+    ) -> Result<Draft, CommitError> {
         let mut delta = Delta::of(commit);
         if let Some(snapshot) = &commit.snapshot {
             let fold = match &seen.fold {
@@ -133,25 +151,27 @@ impl Server {
             arriving: manner.arriving,
             ..seen.head.clone()
         };
-        let mut committing = Committing {
-            write_id: commit.write_id,
-            seal: seal(&commit.run, revision, commit.write_id, &delta.entry),
-            checkpoint: delta.checkpoint.is_some(),
-            delta: Going::Here(&delta),
-        };
-        let mut payload = encode_commit(&head, &committing, commit.size());
+        Ok(Draft { seen, head, delta })
+    }
+
+    /// Builds the message that shall follow what was seen.
+    async fn compose(&self, commit: &Commit, manner: &Manner, seen: Seen) -> Result<Composed, CommitError> {
+        let draft = self.draft(commit, manner, seen).await?;
+        let Draft { head, delta, .. } = &draft;
+        let mut committing = draft.committing(commit);
+        let mut payload = encode_commit(head, &committing, commit.size());
         if payload.len() > LARGEST_HERE.min(self.largest) {
-            committing.delta = Going::Blob(self.put_blob(&json(&delta)).await?);
-            payload = encode_commit(&head, &committing, commit.summary.len());
+            committing.delta = Going::Blob(self.put_blob(&json(delta)).await?);
+            payload = encode_commit(head, &committing, commit.summary.len());
         }
         match payload.len() {
             size if size > self.largest => Err(CommitError::TooLarge { size, limit: self.largest }),
-            _ => Ok(Composed { payload, seen, head, delta }),
+            _ => Ok(Composed { payload, draft }),
         }
     }
 
     /// A commit with a checkpoint must know what came before it.
-    fn unreadable(&self, error: ReadError) -> Unavailable {
+    pub(super) fn unreadable(&self, error: ReadError) -> Unavailable {
         match error {
             ReadError::Unavailable(unavailable) => unavailable,
             ReadError::DamagedBlob { .. } => {
@@ -162,8 +182,8 @@ impl Server {
     }
 
     /// Remembers the run as it is after our commit.
-    fn remember(&self, run: &RunId, composed: Composed, sequence: u64) -> Position {
-        let Composed { seen, mut head, delta, .. } = composed;
+    pub(super) fn remember_commit(&self, run: &RunId, draft: Draft, sequence: u64) -> Position {
+        let Draft { seen, mut head, delta } = draft;
         head.commit = sequence;
         if delta.checkpoint.is_some() {
             head.checkpoint = Some(sequence);
@@ -190,18 +210,30 @@ pub(super) struct Manner {
 /// A message, and what the run will be like once it has landed.
 struct Composed {
     payload: bytes::Bytes,
-    seen: Seen,
-    head: Head,
-    delta: Delta,
+    draft: Draft,
+}
+
+/// A change that is not a message yet.
+pub(super) struct Draft {
+    pub(super) seen: Seen,
+    pub(super) head: Head,
+    pub(super) delta: Delta,
+}
+
+impl Draft {
+    pub(super) fn committing(&self, commit: &Commit) -> Committing<'_> {
+        let Self { head, delta, .. } = self;
+        Committing {
+            write_id: commit.write_id,
+            seal: seal(&commit.run, head.revision, commit.write_id, &delta.entry),
+            checkpoint: delta.checkpoint.is_some(),
+            delta: Going::Here(delta),
+        }
+    }
 }
 
 fn check(commit: &Commit, head: &Head) -> Result<(), CommitError> {
-    // Deposed before conflict: an engine that was replaced must stop, not read again.
-    if let Some(held) = commit.epoch
-        && head.epoch > held
-    {
-        return Err(CommitError::Deposed { held, by: head.epoch });
-    }
+    check_epoch(commit, head)?;
     if head.token() != commit.expected.token {
         let (run, expected) = (commit.run.clone(), commit.expected.revision);
         return Err(CommitError::Conflict { run, expected, found: head.revision });
@@ -209,9 +241,17 @@ fn check(commit: &Commit, head: &Head) -> Result<(), CommitError> {
     Ok(())
 }
 
+/// Deposed before conflict: an engine that was replaced must stop, not read again.
+pub(super) fn check_epoch(commit: &Commit, head: &Head) -> Result<(), CommitError> {
+    match commit.epoch {
+        Some(held) if head.epoch > held => Err(CommitError::Deposed { held, by: head.epoch }),
+        Some(_) | None => Ok(()),
+    }
+}
+
 impl Record {
     /// Where the run stands after it.
     pub(super) fn position(&self) -> Position {
-        Position { revision: self.head.revision, token: Token(self.head.commit) }
+        Position { revision: self.head.revision, token: self.head.token() }
     }
 }

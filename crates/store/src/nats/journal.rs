@@ -1,5 +1,7 @@
 //! The subject of a run: its messages, and how to find a revision among sequences that all runs share.
 
+use std::collections::BTreeSet;
+
 use protocol::{Revision, RunId};
 
 use super::channel::{Overtaken, Which};
@@ -54,8 +56,17 @@ impl Server {
     }
 
     /// The newest message of a run that exists.
+    ///
+    /// What was acknowledged is in the journal; so the past can be read even if the bucket of its document is gone.
     pub(super) async fn newest(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
-        Ok(self.last(run).await?.filter(|record| record.head.exists()))
+        let record = match self.look(run).await {
+            Ok(look) => look.record,
+            Err(Unavailable::NoStream { stream, .. }) if stream != self.journal.name => {
+                self.last(run).await?
+            }
+            Err(unavailable) => return Err(unavailable),
+        };
+        Ok(record.filter(|record| record.head.exists()))
     }
 
     pub(super) async fn records(&self, run: &RunId, from: u64, to: u64) -> Result<Vec<Record>, Unavailable> {
@@ -130,12 +141,14 @@ impl Server {
         }
     }
 
-    /// The runs that have messages, in the order of their names. Somebody may lead a run that has no commit yet.
+    /// The runs that have messages, in the order of their names, and those whose first commit is only in the bucket.
+    /// Somebody may lead a run that has no commit yet.
     pub(super) async fn names(&self) -> Result<Vec<RunId>, Unavailable> {
         let subjects = self.journal.subjects(&format!("{RUNS}*")).await?;
-        let mut runs: Vec<RunId> = subjects.iter().filter_map(|subject| run_of(subject)).collect();
-        runs.sort();
-        Ok(runs)
+        let mut runs: BTreeSet<RunId> = subjects.iter().filter_map(|subject| run_of(subject)).collect();
+        let uncopied = self.keys_but(&runs).await?;
+        runs.extend(uncopied);
+        Ok(runs.into_iter().collect())
     }
 }
 

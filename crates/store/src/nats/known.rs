@@ -38,8 +38,15 @@ const FOLDS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     runs: Mutex<HashMap<RunId, Seen>>,
-    /// Writes whose outcome we do not know, and the sequence they were to come after.
-    unsettled: Mutex<HashMap<WriteId, u64>>,
+    /// Writes whose outcome we do not know.
+    unsettled: Mutex<HashMap<WriteId, Unsettled>>,
+}
+
+/// Where a write is to come, and after which sequence.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Unsettled {
+    Journal(u64),
+    Bucket(u64),
 }
 
 impl Known {
@@ -67,11 +74,18 @@ impl Known {
         }
     }
 
-    pub(super) fn is_unsettled(&self, write_id: WriteId, after: u64) {
-        lock(&self.unsettled).insert(write_id, after);
+    /// Whether the commits of a run are entries of a bucket; `None` if we do not know the run.
+    pub(super) fn is_entered(&self, run: &RunId) -> Option<bool> {
+        let runs = lock(&self.runs);
+        let head = &runs.get(run)?.head;
+        head.exists().then_some(head.entered.is_some())
     }
 
-    pub(super) fn unsettled(&self, write_id: WriteId) -> Option<u64> {
+    pub(super) fn is_unsettled(&self, write_id: WriteId, goes_to: Unsettled) {
+        lock(&self.unsettled).insert(write_id, goes_to);
+    }
+
+    pub(super) fn unsettled(&self, write_id: WriteId) -> Option<Unsettled> {
         lock(&self.unsettled).get(&write_id).copied()
     }
 

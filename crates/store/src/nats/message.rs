@@ -40,6 +40,20 @@ pub(super) struct Head {
     /// More of it is on its way from elsewhere: it is no run yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) arriving: bool,
+    /// Of a run whose document is kept in a bucket: the entry there that is its newest commit. An entry cannot know its
+    /// own place: there it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) entered: Option<Entered>,
+}
+
+/// An entry of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entered {
+    pub(super) bucket: String,
+    pub(super) sequence: u64,
+    pub(super) write_id: WriteId,
+    /// Of the document in it.
+    pub(super) digest: Digest,
 }
 
 impl Head {
@@ -54,6 +68,7 @@ impl Head {
             epoch: Epoch(0),
             summary: String::new(),
             arriving: false,
+            entered: None,
         }
     }
 
@@ -67,7 +82,7 @@ impl Head {
     }
 
     pub(super) fn token(&self) -> Token {
-        Token(self.commit)
+        Token(self.entered.as_ref().map_or(self.commit, |entered| entered.sequence))
     }
 }
 
@@ -184,6 +199,8 @@ pub(super) enum BadMessage {
     Newer { sequence: u64, found: u32 },
     #[error("message {sequence} is not one of ours")]
     Foreign { sequence: u64, source: serde_json::Error },
+    #[error("entry {sequence} is of revision {found}, and the journal ends with revision {newest}")]
+    Ahead { sequence: u64, found: Revision, newest: Revision },
     #[error("message {sequence} is missing")]
     Missing { sequence: u64 },
     #[error("the blob `{digest}` of message {sequence} is missing")]
@@ -258,6 +275,10 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
 mod tests {
     use super::*;
 
+    fn found(sequence: u64, payload: Bytes) -> Found {
+        Found { sequence, payload, headers: async_nats::HeaderMap::new() }
+    }
+
     #[test]
     fn a_commit_knows_its_place_only_when_it_is_read() {
         let delta = RawValue::from_string("{\"entry\":\"\"}".to_owned()).unwrap();
@@ -269,10 +290,10 @@ mod tests {
         };
         let head = Head { revision: Revision(4), commit: 7, checkpoint: Some(3), ..Head::absent() };
         let payload = encode(&head, &Content::Commit(committed));
-        let record = decode(&Found { sequence: 9, payload }).unwrap();
+        let record = decode(&found(9, payload)).unwrap();
         assert_eq!((record.head.commit, record.head.checkpoint), (9, Some(9)));
         let payload = encode(&head, &Content::Lead { lease: String::new() });
-        let record = decode(&Found { sequence: 9, payload }).unwrap();
+        let record = decode(&found(9, payload)).unwrap();
         assert_eq!(record.head, head);
     }
 
@@ -286,7 +307,7 @@ mod tests {
             let seal = seal(&run, Revision(1), write_id, &delta.entry);
             let committing = Committing { write_id, seal: seal.clone(), checkpoint: false, delta: going };
             let payload = encode_commit(&head, &committing, 0);
-            let record = decode(&Found { sequence: 3, payload }).unwrap();
+            let record = decode(&found(3, payload)).unwrap();
             let Content::Commit(committed) = record.content else { panic!() };
             assert_eq!((committed.write_id, committed.seal, committed.checkpoint), (write_id, seal, false));
             match committed.delta {
@@ -301,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_is_newer_or_foreign_is_told_apart() {
-        let read = |text: &str| decode(&Found { sequence: 1, payload: text.to_owned().into() }).unwrap_err();
+        let read = |text: &str| decode(&found(1, text.to_owned().into())).unwrap_err();
         assert!(matches!(read("{\"format\":2,\"body\":{}}"), BadMessage::Newer { found: 2, .. }));
         assert!(matches!(read("{\"format\":1}"), BadMessage::Foreign { .. }));
         assert!(matches!(read("hello"), BadMessage::Foreign { .. }));

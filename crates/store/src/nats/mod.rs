@@ -9,13 +9,21 @@
 //!   `patience`: how long we put up with them
 //! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
-//! * `live`: a bucket of others
-//! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is the engine
+//! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
+//!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
+//!   `aside`: what others wrote there · `live`: a bucket of others
+//! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
+//!   the engine
 
+mod aside;
 mod backend;
 mod blobs;
+mod bucket;
+mod canonical;
 mod channel;
 mod commit;
+mod enter;
+mod entry;
 mod fault;
 mod fold;
 mod journal;
@@ -23,12 +31,14 @@ mod known;
 mod lead;
 mod lease;
 mod live;
+mod look;
 mod message;
 mod patience;
 mod read;
 mod server;
 mod settings;
 mod settle;
+mod spill;
 mod watch;
 mod whole;
 

@@ -28,17 +28,20 @@ struct Replayed {
 
 impl Server {
     pub(super) async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        let Some(newest) = self.newest(run).await? else { return Ok(None) };
+        let look = self.look(run).await?;
+        let position = look.position();
+        let Some(newest) = look.record.filter(|record| record.head.exists()) else { return Ok(None) };
         let Replayed { snapshot, tail, fold, .. } = self.replay(run, &newest).await?;
         let loaded = Loaded {
             protocol: newest.head.protocol.clone(),
-            position: newest.position(),
+            position,
             epoch: newest.head.epoch,
             summary: newest.head.summary.clone(),
             snapshot,
             tail,
             outbox: fold.outbox().to_vec(),
             views: fold.views().cloned().collect(),
+            foreign: look.place.and_then(|place| place.foreign),
         };
         self.known.put(run, Seen { fold: Some(fold), ..Seen::of(Some(&newest)) });
         Ok(Some(loaded))
@@ -211,7 +214,11 @@ impl Server {
     /// All runs, oldest first.
     pub(super) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
         let questions = self.names().await?.into_iter().map(async |run| {
-            let newest = self.newest(&run).await?;
+            // What the journal has of a run is enough to list it; only of one that it has not, the bucket is asked.
+            let newest = match self.last(&run).await?.filter(|record| record.head.exists()) {
+                Some(newest) => Some(newest),
+                None => self.newest(&run).await?,
+            };
             Ok::<_, ReadError>(newest.map(|record| (record.head.created, run, record.head)))
         });
         let found = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);

@@ -75,6 +75,8 @@ pub enum Note {
     FewerReplicas { stream: String, wanted: usize, found: usize },
     /// Something else than we would have set. It is used as it is.
     OtherSettings { stream: String, setting: &'static str, found: String },
+    /// Somebody deleted it. It is not made again; what needs it cannot go on.
+    Gone { stream: String },
 }
 
 impl std::fmt::Display for Note {
@@ -91,6 +93,9 @@ impl std::fmt::Display for Note {
             }
             Self::OtherSettings { stream, setting, found } => {
                 write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
+            }
+            Self::Gone { stream } => {
+                write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")
             }
         }
     }
@@ -114,6 +119,9 @@ pub(super) struct Server {
     pub(super) notes: Vec<Note>,
     /// Whether we have made the journal just now.
     pub(super) is_new: bool,
+    pub(super) settings: NatsSettings,
+    pub(super) clustered: bool,
+    pub(super) buckets: super::bucket::Buckets,
 }
 
 impl Server {
@@ -134,6 +142,7 @@ impl Server {
         let mut opening =
             Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
         let [journal, blobs, leases] = opening.streams().await?;
+        opening.look_at_bucket(&journal).await?;
         let lease = leases.cached_info().config.max_age;
         let id = id_of(journal.cached_info());
         let largest = info.max_payload.saturating_sub(HEADERS);
@@ -147,8 +156,11 @@ impl Server {
             largest,
             known: Known::default(),
             writes: super::settle::Writes::default(),
+            clustered: opening.clustered,
             notes: opening.notes,
             is_new: opening.is_new,
+            settings: settings.clone(),
+            buckets: super::bucket::Buckets::default(),
         })
     }
 }
@@ -213,12 +225,13 @@ fn version(text: &str) -> Option<[u64; 3]> {
 }
 
 /// The way from a connection to the streams.
-struct Opening<'s> {
-    settings: &'s NatsSettings,
-    context: Context,
-    clustered: bool,
-    notes: Vec<Note>,
-    is_new: bool,
+pub(super) struct Opening<'s> {
+    pub(super) settings: &'s NatsSettings,
+    pub(super) context: Context,
+    pub(super) clustered: bool,
+    pub(super) notes: Vec<Note>,
+    /// The journal was made just now.
+    pub(super) is_new: bool,
 }
 
 impl Opening<'_> {
@@ -277,7 +290,7 @@ impl Opening<'_> {
     }
 
     /// A cluster that has just begun has no leader yet, and is waited for.
-    async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
+    pub(super) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
         let mut outage = self.budget("open the streams of", self.settings.patience.outage);
         loop {
             match self.context.get_stream(name).await {
@@ -289,7 +302,7 @@ impl Opening<'_> {
     }
 
     /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
-    async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
+    pub(super) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
         config.num_replicas = self.settings.replicas;
         let patience = self.settings.patience;
         let mut outage = self.budget("create the streams of", patience.outage);
@@ -316,7 +329,7 @@ impl Opening<'_> {
     }
 
     /// Says what is not as it should be.
-    fn note(&mut self, config: &stream::Config) {
+    pub(super) fn note(&mut self, config: &stream::Config) {
         let stream = &config.name;
         if config.num_replicas < self.settings.replicas {
             let (wanted, found) = (self.settings.replicas, config.num_replicas);
@@ -336,7 +349,7 @@ impl Opening<'_> {
         }
     }
 
-    fn channel(&self, stream: Stream) -> Channel {
+    pub(super) fn channel(&self, stream: Stream) -> Channel {
         Channel {
             server: self.settings.server(),
             context: self.context.clone(),
@@ -346,17 +359,17 @@ impl Opening<'_> {
         }
     }
 
-    fn gone(&self, stream: &str) -> Unavailable {
+    pub(super) fn gone(&self, stream: &str) -> Unavailable {
         Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
     }
 
-    fn budget(&self, doing: &'static str, length: Duration) -> Budget {
+    pub(super) fn budget(&self, doing: &'static str, length: Duration) -> Budget {
         Budget::new(&self.settings.server(), doing, length)
     }
 }
 
 /// A stream that keeps what it has, and refuses what does not fit.
-fn endless() -> stream::Config {
+pub(super) fn endless() -> stream::Config {
     stream::Config {
         storage: stream::StorageType::File,
         discard: DiscardPolicy::New,

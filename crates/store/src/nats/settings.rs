@@ -19,9 +19,9 @@ pub struct NatsSettings {
     pub replicas: usize,
     /// How long an engine that is not heard of keeps its run.
     pub lease: Duration,
-    pub patience: Patience,
-    /// The bucket for documents that other programs read.
+    /// The bucket in which documents are kept that others may read and write.
     pub bucket: String,
+    pub patience: Patience,
 }
 
 /// How we are let in.
@@ -93,7 +93,7 @@ pub enum BadSettings {
 /// How long an engine keeps its run unheard, unless set: more than a server's restart takes, less than a coffee.
 const LEASE: Duration = Duration::from_secs(20);
 
-/// The bucket that the programs of old used.
+/// The name that the format of these documents prescribes.
 const BUCKET: &str = "agent-os-peer-state";
 
 /// The number of servers a cluster of NATS begins with.
@@ -110,8 +110,8 @@ impl FromStr for NatsSettings {
             tls: Tls::default(),
             replicas: REPLICAS,
             lease: LEASE,
-            patience: Patience::default(),
             bucket: BUCKET.to_owned(),
+            patience: Patience::default(),
         };
         for (text, number) in text.split(',').map(str::trim).filter(|text| !text.is_empty()).zip(1..) {
             let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));

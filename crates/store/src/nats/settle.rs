@@ -5,8 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use protocol::RunId;
 
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use super::channel::Which;
+use super::entry::{deletion, is_deleted};
 use super::journal::subject;
-use super::known::Seen;
+use super::known::{Seen, Unsettled};
+use super::look::Place;
 use super::message::{Content, encode};
 use super::server::Server;
 use crate::commit::{Position, WriteId};
@@ -26,7 +32,8 @@ struct Read {
 impl Server {
     pub(super) async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
         match self.known.unsettled(write_id) {
-            Some(after) => self.settle_ours(run, write_id, after).await,
+            Some(Unsettled::Journal(after)) => self.settle_ours(run, write_id, after).await,
+            Some(Unsettled::Bucket(after)) => self.settle_entry(run, write_id, after).await,
             None => self.settle_by_reading(run, write_id).await,
         }
     }
@@ -56,7 +63,44 @@ impl Server {
         }
     }
 
-    async fn settle_by_reading(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
+    /// The same for an entry of a bucket. What stands in its place is put there once more: that says nothing new, and is in
+    /// the way. Where nothing stands, the entry of a deleted key says that.
+    async fn settle_entry(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+        after: u64,
+    ) -> Result<Option<Position>, ReadError> {
+        let mut outage = self.journal.outage("settle a write at");
+        loop {
+            let look = self.look(run).await?;
+            let place = look.place.filter(|place| place.last == after);
+            let Some(place) = place else {
+                let landed = self.settle_by_reading(run, write_id).await?;
+                self.known.is_settled(write_id);
+                return Ok(landed);
+            };
+            let Place { bucket, subject, .. } = *place;
+            let (payload, headers) = match bucket.channel.find(&subject, Which::Last).await? {
+                Some(found) if found.sequence == after => {
+                    (found.payload, if is_deleted(&found.headers) { deletion() } else { HeaderMap::new() })
+                }
+                None if after == 0 => (Bytes::new(), deletion()),
+                Some(_) | None => continue,
+            };
+            match bucket.channel.append_with(&subject, after, payload, headers).await {
+                // The next round finds it in the way.
+                Ok(_) => {}
+                Err(fault) => outage.bear(fault).await?,
+            }
+        }
+    }
+
+    pub(super) async fn settle_by_reading(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
         let Some(newest) = self.newest(run).await? else { return Ok(None) };
         let mut read = self.writes.lock().remove(run).unwrap_or_default();
         for record in self.records(run, read.up_to + 1, newest.sequence).await? {

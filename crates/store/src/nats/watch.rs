@@ -1,19 +1,23 @@
-//! News from other processes and machines: an ordered consumer from the revision on that was seen last.
+//! News from other processes and machines: an ordered consumer from the revision on that was seen last, and one more for
+//! what others write in the place of the document.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig, OrderedError};
 use futures_util::StreamExt as _;
 use protocol::{Revision, RunId};
 
-use super::channel::Found;
+use super::bucket::{key_of, subject_of};
+use super::channel::{Channel, Found};
+use super::entry::{self, Read};
 use super::fault::Fault;
 use super::journal::subject;
-use super::message::decode;
+use super::message::{Head, decode};
 use super::server::Server;
 use crate::error::{ReadError, Unavailable};
 use crate::store::StoredEntry;
@@ -28,6 +32,18 @@ pub(crate) struct Watch {
     heard: VecDeque<(Found, u64)>,
     /// What we have read and not given yet.
     news: Vec<StoredEntry>,
+    place: Option<Place>,
+    /// Somebody else wrote in the place of the document, and we have not said so.
+    is_foreign: bool,
+}
+
+/// The place of the run's document.
+struct Place {
+    bucket: String,
+    subject: String,
+    /// From here on we have not heard.
+    next: u64,
+    feed: Option<Ordered>,
 }
 
 impl fmt::Debug for Watch {
@@ -41,14 +57,17 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// How long we wait for what the server says is coming, when we have something to give already.
 const MORE: Duration = Duration::from_millis(200);
 
+type Heard = Option<Result<Message, OrderedError>>;
+
 impl Watch {
     pub(super) async fn subscribe(
         server: Arc<Server>,
         run: RunId,
         after: Revision,
     ) -> Result<Self, Unavailable> {
-        let mut watch = Self { server, run, after, feed: None, heard: VecDeque::new(), news: Vec::new() };
-        watch.feed().await?;
+        let (heard, news) = (VecDeque::new(), Vec::new());
+        let mut watch = Self { server, run, after, feed: None, heard, news, place: None, is_foreign: false };
+        watch.open().await?;
         Ok(watch)
     }
 
@@ -61,30 +80,81 @@ impl Watch {
         let mut outage = self.server.journal.outage("watch");
         loop {
             let behind = self.read().await?;
-            if !self.news.is_empty() && behind == 0 {
+            if behind == 0 && (!self.news.is_empty() || self.is_foreign) {
                 return Ok(self.give());
             }
+            self.open().await?;
             let wait = if self.news.is_empty() { SILENCE } else { MORE };
-            match tokio::time::timeout(wait, self.feed().await?.next()).await {
-                Ok(Some(Ok(message))) => match message.info() {
-                    Ok(info) => {
-                        let (sequence, pending) = (info.stream_sequence, info.pending);
-                        self.heard.push_back((Found { sequence, payload: message.payload.clone() }, pending));
-                    }
-                    Err(error) => outage.bear(Fault::Passing(error)).await?,
-                },
-                Ok(Some(Err(error))) => {
-                    self.feed = None;
-                    outage.bear(Fault::passing(error)).await?;
+            let feed = self.feed.as_mut().expect("BUG: it was just opened");
+            let place = self.place.as_mut();
+            let heard = tokio::time::timeout(wait, async {
+                tokio::select! {
+                    journal = feed.next() => (Some(journal), None),
+                    place = next_of(place) => (None, Some(place)),
                 }
-                Ok(None) => self.feed = None,
+            });
+            let trouble = match heard.await {
+                Ok((Some(journal), _)) => self.hear(journal),
+                Ok((None, Some(place))) => self.hear_place(place),
+                Ok((None, None)) => None,
                 Err(_) if !self.news.is_empty() => return Ok(self.give()),
-                Err(_) => self.look().await?,
+                Err(_) => {
+                    self.look().await?;
+                    None
+                }
+            };
+            if let Some(fault) = trouble {
+                outage.bear(fault).await?;
+            }
+        }
+    }
+
+    /// Takes in what the journal's feed says.
+    fn hear(&mut self, heard: Heard) -> Option<Fault> {
+        match heard {
+            Some(Ok(message)) => match found(&message) {
+                Ok(found) => {
+                    self.heard.push_back(found);
+                    None
+                }
+                Err(fault) => Some(fault),
+            },
+            Some(Err(error)) => {
+                self.feed = None;
+                Some(Fault::passing(error))
+            }
+            None => {
+                self.feed = None;
+                None
+            }
+        }
+    }
+
+    /// Takes in what the feed of the document's place says. Our own entries come by the journal.
+    fn hear_place(&mut self, heard: Heard) -> Option<Fault> {
+        let place = self.place.as_mut()?;
+        match heard {
+            Some(Ok(message)) => match found(&message) {
+                Ok((found, _)) => {
+                    place.next = found.sequence + 1;
+                    self.is_foreign |= !matches!(entry::read(&self.run, &found), Ok(Read::Ours(_)));
+                    None
+                }
+                Err(fault) => Some(fault),
+            },
+            Some(Err(error)) => {
+                place.feed = None;
+                Some(Fault::passing(error))
+            }
+            None => {
+                place.feed = None;
+                None
             }
         }
     }
 
     fn give(&mut self) -> Vec<StoredEntry> {
+        self.is_foreign = false;
         let news = std::mem::take(&mut self.news);
         self.after = news.last().map_or(self.after, |entry| entry.revision);
         news
@@ -103,9 +173,20 @@ impl Watch {
                 let delta = self.server.delta(record.sequence, committed).await?;
                 self.news.push(StoredEntry { revision: record.head.revision, body: delta.entry });
             }
+            self.watch_place(&record.head);
             self.heard.pop_front();
         }
         Ok(behind)
+    }
+
+    /// Follows the place of the document as well, from what this head knows on.
+    fn watch_place(&mut self, head: &Head) {
+        if self.place.is_none()
+            && let (Some(entered), Some(key)) = (&head.entered, key_of(&self.run))
+        {
+            let (bucket, subject) = (entered.bucket.clone(), subject_of(&entered.bucket, key));
+            self.place = Some(Place { bucket, subject, next: entered.sequence + 1, feed: None });
+        }
     }
 
     /// Makes sure that silence means that nothing happened.
@@ -117,25 +198,27 @@ impl Watch {
         Ok(())
     }
 
-    async fn feed(&mut self) -> Result<&mut Ordered, Unavailable> {
+    /// Opens what is to be followed and is not.
+    async fn open(&mut self) -> Result<(), Unavailable> {
         if self.feed.is_none() {
             let start = self.start().await?;
-            let mut outage = self.server.journal.outage("watch");
-            let feed = loop {
-                match open(&self.server, &self.run, start).await {
-                    Ok(feed) => break feed,
-                    Err(fault) => outage.bear(fault).await?,
-                }
-            };
-            self.feed = Some(feed);
+            self.feed = Some(open(&self.server.journal, subject(&self.run), start).await?);
         }
-        Ok(self.feed.as_mut().expect("BUG: it was just opened"))
+        if let Some(place) = self.place.as_mut().filter(|place| place.feed.is_none()) {
+            let channel = self.server.bucket_of(&place.bucket).await?.channel;
+            place.feed = Some(open(&channel, place.subject.clone(), place.next).await?);
+        }
+        Ok(())
     }
 
     /// The sequence from which on there may be news. Too early a one does no harm.
     async fn start(&mut self) -> Result<u64, Unavailable> {
         let newest = self.news.last().map_or(self.after, |entry| entry.revision);
-        match self.server.newest(&self.run).await? {
+        let record = self.server.newest(&self.run).await?;
+        if let Some(record) = &record {
+            self.watch_place(&record.head);
+        }
+        match record {
             Some(record) if newest >= record.head.revision => Ok(record.head.commit + 1),
             Some(record) if newest > Revision(0) => {
                 let last = self.server.commit_of(&self.run, newest, &record).await?;
@@ -146,14 +229,39 @@ impl Watch {
     }
 }
 
-async fn open(server: &Server, run: &RunId, start: u64) -> Result<Ordered, Fault> {
-    let journal = &server.journal;
+/// The next thing that is heard of a place; never comes back where there is none.
+async fn next_of(place: Option<&mut Place>) -> Heard {
+    match place.and_then(|place| place.feed.as_mut()) {
+        Some(feed) => feed.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A message of a feed, and how many there are behind it.
+fn found(message: &Message) -> Result<(Found, u64), Fault> {
+    let info = message.info().map_err(Fault::Passing)?;
+    let (sequence, pending) = (info.stream_sequence, info.pending);
+    let (payload, headers) = (message.payload.clone(), message.headers.clone().unwrap_or_default());
+    Ok((Found { sequence, payload, headers }, pending))
+}
+
+async fn open(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Unavailable> {
+    let mut outage = channel.outage("watch");
+    loop {
+        match open_once(channel, subject.clone(), start).await {
+            Ok(feed) => return Ok(feed),
+            Err(fault) => outage.bear(fault).await?,
+        }
+    }
+}
+
+async fn open_once(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Fault> {
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
-        filter_subject: subject(run),
+        filter_subject: subject,
         ..OrderedConfig::default()
     };
-    let consumer = journal.stream.create_consumer(config).await;
-    let consumer = consumer.map_err(|error| Fault::of_question(error, &journal.name))?;
+    let consumer = channel.stream.create_consumer(config).await;
+    let consumer = consumer.map_err(|error| Fault::of_question(error, &channel.name))?;
     consumer.messages().await.map_err(Fault::passing)
 }

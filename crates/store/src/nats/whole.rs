@@ -8,14 +8,14 @@ use super::fault::Fault;
 use super::journal::subject;
 use super::server::Server;
 use crate::Tenure;
-use crate::commit::Position;
+use crate::commit::{Position, Token};
 use crate::error::{CommitError, LeadError};
 use crate::sqlite::DraftError;
 use crate::whole::Gathering;
 
 impl Server {
     pub(super) async fn put_run(self: &Arc<Self>, gathering: Gathering) -> Result<(), DraftError> {
-        let Gathering { mut commits, blobs, created, epoch } = gathering;
+        let Gathering { mut commits, blobs, created, epoch, over } = gathering;
         let Some(mut last) = commits.pop() else { return Ok(()) };
         let run = last.run.clone();
         for blob in &blobs {
@@ -34,9 +34,16 @@ impl Server {
             let mut position = Position::absent();
             for mut commit in commits {
                 commit.expected = position;
+                // Nobody is to see the document before the run is whole.
+                commit.document = None;
                 position = self.commit_so(commit, &Manner { created, arriving: true }).await?;
             }
-            last.expected = position;
+            last.expected = match self.look(&run).await?.foreign() {
+                Some(foreign) if Some(foreign.sequence) == over => {
+                    Position { token: Token(foreign.sequence), ..position }
+                }
+                Some(_) | None => position,
+            };
             self.commit_so(last, &Manner { created, arriving: false }).await?;
             Ok(())
         };

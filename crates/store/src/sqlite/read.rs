@@ -30,6 +30,7 @@ pub(super) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option
         tail: entries(tx, run, after)?,
         outbox: outbox(tx, id)?,
         views: views(tx, id)?,
+        foreign: None,
     }))
 }
 

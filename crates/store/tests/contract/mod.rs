@@ -49,6 +49,7 @@ pub(crate) fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
         write_id: WriteId::new(),
         entry: entry.to_owned(),
         parts: Vec::new(),
+        document: None,
         outbox: Vec::new(),
         acknowledged: Vec::new(),
         views: Vec::new(),

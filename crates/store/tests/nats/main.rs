@@ -19,7 +19,7 @@ mod wire;
 use std::ffi::{OsStr, OsString};
 
 use contract::Backend;
-use store::{AnyStore, COMMIT_LIMIT, Location, NatsStore};
+use store::{AnyStore, COMMIT_LIMIT, NatsStore};
 use testkit::nats::{self as servers, Server};
 
 impl Backend for Server {
@@ -36,9 +36,7 @@ impl Backend for Server {
     }
 
     fn attach(address: &OsStr) -> AnyStore {
-        let store = NatsStore::new(servers::settings(address.to_str().unwrap()));
-        let here = std::env::temp_dir().join("callboard-contract");
-        AnyStore::Nats(store, Location::find(&here, Some(here.clone())).unwrap().into())
+        servers::any(NatsStore::new(servers::settings(address.to_str().unwrap())))
     }
 
     /// The server has no check of its own; the suite has compared all that was acknowledged.

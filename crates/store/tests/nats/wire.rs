@@ -21,6 +21,8 @@ pub(crate) struct Wire {
 struct State {
     /// Whether what clients say is held back from now on.
     holding: bool,
+    /// Whether it is from the next write to a bucket on.
+    holding_writes: bool,
     /// How many writes to runs are refused before the server hears of them.
     refusals: u32,
     lines: Vec<Line>,
@@ -69,6 +71,12 @@ impl Wire {
         self.state().holding = true;
     }
 
+    /// Holds back the next write to a bucket, and what follows it.
+    #[allow(dead_code, reason = "not every suite has buckets")]
+    pub(crate) fn hold_writes(&self) {
+        self.state().holding_writes = true;
+    }
+
     /// Refuses so many writes to runs, as a server does while another write on the same subject is under way.
     pub(crate) fn refuse(&self, times: u32) {
         self.state().refusals = times;
@@ -95,7 +103,7 @@ impl Wire {
     /// Cuts the clients off. The server does not notice; whoever connects from now on is let through.
     pub(crate) fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
-        state.holding = false;
+        (state.holding, state.holding_writes) = (false, false);
         let lines = std::mem::take(&mut state.lines);
         lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
         lines
@@ -112,7 +120,7 @@ async fn upstream(
     let mut words = Vec::with_capacity(1 << 20);
     while let Ok(1..) = client.read_buf(&mut words).await {
         while state.lock().unwrap().refusals > 0
-            && let Some(write) = find_write(&words)
+            && let Some(write) = find_write(&words, TO_RUN)
         {
             if words.len() < write.end {
                 // The rest of it is on its way.
@@ -126,7 +134,12 @@ async fn upstream(
             to_client.lock().await.write_all(message.as_bytes()).await.unwrap();
         }
         let (server, bytes) = &mut *held.lock().await;
-        if state.lock().unwrap().holding {
+        let is_held = {
+            let mut state = state.lock().unwrap();
+            state.holding |= state.holding_writes && find_write(&words, TO_BUCKET).is_some();
+            state.holding
+        };
+        if is_held {
             bytes.append(&mut words);
         } else if server.write_all(&words).await.is_err() {
             break;
@@ -142,9 +155,12 @@ struct Write {
     inbox: String,
 }
 
+/// How a write to a run begins, and one to a bucket.
+const TO_RUN: &[u8] = b"HPUB callboard.run.";
+const TO_BUCKET: &[u8] = b"HPUB $KV.";
+
 /// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
-fn find_write(words: &[u8]) -> Option<Write> {
-    let verb = b"HPUB callboard.run.";
+fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
     let start = words.windows(verb.len()).position(|window| window == verb)?;
     let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
     let line = std::str::from_utf8(&words[start..start + length]).unwrap();
@@ -166,7 +182,8 @@ async fn downstream(server: Arc<Held<OwnedReadHalf>>, client: Arc<Held<OwnedWrit
 pub(crate) async fn deliver(lines: Vec<Line>) -> String {
     for Line { held, said, .. } in lines {
         let (server, bytes) = &mut *held.lock().await;
-        let Some(Write { inbox, .. }) = find_write(bytes) else { continue };
+        let write = find_write(bytes, TO_BUCKET).or_else(|| find_write(bytes, TO_RUN));
+        let Some(Write { inbox, .. }) = write else { continue };
         server.write_all(bytes).await.unwrap();
         let (mut answers, mut buffer) = (String::new(), [0; 65536]);
         loop {

@@ -55,6 +55,11 @@ impl Live {
         format!("{}/{}", self.server, self.name)
     }
 
+    /// The revision of a key.
+    pub(super) fn revision(&self, key: &str) -> Option<u64> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.revision)
+    }
+
     pub(super) fn dump(&self) -> Dump {
         Dump::of_bucket(&self.server, &self.name, &self.entries)
     }

@@ -7,7 +7,7 @@ use protocol::peer::old::{Migrated, Old, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::Phase;
 use protocol::{Revision, RunId, Stage, Stamp};
-use runner::{AdoptError, Frozen, Journal, LoadError, Staging};
+use runner::{AdoptError, Frozen, Journal, LoadError, Migrating, Staging};
 use store::AnyStore;
 
 use super::dump::Dump;
@@ -61,9 +61,10 @@ pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Fa
         // A look leaves no store where there was none.
         let store = if flags.write { Some(here.store().await?) } else { here.existing_store().await? };
         let (now, write) = (here.clock.now(), flags.write);
-        let import = Import { here, store: store.as_ref(), old: &old, from: from.clone(), now, write };
+        let (store, live) = (store.as_ref(), live.as_ref());
+        let import = Import { here, store, old: &old, live, from: from.clone(), now, write };
         let cycles = import.all().await?;
-        let deleted = match &live {
+        let deleted = match live {
             Some(live) if flags.delete_old => live.delete_old(&cycles).await?,
             Some(_) | None => Deleted::default(),
         };
@@ -75,6 +76,7 @@ struct Import<'a> {
     here: &'a Here,
     store: Option<&'a AnyStore>,
     old: &'a Old,
+    live: Option<&'a Live>,
     from: String,
     now: Stamp,
     write: bool,
@@ -109,9 +111,14 @@ impl Import<'_> {
     /// Enters the cycle, or finds out where it would stand.
     async fn enter(&self, run: &RunId, migrated: &Migrated) -> Result<Found, Failure> {
         let (store, fate) = if self.write { (self.store, Fate::Entered) } else { (None, Fate::New) };
-        let (by, from, document) = (here::person(), self.from.clone(), migrated.document.to_value());
+        let by = here::person();
+        let from = Migrating {
+            from: self.from.clone(),
+            document: migrated.document.to_value(),
+            over: self.live.and_then(|live| live.revision(run.as_str())),
+        };
         let frozen = self.frozen(run, &migrated.document)?;
-        let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from, document).await {
+        let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from).await {
             Ok(stands) => return Ok(Found { fate, phase: Some(stands), why: None }),
             Err(error) => error,
         };

@@ -1,0 +1,208 @@
+//! The bucket of documents: a key-value store of NATS, as its own tools make them, that any client can read.
+//!
+//! It is made when the first document is kept. The journal remembers that there was one, so that a bucket that was deleted
+//! is missed, and not made again as if nothing had been in it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_nats::jetstream::stream::{self, Stream};
+use protocol::RunId;
+
+use super::channel::Channel;
+use super::fault::Fault;
+use super::server::{Note, Opening, Server, endless};
+use crate::error::Unavailable;
+
+/// How many entries of a document the bucket keeps. The journal has them all.
+const HISTORY: i64 = 50;
+
+/// What somebody else wrote is kept under keys that begin so.
+pub(super) const RECOVERY: &str = "recovery.";
+
+/// The stream below a bucket.
+pub(super) fn stream_of(bucket: &str) -> String {
+    format!("KV_{bucket}")
+}
+
+/// The key of a run's document; `None` if its name cannot be one. Such a run is kept in the journal alone.
+pub(super) fn key_of(run: &RunId) -> Option<&str> {
+    let name = run.as_str();
+    let is_key = name.split('.').all(|token| !token.is_empty()) && !name.starts_with(RECOVERY);
+    is_key.then_some(name)
+}
+
+/// The subject of a key.
+pub(super) fn subject_of(bucket: &str, key: &str) -> String {
+    format!("$KV.{bucket}.{key}")
+}
+
+/// Buckets that this process has found.
+#[derive(Debug, Default)]
+pub(super) struct Buckets(Mutex<HashMap<String, Bucket>>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Bucket {
+    pub(super) name: String,
+    pub(super) channel: Channel,
+    /// The largest entry it takes.
+    pub(super) largest: usize,
+    /// The journal knows of it.
+    is_remembered: bool,
+}
+
+impl Server {
+    fn opening(&self) -> Opening<'_> {
+        let context = self.journal.context.clone();
+        Opening {
+            settings: &self.settings,
+            context,
+            clustered: self.clustered,
+            notes: Vec::new(),
+            is_new: false,
+        }
+    }
+
+    /// The bucket of this name, if there is one.
+    pub(super) async fn bucket(&self, name: &str) -> Result<Option<Bucket>, Unavailable> {
+        let known = self.buckets.get(name);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let opening = self.opening();
+        let stream = opening.find(&stream_of(name)).await?;
+        Ok(stream.map(|stream| self.keep(&opening, name, stream, false)))
+    }
+
+    /// The bucket of a document that was kept there.
+    pub(super) async fn bucket_of(&self, name: &str) -> Result<Bucket, Unavailable> {
+        self.bucket(name).await?.ok_or_else(|| self.opening().gone(&stream_of(name)))
+    }
+
+    /// The bucket that documents are kept in from now on. It is made if there never was one.
+    pub(super) async fn bucket_to_keep(&self) -> Result<Bucket, Unavailable> {
+        let name = &self.settings.bucket;
+        if let Some(known) = self.buckets.get(name).filter(|bucket| bucket.is_remembered) {
+            return Ok(known);
+        }
+        let opening = self.opening();
+        let journal = self.journal_now().await?;
+        let stream = match opening.find(&stream_of(name)).await? {
+            Some(stream) => stream,
+            None if had_bucket(&journal, name) => return Err(opening.gone(&stream_of(name))),
+            None => opening.create(config(name)).await?,
+        };
+        self.remember(journal, name).await?;
+        Ok(self.keep(&opening, name, stream, true))
+    }
+
+    fn keep(&self, opening: &Opening<'_>, name: &str, stream: Stream, is_remembered: bool) -> Bucket {
+        let limit = usize::try_from(stream.cached_info().config.max_message_size).ok();
+        let limit = limit.filter(|size| *size > 0).map_or(self.largest, |limit| limit.min(self.largest));
+        let bucket =
+            Bucket { name: name.to_owned(), channel: opening.channel(stream), largest: limit, is_remembered };
+        self.buckets.put(bucket.clone());
+        bucket
+    }
+
+    /// The settings of the journal as they are now.
+    async fn journal_now(&self) -> Result<stream::Config, Unavailable> {
+        let mut outage = self.journal.outage("read from");
+        loop {
+            match self.journal.stream.get_info().await {
+                Ok(info) => return Ok(info.config),
+                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
+            }
+        }
+    }
+
+    /// Two that remember the same thing at the same time write the same thing.
+    async fn remember(&self, mut journal: stream::Config, name: &str) -> Result<(), Unavailable> {
+        if had_bucket(&journal, name) {
+            return Ok(());
+        }
+        journal.metadata.insert(memory_of(name), "documents are kept there".to_owned());
+        let mut outage = self.journal.outage("write to");
+        loop {
+            match self.journal.context.update_stream(&journal).await {
+                Ok(_) => return Ok(()),
+                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
+            }
+        }
+    }
+}
+
+impl Opening<'_> {
+    /// Says what is not as it should be with the bucket, if there is or was one.
+    pub(super) async fn look_at_bucket(&mut self, journal: &Stream) -> Result<(), Unavailable> {
+        let (name, stream) = (&self.settings.bucket, stream_of(&self.settings.bucket));
+        match self.find(&stream).await? {
+            Some(found) => {
+                let config = &found.cached_info().config;
+                self.note(config);
+                if config.max_messages_per_subject != HISTORY {
+                    let found = config.max_messages_per_subject.to_string();
+                    self.notes.push(Note::OtherSettings { stream, setting: "history", found });
+                }
+            }
+            None if had_bucket(&journal.cached_info().config, name) => self.notes.push(Note::Gone { stream }),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// What the journal has among its settings where there is such a bucket.
+fn memory_of(bucket: &str) -> String {
+    format!("callboard-bucket-{bucket}")
+}
+
+fn had_bucket(journal: &stream::Config, bucket: &str) -> bool {
+    journal.metadata.contains_key(&memory_of(bucket))
+}
+
+/// As the clients of NATS make a bucket.
+fn config(bucket: &str) -> stream::Config {
+    stream::Config {
+        name: stream_of(bucket),
+        subjects: vec![subject_of(bucket, ">")],
+        max_messages_per_subject: HISTORY,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        ..endless()
+    }
+}
+
+impl Buckets {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Bucket>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, name: &str) -> Option<Bucket> {
+        self.lock().get(name).cloned()
+    }
+
+    fn put(&self, bucket: Bucket) {
+        self.lock().insert(bucket.name.clone(), bucket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_whose_name_no_client_could_ask_for_has_no_key() {
+        for (name, is_key) in [
+            ("peer.spec.=E6=97=A5.cycle.1", true),
+            ("a", true),
+            ("a.", false),
+            ("a..b", false),
+            ("recovery.a.1", false),
+            ("recovery", true),
+        ] {
+            assert_eq!(key_of(&RunId::new(name).unwrap()).is_some(), is_key, "{name}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A run as journal and bucket have it together.
+//!
+//! Of a run whose document is kept in a bucket, the entry there is the commit, and the journal has a copy of what it
+//! changed. Whoever looks and finds a copy missing makes it; then what is newest in the bucket is what the journal says, or
+//! somebody else wrote it.
+
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use protocol::RunId;
+use serde_json::{Map, Value};
+
+use super::bucket::{Bucket, key_of, subject_of};
+use super::channel::{Found, Overtaken, Which};
+use super::entry::{self, Entry, Read};
+use super::journal::subject;
+use super::known::Seen;
+use super::message::{BadMessage, Content, Entered, Head, Record, encode};
+use super::server::Server;
+use crate::Token;
+use crate::commit::Position;
+use crate::error::Unavailable;
+use crate::foreign::{Foreign, Meddling, Rewritten};
+
+/// A run at one instant.
+#[derive(Debug)]
+pub(super) struct Look {
+    /// The newest message of its journal, if there is one.
+    pub(super) record: Option<Record>,
+    /// Where its document is, or could be.
+    pub(super) place: Option<Box<Place>>,
+}
+
+/// The place of a document.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) bucket: Bucket,
+    pub(super) subject: String,
+    /// The sequence of what stands there, 0 if nothing does.
+    pub(super) last: u64,
+    /// The document that stands there, if it is ours.
+    pub(super) shown: Option<Map<String, Value>>,
+    pub(super) foreign: Option<Foreign>,
+}
+
+impl Look {
+    pub(super) fn head(&self) -> Head {
+        self.record.as_ref().map_or_else(Head::absent, |record| record.head.clone())
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        Seen::of(self.record.as_ref())
+    }
+
+    pub(super) fn foreign(&self) -> Option<&Foreign> {
+        self.place.as_ref()?.foreign.as_ref()
+    }
+
+    /// Where the run stands. Whoever has read a foreign write has another token than whoever has not.
+    pub(super) fn position(&self) -> Position {
+        let head = self.head();
+        let token = self.foreign().map_or_else(|| head.token(), |foreign| Token(foreign.sequence));
+        Position { revision: head.revision, token }
+    }
+}
+
+/// What is found in the place of a document.
+enum Stands {
+    /// A commit that the journal has not, and the bucket it is in.
+    Uncopied(Box<Entry>, String),
+    /// All that the journal should have, it has.
+    Copied(Box<Place>),
+}
+
+impl Server {
+    /// Looks at a run, and makes the copies that are missing.
+    pub(super) async fn look(&self, run: &RunId) -> Result<Look, Unavailable> {
+        loop {
+            // The journal first: an entry that is newer than what it says has then been there.
+            let record = self.last(run).await?;
+            let head = record.as_ref().map_or_else(Head::absent, |record| record.head.clone());
+            let Some((bucket, subject)) = self.place(run, &head).await? else {
+                return Ok(Look { record, place: None });
+            };
+            match self.stands(run, &head, bucket, subject).await? {
+                Stands::Copied(place) => return Ok(Look { record, place: Some(place) }),
+                Stands::Uncopied(entry, bucket) => {
+                    // Somebody else may have made it; either way we look again.
+                    let _made = self.copy(run, &Seen::of(record.as_ref()), &entry, &bucket).await?;
+                }
+            }
+        }
+    }
+
+    /// Where the document of a run is kept, or would be. A run that has none has no place.
+    async fn place(&self, run: &RunId, head: &Head) -> Result<Option<(Bucket, String)>, Unavailable> {
+        let Some(key) = key_of(run) else { return Ok(None) };
+        let bucket = match &head.entered {
+            Some(entered) => Some(self.bucket_of(&entered.bucket).await?),
+            None if head.exists() => None,
+            None => self.bucket(&self.settings.bucket).await?,
+        };
+        Ok(bucket.map(|bucket| {
+            let subject = subject_of(&bucket.name, key);
+            (bucket, subject)
+        }))
+    }
+
+    async fn stands(
+        &self,
+        run: &RunId,
+        head: &Head,
+        bucket: Bucket,
+        subject: String,
+    ) -> Result<Stands, Unavailable> {
+        let found = bucket.channel.find(&subject, Which::Last).await?;
+        let last = found.as_ref().map_or(0, |found| found.sequence);
+        let mut place = Box::new(Place { bucket, subject, last, shown: None, foreign: None });
+        let Some(found) = found else {
+            if head.entered.is_some() {
+                place.foreign = Some(place.foreign(None, Err(Meddling::Deleted)));
+            }
+            return Ok(Stands::Copied(place));
+        };
+        let newest = self.read_entry(run, &found)?;
+        if let (Read::Ours(entry), Some(entered)) = (&newest, &head.entered)
+            && entry.is(entered)
+        {
+            place.shown = Some(entry.document.clone());
+            return Ok(Stands::Copied(place));
+        }
+        let since = self.since(run, head, &place).await?;
+        if let Some(entry) = since.uncopied {
+            return Ok(Stands::Uncopied(entry, place.bucket.name));
+        }
+        place.foreign = match (&head.entered, newest) {
+            (None, Read::Unfit(Meddling::Deleted)) => None,
+            (None, _) => Some(place.foreign(Some(&found), Err(Meddling::NoPart))),
+            (Some(entered), newest) => {
+                let unseen =
+                    since.foreign > 1 && found.headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE).is_none();
+                let change = self.judge(run, entered, &place, newest, unseen).await?;
+                Some(place.foreign(Some(&found), change))
+            }
+        };
+        Ok(Stands::Copied(place))
+    }
+
+    pub(super) fn read_entry(&self, run: &RunId, found: &Found) -> Result<Read, Unavailable> {
+        entry::read(run, found).map_err(|error| self.bad_message(error))
+    }
+
+    /// What was written to the place since the newest copy was made.
+    async fn since(&self, run: &RunId, head: &Head, place: &Place) -> Result<Since, Unavailable> {
+        let mut since = Since { uncopied: None, foreign: 0 };
+        let after = head.entered.as_ref().map_or(0, |entered| entered.sequence);
+        if place.last <= after {
+            return Ok(since);
+        }
+        for found in place.bucket.channel.scan(&place.subject, after + 1, place.last).await? {
+            match self.read_entry(run, &found)? {
+                Read::Ours(entry) if entry.revision() == head.revision.next() => {
+                    since.uncopied = Some(entry);
+                    return Ok(since);
+                }
+                Read::Ours(entry) if entry.revision() > head.revision && head.exists() => {
+                    let (found, newest) = (entry.revision(), head.revision);
+                    return Err(self.bad_message(BadMessage::Ahead {
+                        sequence: entry.sequence,
+                        found,
+                        newest,
+                    }));
+                }
+                Read::Ours(entry) if head.entered.as_ref().is_some_and(|entered| entry.is(entered)) => {}
+                Read::Ours(_) | Read::Rewritten(_) | Read::Unfit(_) => since.foreign += 1,
+            }
+        }
+        Ok(since)
+    }
+
+    /// Whether a foreign write changed the newest document and nothing else.
+    async fn judge(
+        &self,
+        run: &RunId,
+        entered: &Entered,
+        place: &Place,
+        newest: Read,
+        unseen: bool,
+    ) -> Result<Result<Rewritten, Meddling>, Unavailable> {
+        let entry = match newest {
+            Read::Unfit(meddling) => return Ok(Err(meddling)),
+            Read::Ours(entry) | Read::Rewritten(entry) => entry,
+        };
+        if entry.write_id() != entered.write_id {
+            return Ok(Err(Meddling::Stale { from: entry.revision() }));
+        }
+        if entry.digest != entered.digest {
+            return Ok(Err(Meddling::PartChanged));
+        }
+        if unseen {
+            return Ok(Err(Meddling::Overwrote));
+        }
+        let ours = place.bucket.channel.find(&place.subject, Which::From(entered.sequence)).await?;
+        let Some(ours) = ours.filter(|found| found.sequence == entered.sequence) else {
+            return Ok(Err(Meddling::Unproven));
+        };
+        Ok(match self.read_entry(run, &ours)? {
+            Read::Ours(ours) => Ok(Rewritten { ours: text(ours.document), theirs: text(entry.document) }),
+            Read::Rewritten(_) | Read::Unfit(_) => Err(Meddling::Unproven),
+        })
+    }
+
+    /// Copies a commit from the bucket to the journal, after what was seen there. Whoever does it, it is the same copy.
+    pub(super) async fn copy(
+        &self,
+        run: &RunId,
+        seen: &Seen,
+        entry: &Entry,
+        bucket: &str,
+    ) -> Result<Result<u64, Overtaken>, Unavailable> {
+        let head = copied(seen, entry, bucket);
+        let payload = encode(&head, &Content::Commit(entry.committed.clone()));
+        self.journal.append(&subject(run), seen.sequence, payload).await
+    }
+}
+
+/// Where the run stands after a copy: as the entry says, but for what only the journal knows.
+pub(super) fn copied(seen: &Seen, entry: &Entry, bucket: &str) -> Head {
+    Head {
+        commit: seen.head.commit,
+        checkpoint: seen.head.checkpoint,
+        epoch: seen.head.epoch,
+        entered: Some(entry.entered(bucket)),
+        ..entry.head.clone()
+    }
+}
+
+fn text(document: Map<String, Value>) -> String {
+    Value::Object(document).to_string()
+}
+
+/// What was written to a place.
+struct Since {
+    uncopied: Option<Box<Entry>>,
+    /// How many entries that are not ours.
+    foreign: usize,
+}
+
+impl Place {
+    fn foreign(&self, found: Option<&Found>, change: Result<Rewritten, Meddling>) -> Foreign {
+        Foreign {
+            bucket: self.bucket.name.clone(),
+            sequence: self.last,
+            body: found.map(|found| found.payload.to_vec()).filter(|body| !body.is_empty()),
+            change,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What of a document is too large to stand in an entry becomes a blob, and its name and size stand in its place.
+
+use serde_json::{Map, Value, json};
+
+use super::message::json as text_of;
+use crate::Digest;
+
+/// A value with a longer text is taken out.
+const LARGE: usize = 100 * 1024;
+/// Objects above this depth are gone into, never taken out: `phases.plan.status` stays where it is.
+const GONE_INTO: usize = 2;
+
+/// Takes out what is large; answers the bytes that became blobs.
+pub(super) fn spill(document: &mut Map<String, Value>) -> Vec<Vec<u8>> {
+    let mut taken = Vec::new();
+    spill_at(1, document, &mut taken);
+    taken
+}
+
+fn spill_at(depth: usize, members: &mut Map<String, Value>, taken: &mut Vec<Vec<u8>>) {
+    for value in members.values_mut() {
+        let text = text_of(value);
+        if text.len() <= LARGE {
+            continue;
+        }
+        match value {
+            Value::Object(members) if depth <= GONE_INTO => spill_at(depth + 1, members, taken),
+            large => {
+                *large = json!({ "$blob": format!("sha256:{}", Digest::of(&text)), "bytes": text.len() });
+                taken.push(text.into());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_output_is_taken_out_and_all_around_it_stays() {
+        let large = json!({ "text": "x".repeat(LARGE) });
+        let plan = json!({ "status": "completed", "output": large });
+        let mut document =
+            json!({ "version": 2, "phases": { "plan": plan, "execute": { "status": "pending" } } });
+        let taken = spill(document.as_object_mut().unwrap());
+        assert_eq!(taken, [serde_json::to_vec(&large).unwrap()]);
+        let there = &document["phases"]["plan"]["output"];
+        assert_eq!(there["$blob"], format!("sha256:{}", Digest::of(&taken[0])));
+        assert_eq!(there["bytes"], taken[0].len());
+        assert_eq!(document["phases"]["plan"]["status"], "completed");
+        assert_eq!(document["phases"]["execute"], json!({ "status": "pending" }));
+    }
+
+    #[test]
+    fn what_is_large_only_together_stays() {
+        let phase = json!({ "output": "x".repeat(LARGE - 100) });
+        let mut document = json!({ "phases": { "plan": phase, "execute": phase, "express": phase } });
+        let before = document.clone();
+        assert_eq!(spill(document.as_object_mut().unwrap()), Vec::<Vec<u8>>::new());
+        assert_eq!(document, before);
+    }
+}

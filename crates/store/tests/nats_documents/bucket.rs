@@ -1,0 +1,111 @@
+//! The bucket itself: how it is made, and what happens when it is gone.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use async_nats::jetstream::stream::{Config, StorageType};
+use protocol::Revision;
+use store::{CommitError, NatsSettings, NatsStore, Note, Position, ReadError, Store as _, Unavailable};
+
+use crate::client::{BUCKET, Client};
+use crate::contract::{change, run};
+use crate::showing::Showing;
+use testkit::nats::Server;
+
+fn direct(server: &Server) -> Showing {
+    Showing(testkit::nats::any(NatsStore::new(server.settings())))
+}
+
+fn is_the_bucket(unavailable: &Unavailable) -> bool {
+    matches!(unavailable, Unavailable::NoStream { stream, .. } if stream == "KV_agent-os-peer-state")
+}
+
+#[tokio::test]
+async fn it_is_made_for_the_first_document_as_the_tools_of_nats_make_one() {
+    let server = Server::start();
+    let client = Client::of(&server).await;
+    let store = NatsStore::new(server.settings());
+    store.commit(change(&run("plain"), Position::absent(), "1")).await.unwrap();
+    assert!(client.context.get_stream(format!("KV_{BUCKET}")).await.is_err(), "nobody has asked for it");
+    direct(&server).commit(change(&run("shown"), Position::absent(), "1")).await.unwrap();
+    let Config { max_messages_per_subject, storage, max_age, allow_rollup, deny_delete, .. } =
+        client.bucket().await.cached_info().config.clone();
+    assert_eq!((max_messages_per_subject, storage, max_age), (50, StorageType::File, Duration::ZERO));
+    assert!(allow_rollup && deny_delete);
+    assert_eq!(NatsStore::new(server.settings()).open().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
+    let server = Server::start();
+    let client = Client::of(&server).await;
+    let config = Config {
+        name: format!("KV_{BUCKET}"),
+        subjects: vec![format!("$KV.{BUCKET}.>")],
+        max_messages_per_subject: 5,
+        discard: async_nats::jetstream::stream::DiscardPolicy::New,
+        max_message_size: 20_000,
+        ..Config::default()
+    };
+    client.context.create_stream(config).await.unwrap();
+    let store = direct(&server);
+    let mut position = Position::absent();
+    for n in 1..=8 {
+        position = store.commit(change(&run("shown"), position, &n.to_string())).await.unwrap();
+    }
+    assert_eq!(store.entries(&run("shown"), Revision(0)).await.unwrap().len(), 8);
+    let large = store::Commit {
+        document: Some(format!("{{\"text\":{:?}}}", "x".repeat(30_000))),
+        ..change(&run("shown"), position, "9")
+    };
+    let refused = store.commit(large).await.unwrap_err();
+    assert!(matches!(refused, CommitError::TooLarge { limit: 20_000, .. }), "{refused}");
+    let later = NatsStore::new(server.settings());
+    let stream = format!("KV_{BUCKET}");
+    let noted = Note::OtherSettings { stream, setting: "history", found: "5".to_owned() };
+    assert_eq!(later.open().await.unwrap(), [noted]);
+}
+
+#[tokio::test]
+async fn another_name_for_it_is_kept_with_each_run() {
+    let server = Server::start();
+    let named = NatsSettings { bucket: "elsewhere".to_owned(), ..server.settings() };
+    let (store, run) = (Showing(testkit::nats::any(NatsStore::new(named))), run("shown"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    // Whoever has another setting finds it where it is.
+    let second = direct(&server).commit(change(&run, first, "2")).await.unwrap();
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
+    assert!(Client::of(&server).await.context.get_stream(format!("KV_{BUCKET}")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_bucket_that_was_deleted_is_missed_and_not_made_again() {
+    let server = Server::start();
+    let (store, run, plain) = (direct(&server), run("shown"), run("plain"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let alone = NatsStore::new(server.settings());
+    let other = alone.commit(change(&plain, Position::absent(), "1")).await.unwrap();
+    Client::of(&server).await.context.delete_stream(format!("KV_{BUCKET}")).await.unwrap();
+    for store in [store, direct(&server)] {
+        let ReadError::Unavailable(error) = store.load(&run).await.unwrap_err() else { panic!() };
+        assert!(is_the_bucket(&error), "{error}");
+        for (run, position) in [(&run, first), (&crate::contract::run("new"), Position::absent())] {
+            let error = store.commit(change(run, position, "2")).await.unwrap_err();
+            let CommitError::Unavailable(unavailable) = &error else {
+                panic!("{error:?} {:?}", error.source())
+            };
+            assert!(is_the_bucket(unavailable), "{error}");
+        }
+        // What was acknowledged can be read, and runs that need no bucket go on.
+        assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 1);
+        assert_eq!(store.document(&run).await.unwrap().unwrap().revision, Revision(1));
+        assert_eq!(store.runs().await.unwrap().len(), 2);
+    }
+    alone.commit(change(&plain, other, "2")).await.unwrap();
+    NatsStore::new(server.settings())
+        .commit(change(&crate::contract::run("another"), Position::absent(), "1"))
+        .await
+        .unwrap();
+    let notes = [Note::Gone { stream: format!("KV_{BUCKET}") }];
+    assert_eq!(NatsStore::new(server.settings()).open().await.unwrap(), notes);
+}

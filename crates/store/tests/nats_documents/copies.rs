@@ -1,0 +1,163 @@
+//! The entry is the commit: whatever happens between it and its copy, nothing is lost and nothing is doubled.
+
+use std::time::Duration;
+
+use protocol::{Epoch, Revision, RunId};
+use store::{Commit, CommitError, NatsStore, Position, Store as _, StoredEntry};
+
+use crate::client::Client;
+use crate::contract::{change, run};
+use crate::showing::Showing;
+use crate::wire::{Wire, deliver};
+use testkit::nats::Server;
+
+fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.body.as_str()).collect()
+}
+
+fn direct(server: &Server) -> Showing {
+    Showing(testkit::nats::any(NatsStore::new(server.settings())))
+}
+
+/// A store that writes entries and no copies, until it gives up: so far a process gets that is killed in between.
+async fn stops_between(wire: &Wire) -> Showing {
+    let store = wire.store(Duration::from_millis(300));
+    store.open().await.unwrap();
+    wire.refuse(u32::MAX);
+    Showing(testkit::nats::any(store))
+}
+
+async fn stop_between(wire: &Wire, run: &RunId, expected: Position, entry: &str) {
+    let stopped = stops_between(wire).await.commit(change(run, expected, entry)).await.unwrap_err();
+    assert!(matches!(stopped, CommitError::Unknown { .. }), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn a_run_whose_first_commit_has_no_copy_is_there_for_everybody() {
+    let server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    stop_between(&wire, &run, Position::absent(), "1").await;
+    let client = Client::of(&server).await;
+    assert_eq!(client.messages(&run).await, 0, "there is no copy");
+    let listed = direct(&server).runs().await.unwrap();
+    assert_eq!(listed.iter().map(|row| (&row.run, row.revision)).collect::<Vec<_>>(), [(&run, Revision(1))]);
+    assert_eq!(client.messages(&run).await, 1, "whoever looked has made it");
+    assert_eq!(direct(&server).runs_beginning("peer.", 9).await.unwrap(), std::slice::from_ref(&run));
+    let again = direct(&server).commit(change(&run, Position::absent(), "again")).await.unwrap_err();
+    assert!(matches!(again, CommitError::Conflict { found: Revision(1), .. }), "{again}");
+    assert_eq!(client.messages(&run).await, 1, "and nobody makes it twice");
+}
+
+#[tokio::test]
+async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
+    for reader in ["load", "entries", "document", "watch", "commit", "settle"] {
+        let server = Server::start();
+        let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+        let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+        let mut watch = store.watch(&run, Revision(1)).await.unwrap();
+        stop_between(&Wire::to(&server).await, &run, first, "2").await;
+        let client = Client::of(&server).await;
+        assert_eq!(client.messages(&run).await, 1);
+        let another = direct(&server);
+        match reader {
+            "load" => assert_eq!(another.load(&run).await.unwrap().unwrap().position.revision, Revision(2)),
+            "entries" => assert_eq!(bodies(&another.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]),
+            "document" => assert_eq!(another.document(&run).await.unwrap().unwrap().revision, Revision(2)),
+            "watch" => {
+                let mut watch = another.watch(&run, Revision(1)).await.unwrap();
+                assert_eq!(bodies(&watch.next().await.unwrap()), ["2"]);
+            }
+            "commit" => {
+                let late = another.commit(change(&run, first, "late")).await.unwrap_err();
+                assert!(matches!(late, CommitError::Conflict { found: Revision(2), .. }), "{late}");
+            }
+            _ => assert_eq!(another.settle(&run, store::WriteId::new()).await.unwrap(), None),
+        }
+        assert_eq!(client.messages(&run).await, 2, "{reader} made the copy");
+        assert_eq!(bodies(&watch.next().await.unwrap()), ["2"], "a watcher is told by {reader}");
+        let position = another.load(&run).await.unwrap().unwrap().position;
+        another.commit(change(&run, position, "3")).await.unwrap();
+        assert_eq!(bodies(&another.entries(&run, Revision(0)).await.unwrap()), ["1", "2", "3"]);
+        assert_eq!(another.intact(&run).await.unwrap(), Revision(3));
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_stopped_between_settles_its_write_as_landed() {
+    let server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let store = stops_between(&wire).await;
+    let commit = change(&run, Position::absent(), "1");
+    let id = commit.write_id;
+    let stopped = store.commit(commit).await.unwrap_err();
+    assert!(matches!(stopped, CommitError::Unknown { .. }), "{stopped:?}");
+    wire.refuse(0);
+    let settled = store.settle(&run, id).await.unwrap().unwrap();
+    store.commit(change(&run, settled, "2")).await.unwrap();
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+/// Its entry is true, for nothing can take it back; but it is for the next engine to act on.
+#[tokio::test]
+async fn an_engine_that_is_replaced_between_is_told_so() {
+    let server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let old = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let held = old.lead(&run).await.unwrap().epoch();
+    let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let client = Client::of(&server).await;
+    let (entered, _) = client.get(run.as_str()).await;
+    wire.refuse(u32::MAX);
+    let commit = Commit { epoch: Some(held), ..change(&run, first, "2") };
+    let writing = tokio::spawn({
+        let old = old.clone();
+        async move { old.commit(commit).await }
+    });
+    while client.get(run.as_str()).await.0 == entered {}
+    let new = direct(&server).lead(&run).await.unwrap();
+    wire.refuse(0);
+    let told = writing.await.unwrap().unwrap_err();
+    assert!(matches!(told, CommitError::Deposed { held: Epoch(1), by: Epoch(2) }), "{told:?}");
+    let loaded = direct(&server).load(&run).await.unwrap().unwrap();
+    assert_eq!((loaded.position.revision, loaded.epoch), (Revision(2), new.epoch()));
+    assert_eq!(bodies(&loaded.tail), ["1", "2"]);
+}
+
+#[tokio::test]
+async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
+    for creates in [false, true] {
+        let server = Server::start();
+        let wire = Wire::to(&server).await;
+        let (store, run) = (Showing(testkit::nats::any(wire.store(Duration::from_millis(600)))), run("late"));
+        // So that the bucket is there.
+        store.commit(change(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
+        let mut position = Position::absent();
+        if !creates {
+            position = store.commit(change(&run, position, "1")).await.unwrap();
+        }
+        wire.hold_writes();
+        let commit = change(&run, position, "late");
+        let id = commit.write_id;
+        let error = store.commit(commit).await.unwrap_err();
+        assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+        let lines = wire.cut();
+        let settled = loop {
+            if let Ok(settled) = store.settle(&run, id).await {
+                break settled;
+            }
+        };
+        assert_eq!(settled, None);
+        let answer = deliver(lines).await;
+        assert!(answer.contains("wrong last sequence"), "{answer}");
+        let loaded = direct(&server).load(&run).await.unwrap();
+        assert_eq!(
+            loaded.map(|loaded| loaded.position),
+            (!creates).then_some(position),
+            "a fence is no commit"
+        );
+        store.commit(change(&run, position, "next")).await.unwrap();
+        let entries = store.entries(&run, Revision(0)).await.unwrap();
+        assert_eq!(bodies(&entries).last(), Some(&"next"));
+        assert!(!bodies(&entries).contains(&"late"));
+    }
+}
