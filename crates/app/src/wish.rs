@@ -63,6 +63,13 @@ impl<P: Face> Wish<P> {
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
         let mut told = false;
         loop {
+            // The engine that was told may be gone because it has done it.
+            if told {
+                journal.reload().await?;
+                if is_at_rest(&journal) {
+                    return Ok(());
+                }
+            }
             let (pid, stopped) = match lead::<P>(here, store, run, Tenure::Engine, &mut ()).await? {
                 Led::ByUs(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
@@ -154,13 +161,17 @@ async fn lead<'a, P: Face>(
 /// Waits until nobody of the run is alive.
 async fn rests<P: Face>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
-    loop {
-        match journal.folded.run.phase {
-            Phase::Halted(_) | Phase::Finished(_) => return Ok(()),
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {}
-        }
+    while !is_at_rest(journal) {
         watch.next().await?;
         journal.reload().await?;
+    }
+    Ok(())
+}
+
+fn is_at_rest<P: Face>(journal: &Journal<P, AnyStore>) -> bool {
+    match journal.folded.run.phase {
+        Phase::Halted(_) | Phase::Finished(_) => true,
+        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => false,
     }
 }
 

@@ -75,7 +75,9 @@ impl Scene {
         if let Backing::Nats(_) = scene.backing {
             // Its servers are one, and it is asked where what it needs on this machine will be.
             scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
-            scene.store = scene.open_store().premises().root().to_owned();
+            // Of somebody who has no runtime, for whoever asks us may have one.
+            let asked = std::thread::scope(|scope| scope.spawn(|| scene.open_store()).join());
+            scene.store = asked.expect("the server answers").premises().root().to_owned();
         }
         scene
     }
@@ -161,7 +163,7 @@ impl Scene {
 
     /// The process that leads a run, or did.
     #[track_caller]
-    fn engine(&self, run: &str) -> Option<i32> {
+    pub fn engine(&self, run: &str) -> Option<i32> {
         match self.backing {
             Backing::Embedded => {
                 let signature = fs::read_to_string(self.store.join("engines").join(format!("{run}.lock")));

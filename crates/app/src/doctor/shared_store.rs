@@ -2,7 +2,7 @@
 
 use store::{AnyStore, NatsSettings, Note};
 
-use super::{Finding, Ground};
+use super::{Finding, Ground, store_check};
 use crate::failure::{Code, Failure};
 
 const CHECK: &str = "store";
@@ -25,7 +25,8 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
                 "what this machine needs for it is in {}",
                 store.premises().root().display()
             ));
-            let findings = std::iter::once(answers).chain(notes.iter().map(told)).collect();
+            let open = store_check::permissions(store.premises().root());
+            let findings = std::iter::once(answers).chain(notes.iter().map(told)).chain(open).collect();
             (findings, Some(store))
         }
         Err(error) => {

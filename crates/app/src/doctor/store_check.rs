@@ -79,7 +79,8 @@ fn log(location: &Location) -> Option<Finding> {
     })
 }
 
-fn permissions(root: &Path) -> Option<Finding> {
+/// Whether others may look into what agents leave there.
+pub(super) fn permissions(root: &Path) -> Option<Finding> {
     let mode = fs::metadata(root).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         Finding::act(CHECK, format!("others may look into it: its mode is {mode:o}"))

@@ -1,7 +1,7 @@
 //! Ten thousand runs in one store.
 
 use rusqlite::Connection;
-use testkit::Scene;
+use testkit::{Scene, embedded_only};
 
 use crate::scene;
 
@@ -33,6 +33,7 @@ fn multiply(scene: &Scene, run: &str) {
 
 #[test]
 fn ten_thousand_runs_are_in_nobodys_way() {
+    embedded_only!("runs that were copied in its file");
     let scene = scene();
     scene.workflow(&["a"]);
     let agent = scene.agent();

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
-use testkit::{Disk, Scene, World, apart};
+use testkit::{Disk, Scene, World, apart, embedded_only};
 
 use crate::scene;
 
@@ -42,6 +42,7 @@ fn interrupted() -> Scene {
 
 #[test]
 fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
+    embedded_only!("a file that cannot be written");
     apart(World::Mounts, || {
         let scene = interrupted();
         let disk = Disk::over(scene.store());
@@ -55,6 +56,7 @@ fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
 
 #[test]
 fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
+    embedded_only!("a file that cannot be written");
     apart(World::Mounts, || {
         let scene = scene();
         scene.workflow(&["a", "b: a"]);
@@ -82,6 +84,7 @@ fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
 
 #[test]
 fn a_store_whose_modes_forbid_writing_can_be_looked_at_and_nothing_else() {
+    embedded_only!("a file that cannot be written");
     apart(World::PlainUser, || {
         let scene = interrupted();
         let allow = |directory: u32, file: u32| {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Held, Innocent, Scene};
+use testkit::{Held, Innocent, Scene, embedded_only};
 
 use crate::{deserted, scene};
 
@@ -57,6 +57,7 @@ fn expect_repeated_and_not_counted(scene: &Scene) {
 
 #[test]
 fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left_alone() {
+    embedded_only!("a journal that was changed in its file");
     let scene = deserted();
     let innocent = Innocent::start();
     // It has the number and even the start time of the shim, counted from another boot.
@@ -73,6 +74,7 @@ fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left
 
 #[test]
 fn an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault() {
+    embedded_only!("a journal that was changed in its file");
     let scene = down_after_the_end_of_an_agent();
     for file in ["claim", "exit.json"] {
         age(&scene.attempt("trial", "a", "1.1").join(file));

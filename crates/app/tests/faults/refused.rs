@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{World, apart};
+use testkit::{World, apart, embedded_only};
 
 use crate::built::built;
 use crate::scene;
@@ -42,6 +42,7 @@ impl Drop for Mounted {
 
 #[test]
 fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
+    embedded_only!("where its file may be");
     apart(World::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);

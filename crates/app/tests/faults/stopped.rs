@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{Held, Scene};
+use testkit::{Held, Scene, embedded_only};
 
 use crate::{last_error, scene, status};
 
@@ -34,6 +34,7 @@ impl Drop for Stopped {
 
 #[test]
 fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
+    embedded_only!("the ticket that its writers queue on");
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

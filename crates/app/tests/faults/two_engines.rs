@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use testkit::Held;
+use testkit::{Held, embedded_only};
 
 use crate::{scene, status};
 
@@ -44,6 +44,7 @@ fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
 
 #[test]
 fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later_one() {
+    embedded_only!("the file of a lock");
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

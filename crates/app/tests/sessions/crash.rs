@@ -1,7 +1,7 @@
 //! `kill -9`, on purpose and at a known moment. `torture.rs` does it at random ones.
 
 use insta::assert_snapshot;
-use testkit::{Held, ViewReader};
+use testkit::{Held, ViewReader, embedded_only};
 
 use crate::{last_error, scene, status};
 
@@ -184,6 +184,7 @@ fn a_detached_run_tells_programs_its_pid() {
 
 #[test]
 fn a_store_that_is_removed_under_an_engine_ends_it_aloud() {
+    embedded_only!("its file is gone");
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

@@ -105,7 +105,8 @@ fn what_is_not_a_git_repository_has_its_store_beside_it() {
     }
     let session = scene.run(&[]).current_dir(&plain).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(plain.join(".callboard/callboard.db").is_file());
+    let kept = if testkit::on_nats() { "nats" } else { "callboard.db" };
+    assert!(plain.join(".callboard").join(kept).exists());
     assert!(plain.join(".agents/runs/trial/run_state.json").is_file());
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use testkit::{Callboard, Scene};
+use testkit::{Callboard, Scene, embedded_only};
 
 use crate::scene;
 
@@ -118,6 +118,7 @@ fn text_of(picture: &str) -> String {
 
 #[test]
 fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
+    embedded_only!("the demo has a store of its own");
     let scene = scene();
     let session = demo(&scene, &["--keep", "--fast"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

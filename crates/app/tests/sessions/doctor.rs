@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use testkit::{Held, Scene, Session};
+use testkit::{Held, Scene, Session, embedded_only};
 
 use crate::scene;
 
@@ -211,6 +211,7 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
 
 #[test]
 fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
+    embedded_only!("the ticket that its writers queue on");
     let scene = delivered();
     let mut flock = Command::new("flock");
     flock.arg(scene.store().join("ticket"));
@@ -280,6 +281,7 @@ fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
 
 #[test]
 fn a_damaged_store_is_a_finding_and_stays_as_it_is() {
+    embedded_only!("a damaged file");
     let scene = delivered();
     let database = scene.store().join("callboard.db");
     let file = fs::File::options().write(true).open(&database).unwrap();
@@ -318,7 +320,7 @@ fn another_users_store_is_a_finding_and_no_crash() {
         return;
     }
     let scene = delivered();
-    std::os::unix::fs::chown(scene.store(), Some(1), Some(1)).unwrap();
+    std::os::unix::fs::chown(scene.repo().join(".git/callboard"), Some(1), Some(1)).unwrap();
     let found = act(&doctor(&scene, &[]), "store");
     assert_eq!(found["code"], "E005", "{found}");
 }
@@ -394,6 +396,7 @@ fn an_edited_view_is_noted_and_left_alone() {
 
 #[test]
 fn a_backup_that_was_put_in_place_is_looked_into_before_anybody_has_written_to_it() {
+    embedded_only!("a copy of its file");
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use testkit::embedded_only;
+
 use crate::{scene, status};
 
 /// The fixtures are SQL text, and SQLite's own program is not everywhere.
@@ -13,6 +15,7 @@ fn is_there(program: &str) -> bool {
 
 #[test]
 fn the_runs_of_every_format_are_shown_checked_and_resumed() {
+    embedded_only!("files of older formats");
     if !is_there("sqlite3") {
         return; // the store's own tests read the fixtures without it
     }

@@ -11,6 +11,8 @@ mod watching;
 use insta::assert_snapshot;
 use serde_json::json;
 
+use testkit::embedded_only;
+
 use crate::scene;
 
 #[test]
@@ -139,6 +141,7 @@ fn a_beginning_of_a_name_must_be_of_one_run_only() {
 
 #[test]
 fn the_configuration_shows_where_each_value_came_from() {
+    embedded_only!("the configuration without a server");
     let scene = scene();
     scene.write(
         "callboard.toml",
@@ -199,6 +202,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
         .args(["-c", line])
         .arg(scene.program())
         .current_dir(scene.repo())
+        .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
         .status();
     assert!(status.unwrap().success());
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
-use testkit::Scene;
 use testkit::stage::wait;
+use testkit::{Scene, embedded_only};
 
 use crate::{scene, status};
 
@@ -45,6 +45,7 @@ fn spoil(path: &Path, at: usize, length: usize) {
 
 #[test]
 fn a_sound_store_is_checked_and_left_alone() {
+    embedded_only!("its file is checked");
     let scene = played();
     let database = scene.store().join("callboard.db");
     let before = fs::read(&database).unwrap();
@@ -64,6 +65,7 @@ fn a_sound_store_is_checked_and_left_alone() {
 
 #[test]
 fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
+    embedded_only!("a damaged file");
     let scene = played();
     let database = scene.store().join("callboard.db");
     spoil(&database, 0, PAGE);
@@ -142,6 +144,7 @@ fn entries(store: &Path, run: &str) -> Vec<String> {
 
 #[test]
 fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() {
+    embedded_only!("a damaged file");
     let scene = played();
     spoil_entry(&scene, "two", 4);
     let recovered = scene.callboard(&["recover"]).run();
@@ -176,6 +179,7 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
 
 #[test]
 fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back() {
+    embedded_only!("a damaged file");
     let scene = played();
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     // As in a store from before entries were sealed.
@@ -194,6 +198,7 @@ fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back(
 
 #[test]
 fn a_run_with_entries_of_a_newer_program_is_not_cut() {
+    embedded_only!("a damaged file");
     let scene = played();
     let path = scene.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
@@ -211,6 +216,7 @@ fn a_run_with_entries_of_a_newer_program_is_not_cut() {
 
 #[test]
 fn a_second_recovery_keeps_its_own_copy() {
+    embedded_only!("a damaged file");
     let scene = played();
     for run in ["one", "two"] {
         spoil_entry(&scene, run, 5);
@@ -228,6 +234,7 @@ fn a_second_recovery_keeps_its_own_copy() {
 
 #[test]
 fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
+    embedded_only!("a damaged file");
     let scene = played();
     let database = scene.store().join("callboard.db");
     // As if it had been killed after it kept the store and removed the old database.
@@ -250,6 +257,7 @@ fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
 
 #[test]
 fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
+    embedded_only!("a damaged file");
     let scene = played();
     let database = scene.store().join("callboard.db");
     let kept = scene.store().join("saved/20260101T000000Z");
@@ -269,6 +277,7 @@ fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
 
 #[test]
 fn a_store_with_a_living_engine_is_not_touched() {
+    embedded_only!("its file is closed to others first");
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -288,6 +297,7 @@ fn a_store_with_a_living_engine_is_not_touched() {
 
 #[test]
 fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
+    embedded_only!("its file is gone");
     let scene = played();
     let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
     let ticket = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
@@ -303,6 +313,7 @@ fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
 
 #[test]
 fn a_deleted_database_is_named_with_what_to_do() {
+    embedded_only!("its file is gone");
     let scene = played();
     fs::remove_file(scene.store().join("callboard.db")).unwrap();
     let refused = scene.callboard(&["ls"]).run();
@@ -350,6 +361,7 @@ fn an_agent_cannot_recover_the_store_it_lives_in() {
 /// Long: `CALLBOARD_SEEDS=300 cargo nextest run -p callboard whatever_is_damaged`.
 #[test]
 fn whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
+    embedded_only!("a damaged file");
     let seeds: u64 = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let scene = played();
     let agent = scene.agent();
@@ -458,6 +470,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
+    embedded_only!("its file is gone");
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * hang"]);
@@ -492,6 +505,7 @@ fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
 
 #[test]
 fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
+    embedded_only!("its file is gone");
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -525,6 +539,7 @@ fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
 /// SQLite would drop what was committed after the bad place, and the agent at work with it.
 #[test]
 fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
+    embedded_only!("a damaged file");
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
@@ -573,6 +588,7 @@ fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
 
 #[test]
 fn the_journal_of_a_run_rebuilt_after_a_loop_names_no_gate_that_is_not_known() {
+    embedded_only!("its file is gone");
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     scene.plan(&["review * gate-failure 1"]);

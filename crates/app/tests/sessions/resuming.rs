@@ -165,8 +165,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     }
     testkit::until(&scene.kit(), "three at work", || (scene.ledger().begun().len() == 3).then_some(()));
     assert_eq!(scene.callboard(&["stop", "stopped"]).run().code, 0);
-    let lock = std::fs::read_to_string(scene.store().join("engines/killed.lock")).unwrap();
-    let engine = testkit::Held::of(lock.split(' ').next().unwrap().parse().unwrap()).unwrap();
+    let engine = scene.engine("killed").and_then(testkit::Held::of).expect("it has an engine");
     engine.kill();
     engine.wait();
     let all = scene.callboard(&["resume", "--all"]).run();

@@ -266,7 +266,7 @@ fn a_step_at_work_or_done_is_not_skipped() {
 }
 
 /// What an agent may not do, and how it tries to hide who it is.
-const TRIES: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' 'env -i'; do $hidden "$kit/callboard" "$@" 2>>"$kit/said"; echo $? >>"$kit/codes"; done; done; hand_in COMPLETED "did a""#;
+const TRIES: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$kit/callboard" "$@" 2>>"$kit/said"; echo $? >>"$kit/codes"; done; done; hand_in COMPLETED "did a""#;
 
 #[test]
 fn agents_cannot_steer_the_run_they_are_part_of() {

@@ -109,6 +109,18 @@ fn stop_tells_the_engine_and_waits_until_no_agent_is_left() {
 }
 
 #[test]
+fn a_run_that_its_engine_stopped_is_not_stopped_a_second_time_by_whoever_asked() {
+    let scene = hanging("a * hang");
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(running.wait().code, 130);
+    let journal = scene.journal("trial");
+    let stops = journal.iter().filter(|line| line["entry"]["input"]["request"]["request"] == "stop");
+    assert_eq!(stops.count(), 1, "{journal:#?}");
+}
+
+#[test]
 fn stop_without_an_engine_ends_the_agents_itself() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();

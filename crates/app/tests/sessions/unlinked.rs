@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use testkit::{Running, Scene};
+use testkit::{Running, Scene, embedded_only};
 
 use crate::{scene, status};
 
@@ -26,6 +26,7 @@ fn saved(stderr: &str) -> PathBuf {
 
 #[test]
 fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
+    embedded_only!("its file is gone");
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -50,6 +51,7 @@ fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
 
 #[test]
 fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one() {
+    embedded_only!("its file is gone");
     let scene = scene();
     let (state, temporary) = (scene.kit().join("state"), scene.kit().join("temporary"));
     fs::write(&state, "not a directory").unwrap();
@@ -72,6 +74,7 @@ fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one()
 
 #[test]
 fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
+    embedded_only!("its file is gone");
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -107,6 +110,7 @@ fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
 
 #[test]
 fn a_dry_run_leaves_no_store_where_there_was_none() {
+    embedded_only!("its file is gone");
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -127,6 +131,7 @@ fn a_dry_run_leaves_no_store_where_there_was_none() {
 
 #[test]
 fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
+    embedded_only!("its file is gone");
     let scene = scene();
     let running = at_work(&scene);
     let elsewhere = scene.kit().join("elsewhere");
@@ -144,6 +149,7 @@ fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
 
 #[test]
 fn a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request() {
+    embedded_only!("its file is gone");
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();

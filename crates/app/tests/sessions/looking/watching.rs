@@ -2,6 +2,8 @@
 
 use insta::assert_snapshot;
 
+use testkit::embedded_only;
+
 use crate::scene;
 
 #[test]
@@ -142,6 +144,7 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
 
 #[test]
 fn a_watcher_whose_store_is_removed_ends_with_5() {
+    embedded_only!("its file is gone");
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

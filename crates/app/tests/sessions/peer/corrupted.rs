@@ -1,6 +1,6 @@
 //! A cycle's document that a stranger has written into, as its user meets it.
 
-use testkit::{Gate, Scene};
+use testkit::{Gate, Scene, embedded_only};
 
 use super::{ALL, document, peer, transitions};
 use crate::scene;
@@ -31,6 +31,7 @@ const SPOIL_THE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phas
 
 #[test]
 fn what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_kept_before() {
+    embedded_only!("a document that was changed in its file");
     let (scene, mut gate) = cut_off();
     meddle(&scene, SPOIL_THE_DOCUMENT);
     let met = scene.callboard(&["state", "get", CYCLE]).run();
@@ -48,6 +49,7 @@ fn what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_ke
 
 #[test]
 fn what_would_be_lost_is_for_a_person_to_decide_and_programs_are_told_the_kind() {
+    embedded_only!("a document that was changed in its file");
     let (scene, mut gate) = cut_off();
     meddle(&scene, SPOIL_THE_DOCUMENT);
     meddle(
