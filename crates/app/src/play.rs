@@ -48,7 +48,7 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
     let author = here::engine()?;
     let boot_id = match &author {
         Author::Engine { boot_id, .. } => boot_id.clone(),
-        Author::Person { .. } => String::new(),
+        Author::Person { .. } | Author::Client { .. } => String::new(),
     };
     let by_agent: Result<BTreeMap<_, _>, Failure> = here
         .config

@@ -262,6 +262,7 @@ impl<P: Face> Observer<P> for Progress {
                 }
             }
             Notice::Restored(restored) => self.say(&restore::told(restored)),
+            Notice::Settled(settled) => self.say(&format!("{} {settled}", styled(YELLOW, "!"))),
             Notice::Lingers { attempt, grace } => self.say(&format!(
                 "{} {attempt} has reported and did not exit for {}; it is being ended",
                 styled(YELLOW, "!"),

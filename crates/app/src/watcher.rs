@@ -129,7 +129,7 @@ impl<'a, P: Face> Watcher<'a, P> {
         // Another engine than the one we know: that one is gone, or will be found to be.
         let is_another = |Engine { leader, .. }: &Engine| match &entry.by {
             Author::Engine { pid, host, .. } => (*pid, host) != (leader.pid, &leader.host),
-            Author::Person { .. } => false,
+            Author::Person { .. } | Author::Client { .. } => false,
         };
         self.engine.take_if(|engine| is_another(engine));
         Ok(())

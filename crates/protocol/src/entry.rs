@@ -17,7 +17,8 @@ use crate::{AttemptId, Revision, Stamp};
 /// * 1: the first
 /// * 2: adds [`Input::Recovered`]; what version 1 could say is said as before
 /// * 3: adds [`Input::Edited`], [`Evidence::kind`] and [`Remains::Migrated`]; what version 2 could say is said as before
-pub const ENTRY_VERSION: u32 = 3;
+/// * 4: adds [`Author::Client`]; what version 3 could say is said as before
+pub const ENTRY_VERSION: u32 = 4;
 
 /// The record of one commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,13 +45,16 @@ pub enum Author {
     Engine { host: String, boot_id: String, pid: u32 },
     /// A person or program at the command line.
     Person { name: String, host: String },
+    /// Another client of the bucket in which documents are kept, by the entry of this sequence.
+    Client { bucket: String, sequence: u64 },
 }
 
 impl Author {
-    /// The machine it was written on.
+    /// The machine it was written on; of another client nobody knows it.
     pub fn host(&self) -> &str {
         match self {
             Self::Engine { host, .. } | Self::Person { host, .. } => host,
+            Self::Client { .. } => "",
         }
     }
 }
@@ -125,7 +129,7 @@ pub enum Remains {
         bad: Revision,
         /// The highest `sequence` that anybody can have seen.
         highest: u64,
-        /// What was wrong, and where the bad bytes are kept.
+        /// What was wrong, and where the bad bytes are kept, if there were any.
         what: String,
         kept: String,
     },
@@ -141,10 +145,13 @@ impl std::fmt::Display for Remains {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Journal { lost, .. } => write!(f, "recovered from a damaged store: {lost}"),
-            Self::Document { from, what, kept, .. } => write!(
-                f,
-                "its document was put back as of revision {from}: {what}; the bad bytes are kept in `{kept}`"
-            ),
+            Self::Document { from, what, kept, .. } => {
+                write!(f, "its document was put back as of revision {from}: {what}")?;
+                match kept.as_str() {
+                    "" => Ok(()),
+                    kept => write!(f, "; the bad bytes are kept in `{kept}`"),
+                }
+            }
             Self::View { path, .. } => {
                 write!(f, "rebuilt from its view `{path}`; its journal before is lost")
             }
@@ -238,7 +245,7 @@ impl<P: Protocol> Entry<P> {
             v: u32,
         }
         match serde_json::from_str::<Version>(text)?.v {
-            1 | 2 | ENTRY_VERSION => Ok(serde_json::from_str(text)?),
+            1 | 2 | 3 | ENTRY_VERSION => Ok(serde_json::from_str(text)?),
             newer => Err(BadEntry::TooNew(newer)),
         }
     }

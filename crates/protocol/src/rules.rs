@@ -216,6 +216,17 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         patch: &Patch,
     ) -> Result<Option<Self::Edit>, Uneditable>;
 
+    /// Turns what another client of a store has made of the document into an edit: `shown` is the document as it could be
+    /// read there, `found` is what that client wrote on top of it.
+    fn foreign_edit(
+        _definition: &Self::Definition,
+        _current: &Self::Document,
+        _shown: &serde_json::Value,
+        _found: &serde_json::Value,
+    ) -> Result<Self::Edit, Uneditable> {
+        Err(Uneditable::EngineOnly)
+    }
+
     /// The patch that enters what a seat has so far, where the document has room for it.
     fn partial(seat: &Self::Seat, content: serde_json::Value) -> Option<Patch>;
 

@@ -95,6 +95,9 @@ pub async fn edit<P: Protocol, S: Store>(
     expected: u64,
     patch: &Patch,
 ) -> Result<Edited, EditError> {
+    if journal.foreign.is_some() {
+        journal.reload().await?;
+    }
     let based_on = read_at(journal, expected).await?;
     let mut attempts = 0;
     loop {

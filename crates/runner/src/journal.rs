@@ -6,11 +6,12 @@ use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Folded, Input, Tim
 use protocol::run::{Action, Change, Decision, Exit, Run};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{
-    Commit, CommitError, Digest, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY, Store, Unavailable,
-    ViewMark, WriteId,
+    Commit, CommitError, Digest, Foreign, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY, Store,
+    Unavailable, ViewMark, WriteId,
 };
 
 use crate::clock::Clock;
+use crate::foreign::Settled;
 use crate::opening::Frozen;
 use crate::summary::Summary;
 
@@ -30,6 +31,10 @@ pub struct Journal<P: Protocol, S> {
     pub outbox: Vec<OutboxItem>,
     /// View files as they were last written.
     pub views: Vec<ViewMark>,
+    /// What somebody else has put in the place of the document. Until it is settled, nothing can be committed.
+    pub foreign: Option<Foreign>,
+    /// What became of the last foreign write that this journal has settled.
+    pub(crate) settled: Option<Settled>,
 }
 
 /// What goes along with a commit besides the decision.
@@ -57,6 +62,9 @@ pub enum LoadError {
     /// `corrupted_state`: all else of the run can be read.
     #[error("the document of run `{run}` is not what was written at revision {revision}: {what}")]
     Corrupted { run: RunId, revision: Revision, what: String },
+    /// It is still there, and nothing of it is lost.
+    #[error("could not settle what another client wrote in the place of the document of run `{run}`")]
+    Unsettled { run: RunId, source: Box<CommitError> },
 }
 
 /// Why whoever met a conflict cannot decide again.
@@ -114,6 +122,8 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             epoch: loaded.epoch,
             outbox: loaded.outbox,
             views: loaded.views,
+            foreign: loaded.foreign,
+            settled: None,
         }))
     }
 
@@ -132,13 +142,16 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         decode(&self.run, stored)
     }
 
-    /// Forgets what was decided here and reads the run again.
+    /// Forgets what was decided here and reads the run again. What somebody else wrote in the place of the document is
+    /// settled: absorbed, or set aside.
     pub async fn reload(&mut self) -> Result<(), LoadError> {
-        let Some(fresh) = Self::load(&self.store, &self.clock, &self.run).await? else {
-            return Err(LoadError::Damaged { run: self.run.clone(), what: "it is gone".to_owned() });
-        };
-        *self = fresh;
-        Ok(())
+        *self = self.fresh().await?;
+        Box::pin(self.settle()).await
+    }
+
+    pub(crate) async fn fresh(&self) -> Result<Self, LoadError> {
+        let fresh = Self::load(&self.store, &self.clock, &self.run).await?;
+        fresh.ok_or_else(|| LoadError::Damaged { run: self.run.clone(), what: "it is gone".to_owned() })
     }
 
     /// The same after a conflict. Where the run still stands as it stood nobody was faster, and no race was lost: the store
@@ -168,6 +181,10 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         decision: Decision<P>,
         luggage: Luggage,
     ) -> Result<Entry<P>, CommitError> {
+        if self.foreign.is_some() {
+            let (run, revision) = (self.run.clone(), self.position.revision);
+            return Err(CommitError::Conflict { run, expected: revision, found: revision });
+        }
         let at = self.now();
         let entry = Entry {
             v: ENTRY_VERSION,

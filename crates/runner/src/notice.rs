@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::foreign::Settled;
 use crate::restore::Restored;
 use protocol::entry::Entry;
 use protocol::{AttemptId, Protocol, Revision};
@@ -25,6 +26,8 @@ pub enum Notice<'a, P: Protocol> {
     ViewFailed { view: PathBuf, error: &'a std::io::Error },
     /// The document was not what had been written, and was put back.
     Restored(&'a Restored),
+    /// Another client had written in the place of the document.
+    Settled(&'a Settled),
     /// An attempt has reported and does not exit; it is ended after this long.
     Lingers { attempt: &'a AttemptId, grace: Duration },
 }

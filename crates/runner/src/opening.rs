@@ -68,6 +68,8 @@ pub async fn open<P: Protocol, S: Store>(
         epoch: protocol::Epoch::default(),
         outbox: Vec::new(),
         views: Vec::new(),
+        foreign: None,
+        settled: None,
     };
     let input = Input::Opened { definition: digest.to_string() };
     match journal.commit(by, input, decision, Luggage::default()).await {

@@ -140,7 +140,7 @@ impl<P: Protocol> Corruption<P> {
 }
 
 /// A bad document may claim a sequence that somebody has seen; one far beyond what we know is part of the damage.
-const PLAUSIBLE: u64 = 1 << 20;
+pub(crate) const PLAUSIBLE: u64 = 1 << 20;
 
 /// What bad documents say of their `sequence`.
 struct Claimed {

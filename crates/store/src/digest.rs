@@ -28,7 +28,11 @@ impl Digest {
     fn from_bytes(bytes: &[u8]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
-        Self(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            text.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+        Self(text)
     }
 
     #[must_use]

@@ -171,7 +171,8 @@ pub async fn append<P: Protocol, S: Store>(
         write_id: WriteId::new(),
         entry: entry.encode(),
         parts: parts.collect(),
-        document: None,
+        document: (P::SHOWS_DOCUMENT && store.keeps_documents())
+            .then(|| serde_json::to_string(&journal.document).expect("a document is plain data")),
         outbox: entry.actions.iter().map(outbox_item).collect(),
         acknowledged: Vec::new(),
         views: Vec::new(),

@@ -12,6 +12,7 @@ pub(crate) fn who(author: &Author) -> String {
     match author {
         Author::Engine { host, pid, .. } => format!("engine {pid} on {host}"),
         Author::Person { name, host } => format!("{name} on {host}"),
+        Author::Client { bucket, sequence } => format!("another client, by entry {sequence} of {bucket}"),
     }
 }
 

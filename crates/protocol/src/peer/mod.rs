@@ -155,6 +155,15 @@ impl Protocol for Peer {
         edit::edit(based_on, current, hand, patch)
     }
 
+    fn foreign_edit(
+        _: &Definition,
+        current: &Document,
+        shown: &serde_json::Value,
+        found: &serde_json::Value,
+    ) -> Result<json_patch::Patch, Uneditable> {
+        edit::foreign_edit(current, shown, found)
+    }
+
     fn partial(seat: &Phase, content: serde_json::Value) -> Option<Patch> {
         Some(Patch::Set(vec![(format!("/phases/{seat}/output"), content)]))
     }

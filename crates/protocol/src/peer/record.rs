@@ -145,5 +145,6 @@ fn who(author: &Author) -> String {
     match author {
         Author::Engine { .. } => "the engine".to_owned(),
         Author::Person { name, .. } => name.clone(),
+        Author::Client { bucket, .. } => format!("another client of the bucket `{bucket}`"),
     }
 }

@@ -165,6 +165,7 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
     let who = match &entry.by {
         Author::Engine { .. } => "the engine",
         Author::Person { name, .. } => name,
+        Author::Client { .. } => "another client",
     };
     match &entry.input {
         Input::Request { reason: Some(reason), .. } => format!("Skipped by {who}: {reason}"),

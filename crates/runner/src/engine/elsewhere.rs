@@ -79,6 +79,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 fn evidence(Abandoned { host, by, reason }: &Abandoned) -> Evidence {
     let who = match by {
         Author::Person { name, .. } => name,
+        Author::Client { bucket, .. } => bucket,
         Author::Engine { .. } => "the engine",
     };
     let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

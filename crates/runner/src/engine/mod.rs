@@ -195,7 +195,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     /// Forgets what was decided here and reads the run again.
     async fn reload(&mut self) -> Result<(), EngineError> {
         let Self { journal, lead, house, observer, .. } = self;
-        *journal = load(&journal.store, house, &journal.run, lead.epoch(), *observer).await?;
+        *journal = Box::pin(load(&journal.store, house, &journal.run, lead.epoch(), *observer)).await?;
         Ok(())
     }
 
@@ -273,8 +273,9 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
                 attempt = rested(timer) => self.absorb(Fact::Rested { attempt }, None).await?,
                 () = until(view_due) => {}
                 () = until(partial_due) => self.enter_partials().await?,
-                Some(newest) = others.recv() => {
-                    if newest? > self.journal.position.revision {
+                Some(news) = others.recv() => {
+                    let News { newest, is_foreign } = news?;
+                    if is_foreign || newest > self.journal.position.revision {
                         self.catch_up().await?;
                     }
                 }
@@ -312,13 +313,14 @@ async fn prepare<P: Protocol, S: Store>(
     epoch: Epoch,
     observer: &mut dyn Observer<P>,
 ) -> Result<(Journal<P, S>, Lookout, Signal), EngineError> {
-    let journal = load(store, house, run, epoch, observer).await?;
+    let journal = Box::pin(load(store, house, run, epoch, observer)).await?;
     let lookout = Lookout::new().map_err(EngineError::Lookout)?;
     let children = signal(SignalKind::child()).map_err(EngineError::Lookout)?;
     Ok((journal, lookout, children))
 }
 
-/// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may.
+/// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may. So is one
+/// that another client has written over, unless that can be absorbed.
 async fn load<P: Protocol, S: Store>(
     store: &S,
     house: &House,
@@ -337,17 +339,30 @@ async fn load<P: Protocol, S: Store>(
         }
         loaded => loaded?,
     };
-    loaded.ok_or_else(|| EngineError::NoSuchRun(run.clone()))
+    let mut journal = loaded.ok_or_else(|| EngineError::NoSuchRun(run.clone()))?;
+    Box::pin(journal.settle()).await?;
+    if let Some(settled) = journal.settled.take() {
+        observer.notice(Notice::Settled(&settled));
+    }
+    Ok(journal)
+}
+
+/// What others did.
+struct News {
+    newest: Revision,
+    /// Somebody wrote in the place of the document.
+    is_foreign: bool,
 }
 
 /// Follows the journal beside the loop, which need not look at the store at every turn.
-fn follow(mut watch: store::Watch) -> mpsc::UnboundedReceiver<Result<Revision, ReadError>> {
+fn follow(mut watch: store::Watch) -> mpsc::UnboundedReceiver<Result<News, ReadError>> {
     let (tell, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         loop {
-            let newest = watch.next().await.map(|_| watch.after());
-            let failed = newest.is_err();
-            if tell.send(newest).is_err() || failed {
+            let entries = watch.next().await;
+            let news = entries.map(|entries| News { newest: watch.after(), is_foreign: entries.is_empty() });
+            let failed = news.is_err();
+            if tell.send(news).is_err() || failed {
                 return;
             }
         }

@@ -101,7 +101,7 @@ impl Scene {
         let house = stage::house_at(&self.directory.path().join(name), Path::new("/bin/false"));
         let author = match house.author {
             Author::Engine { boot_id, pid, .. } => Author::Engine { host: name.to_owned(), boot_id, pid },
-            Author::Person { .. } => panic!("an engine writes as one"),
+            Author::Person { .. } | Author::Client { .. } => panic!("an engine writes as one"),
         };
         House { author, ..house }
     }

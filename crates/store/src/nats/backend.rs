@@ -44,6 +44,12 @@ impl NatsStore {
         Ok(&self.server().await?.notes)
     }
 
+    /// Makes buckets of documents again that were deleted, empty, and answers their names. Each run whose document was there
+    /// then finds it gone, and can put it back: the journal has all of it.
+    pub async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
+        self.server().await?.rebuild_buckets().await
+    }
+
     #[must_use]
     pub fn settings(&self) -> &NatsSettings {
         &self.0.settings
@@ -79,15 +85,16 @@ impl Store for NatsStore {
         if size > COMMIT_LIMIT {
             return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
         }
-        self.server().await?.commit(commit).await
+        // Boxed, here and below: what waits for a server is large, and our callers have callers.
+        Box::pin(self.server().await?.commit(commit)).await
     }
 
     async fn settle(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        self.server().await?.settle(run, write_id).await
+        Box::pin(self.server().await?.settle(run, write_id)).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        self.server().await?.load(run).await
+        Box::pin(self.server().await?.load(run)).await
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
@@ -122,7 +129,7 @@ impl Store for NatsStore {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        self.server().await?.entries_between(run, after, last).await
+        Box::pin(self.server().await?.entries_between(run, after, last)).await
     }
 
     async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
@@ -134,7 +141,7 @@ impl Store for NatsStore {
     }
 
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError> {
-        self.server().await?.parts_at(run, revision).await
+        Box::pin(self.server().await?.parts_at(run, revision)).await
     }
 
     async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
@@ -160,7 +167,7 @@ impl Store for NatsStore {
     }
 
     async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
-        Ok(self.server().await?.set_aside(run, foreign).await?)
+        Ok(Box::pin(self.server().await?.set_aside(run, foreign)).await?)
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
@@ -188,6 +195,6 @@ impl Store for NatsStore {
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<crate::Watch, ReadError> {
         let server = Arc::clone(self.server().await?);
-        Ok(Watch::subscribe(server, run.clone(), after).await?.into())
+        Ok(Box::pin(Watch::subscribe(server, run.clone(), after)).await?.into())
     }
 }

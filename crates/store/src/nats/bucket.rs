@@ -96,6 +96,38 @@ impl Server {
         Ok(self.keep(&opening, name, stream, true))
     }
 
+    /// Makes those buckets again that were deleted, with numbers that go on after all that were ever given. What was in them
+    /// is for whoever can put documents together; until then each of their runs finds its own missing.
+    pub(super) async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
+        let opening = self.opening();
+        let (mut made, mut highest) = (Vec::new(), None);
+        for memory in self.journal_now().await?.metadata.into_keys() {
+            let Some(name) = memory.strip_prefix(MEMORY) else { continue };
+            if opening.find(&stream_of(name)).await?.is_some() {
+                continue;
+            }
+            let highest = match highest {
+                Some(highest) => highest,
+                None => *highest.insert(self.highest_entry().await?),
+            };
+            let config = stream::Config { first_sequence: Some(highest + 1), ..config(name) };
+            let stream = opening.create(config).await?;
+            self.keep(&opening, name, stream, true);
+            made.push(name.to_owned());
+        }
+        Ok(made)
+    }
+
+    /// The highest sequence of an entry that the journal knows of.
+    async fn highest_entry(&self) -> Result<u64, Unavailable> {
+        let mut highest = 0;
+        for run in self.names().await? {
+            let entered = self.last(&run).await?.and_then(|record| record.head.entered);
+            highest = highest.max(entered.map_or(0, |entered| entered.sequence));
+        }
+        Ok(highest)
+    }
+
     fn keep(&self, opening: &Opening<'_>, name: &str, stream: Stream, is_remembered: bool) -> Bucket {
         let limit = usize::try_from(stream.cached_info().config.max_message_size).ok();
         let limit = limit.filter(|size| *size > 0).map_or(self.largest, |limit| limit.min(self.largest));
@@ -152,9 +184,11 @@ impl Opening<'_> {
     }
 }
 
+const MEMORY: &str = "callboard-bucket-";
+
 /// What the journal has among its settings where there is such a bucket.
 fn memory_of(bucket: &str) -> String {
-    format!("callboard-bucket-{bucket}")
+    format!("{MEMORY}{bucket}")
 }
 
 fn had_bucket(journal: &stream::Config, bucket: &str) -> bool {

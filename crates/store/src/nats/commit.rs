@@ -25,9 +25,9 @@ impl Server {
         let is_entry = self.is_entry(&commit).await?;
         let mut unheard = None;
         let outcome = if is_entry {
-            self.enter_until_heard(commit, manner, &mut unheard).await
+            Box::pin(self.enter_until_heard(commit, manner, &mut unheard)).await
         } else {
-            self.commit_until_heard(commit, manner, &mut unheard).await
+            Box::pin(self.commit_until_heard(commit, manner, &mut unheard)).await
         };
         match outcome {
             // Something of ours may still be on its way, whatever went wrong since.

@@ -110,10 +110,11 @@ impl Server {
                 Ok(self.remember_commit(run, draft, copy))
             }
             Err(Overtaken) => {
-                let head = self.look(run).await?.head();
-                check_epoch(commit, &head)?;
+                let look = self.look(run).await?;
+                check_epoch(commit, &look.head())?;
                 let landed = self.landed_entry(run, commit.write_id).await?;
-                Ok(landed.expect("BUG: an entry that has landed is copied by a look"))
+                // Others may have written more entries over it than the bucket keeps, before anybody could copy it.
+                landed.ok_or_else(|| conflict(commit, &look))
             }
         }
     }

@@ -134,6 +134,7 @@ impl Server {
         let foreign = |source| bad(BadMessage::Foreign { sequence, source });
         match &committed.delta {
             Place::Here(text) => serde_json::from_str(text.get()).map_err(foreign),
+            Place::Behind(behind) => behind.delta().ok_or_else(|| bad(BadMessage::Torn { sequence })),
             Place::Blob(digest) => match self.blob(digest).await? {
                 Some(body) => serde_json::from_slice(&body).map_err(foreign),
                 None => Err(bad(BadMessage::NoBlob { sequence, digest: digest.clone() })),

@@ -80,7 +80,7 @@ impl Server {
             let Some((bucket, subject)) = self.place(run, &head).await? else {
                 return Ok(Look { record, place: None });
             };
-            match self.stands(run, &head, bucket, subject).await? {
+            match Box::pin(self.stands(run, &head, bucket, subject)).await? {
                 Stands::Copied(place) => return Ok(Look { record, place: Some(place) }),
                 Stands::Uncopied(entry, bucket) => {
                     // Somebody else may have made it; either way we look again.

@@ -1,4 +1,5 @@
-//! What lies on the wire: one JSON text per message of a run's subject.
+//! What lies on the wire: one line of JSON per message of a run's subject, and behind it, as they are, the bodies of a
+//! commit.
 //!
 //! Every message carries the run's head, small and up to date, so that the newest message alone tells where the run
 //! stands. What a commit changed is its delta: in the message, or in a blob if it is large.
@@ -9,6 +10,7 @@ use protocol::{Epoch, Revision, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::behind::{self, Behind, Following};
 use super::channel::Found;
 use crate::commit::{Commit, OutboxItem, Part, ViewMark, WriteId};
 use crate::{Digest, Token};
@@ -120,6 +122,7 @@ pub(super) struct Committed {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Place {
     Here(Box<RawValue>),
+    Behind(Behind),
     Blob(Digest),
 }
 
@@ -137,6 +140,7 @@ pub(super) struct Committing<'a> {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Going<'a> {
     Here(&'a Delta),
+    Behind(Following<'a>),
     Blob(Digest),
 }
 
@@ -201,6 +205,8 @@ pub(super) enum BadMessage {
     Foreign { sequence: u64, source: serde_json::Error },
     #[error("entry {sequence} is of revision {found}, and the journal ends with revision {newest}")]
     Ahead { sequence: u64, found: Revision, newest: Revision },
+    #[error("message {sequence} is not as long as it says")]
+    Torn { sequence: u64 },
     #[error("message {sequence} is missing")]
     Missing { sequence: u64 },
     #[error("the blob `{digest}` of message {sequence} is missing")]
@@ -208,10 +214,10 @@ pub(super) enum BadMessage {
 }
 
 pub(super) fn encode(head: &Head, content: &Content) -> Bytes {
-    encoded(head, content, 0)
+    encoded(head, content, 0).into()
 }
 
-/// The same for a commit whose delta is not text yet: it becomes text once, and in its place. `size` is about how large
+/// The same for a commit whose delta is not text yet: its bodies follow the line, if they can. `size` is about how large
 /// that will be.
 pub(super) fn encode_commit(head: &Head, committed: &Committing<'_>, size: usize) -> Bytes {
     #[derive(Serialize)]
@@ -219,10 +225,22 @@ pub(super) fn encode_commit(head: &Head, committed: &Committing<'_>, size: usize
     enum Content<'a> {
         Commit(&'a Committing<'a>),
     }
-    encoded(head, &Content::Commit(committed), size)
+    match &committed.delta {
+        Going::Here(delta) if let Some(following) = Following::of(delta) => {
+            let seal = committed.seal.clone();
+            let committed = Committing { seal, delta: Going::Behind(following), ..*committed };
+            let mut text = encoded(head, &Content::Commit(&committed), size);
+            text.push(END_OF_LINE);
+            behind::bodies(delta).for_each(|body| text.extend_from_slice(body.as_bytes()));
+            text.into()
+        }
+        Going::Here(_) | Going::Behind(_) | Going::Blob(_) => {
+            encoded(head, &Content::Commit(committed), size).into()
+        }
+    }
 }
 
-fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Bytes {
+fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Vec<u8> {
     #[derive(Serialize)]
     struct Borrowed<'a, C> {
         format: u32,
@@ -231,8 +249,11 @@ fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Bytes {
     }
     let mut text = Vec::with_capacity(size + ABOUT_A_HEAD);
     serde_json::to_writer(&mut text, &Borrowed { format: FORMAT, head, content }).expect(PLAIN);
-    text.into()
+    text
 }
+
+/// JSON as we write it has none of these.
+const END_OF_LINE: u8 = b'\n';
 
 /// What a message needs besides what its writer put into it.
 const ABOUT_A_HEAD: usize = 1024;
@@ -250,9 +271,11 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
     }
     let sequence = found.sequence;
     let foreign = |source| BadMessage::Foreign { sequence, source };
-    let Wire { format, mut head, content } = match serde_json::from_slice(&found.payload) {
+    let end = found.payload.iter().position(|byte| *byte == END_OF_LINE).unwrap_or(found.payload.len());
+    let line = &found.payload[..end];
+    let Wire { format, mut head, mut content } = match serde_json::from_slice(line) {
         Ok(wire) => wire,
-        Err(error) => match serde_json::from_slice(&found.payload) {
+        Err(error) => match serde_json::from_slice(line) {
             Ok(Format { format }) if format > FORMAT => {
                 return Err(BadMessage::Newer { sequence, found: format });
             }
@@ -262,7 +285,10 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
     if format > FORMAT {
         return Err(BadMessage::Newer { sequence, found: format });
     }
-    if let Content::Commit(committed) = &content {
+    if let Content::Commit(committed) = &mut content {
+        if let Place::Behind(behind) = &mut committed.delta {
+            behind.bodies = found.payload.slice((end + 1).min(found.payload.len())..);
+        }
         head.commit = sequence;
         if committed.checkpoint {
             head.checkpoint = Some(sequence);
@@ -311,13 +337,38 @@ mod tests {
             let Content::Commit(committed) = record.content else { panic!() };
             assert_eq!((committed.write_id, committed.seal, committed.checkpoint), (write_id, seal, false));
             match committed.delta {
-                Place::Here(text) => {
+                Place::Behind(behind) => {
                     assert!(is_here);
-                    assert_eq!(serde_json::from_str::<Delta>(text.get()).unwrap().entry, "ü\n");
+                    assert_eq!(behind.delta().unwrap().entry, "ü\n");
                 }
                 Place::Blob(digest) => assert!(!is_here && digest == Digest::of("elsewhere")),
+                Place::Here(_) => panic!("only with a checkpoint"),
             }
         }
+    }
+
+    #[test]
+    fn a_message_that_lost_bytes_or_got_some_is_noticed() {
+        let delta: Delta = serde_json::from_str(
+            r#"{"entry":"ü","parts":[{"path":"p","body":"{}"}],"outbox":[{"id":"o","body":"\""}]}"#,
+        )
+        .unwrap();
+        let (write_id, seal) = (WriteId::new(), Digest::of(""));
+        let committing = Committing { write_id, seal, checkpoint: false, delta: Going::Here(&delta) };
+        let whole = encode_commit(&Head::absent(), &committing, 0);
+        assert!(whole.ends_with("\nü{}\"".as_bytes()));
+        let read = |payload: Bytes| {
+            let record = decode(&found(1, payload)).unwrap();
+            let Content::Commit(Committed { delta: Place::Behind(behind), .. }) = record.content else {
+                panic!()
+            };
+            behind.delta()
+        };
+        assert_eq!(read(whole.clone()).unwrap().parts, delta.parts);
+        for lost in 1..=6 {
+            assert!(read(whole.slice(..whole.len() - lost)).is_none(), "{lost} bytes fewer");
+        }
+        assert!(read([whole, Bytes::from_static(b"\n")].concat().into()).is_none(), "one byte more");
     }
 
     #[test]

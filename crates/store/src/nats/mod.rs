@@ -7,7 +7,7 @@
 //! * `backend`: the contract, by means of the others
 //! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
 //!   `patience`: how long we put up with them
-//! * `message`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
+//! * `message`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
 //! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
 //!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
@@ -17,6 +17,7 @@
 
 mod aside;
 mod backend;
+mod behind;
 mod blobs;
 mod bucket;
 mod canonical;

@@ -41,6 +41,42 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
     assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("/steps/a", "{\"ü\":1}")]);
 }
 
+/// Whatever a body is, the store has no opinion about it.
+pub(crate) async fn bodies_come_back_byte_for_byte<B: Backend>(backend: B) {
+    let odd = [
+        "",
+        "\n",
+        "{\"a\":1}\n{",
+        " { \"n\" : 1.0e2 } ",
+        "\"\\\u{0}\u{7f}ü\u{10ffff}\r\n",
+        "null",
+        "\"text\"",
+    ];
+    let (store, run) = (backend.store(), run("odd"));
+    let mut position = Position::absent();
+    for snapshot in [false, true] {
+        for body in odd {
+            let commit = Commit {
+                parts: vec![part("first", body), part("second", "{}"), part(body, body)],
+                outbox: vec![item("same", body), item(body, body)],
+                snapshot: snapshot.then(|| body.to_owned()),
+                summary: body.to_owned(),
+                ..change(&run, position, body)
+            };
+            position = store.commit(commit).await.unwrap();
+            let store = backend.store();
+            let loaded = store.load(&run).await.unwrap().unwrap();
+            assert_eq!(loaded.summary, body);
+            assert_eq!(loaded.snapshot.map(|stored| stored.body), snapshot.then(|| body.to_owned()));
+            assert!(loaded.outbox.contains(&item("same", body)) && loaded.outbox.contains(&item(body, body)));
+            assert_eq!(store.entry(&run, position.revision).await.unwrap().unwrap().body, body);
+            let parts = store.parts_at(&run, position.revision).await.unwrap();
+            assert!(parts.contains(&part("first", body)) && parts.contains(&part(body, body)), "{parts:?}");
+        }
+    }
+    assert_eq!(backend.store().intact(&run).await.unwrap(), position.revision);
+}
+
 pub(crate) async fn a_conflict_names_both_revisions<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("contested"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();

@@ -72,6 +72,7 @@ macro_rules! contract_suite {
     ($backend:ty) => {
         contract_suite! { $backend:
             basics::a_commit_is_read_back_whole,
+            basics::bodies_come_back_byte_for_byte,
             basics::a_conflict_names_both_revisions,
             basics::a_refused_commit_leaves_nothing_behind,
             basics::a_run_is_created_once,

@@ -1,12 +1,15 @@
 //! Three servers that keep everything three times.
 
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
-use store::{COMMIT_LIMIT, NatsSettings, NatsStore};
+use futures_util::future::join_all;
+use protocol::Revision;
+use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _};
 
-use crate::contract::Backend;
+use crate::contract::{Backend, change, run};
 use crate::outages::Writers;
-use crate::servers::Server;
+use crate::servers::{Server, settings};
 
 struct Three([Server; 3]);
 
@@ -23,26 +26,45 @@ impl Backend for Three {
     }
 
     fn attach(address: &OsStr) -> NatsStore {
-        let settings: NatsSettings = address.to_str().unwrap().parse().unwrap();
-        NatsStore::new(settings)
+        NatsStore::new(NatsSettings { replicas: 3, ..settings(address.to_str().unwrap()) })
     }
 
     fn verify(&self) {}
 }
 
-/// Children play with the same addresses, and find the streams made.
+impl Three {
+    /// Starts three, and waits until they keep the streams three times. Children play with the same addresses, and find
+    /// them made.
+    async fn with_streams() -> Self {
+        let three = Self::fresh();
+        let notes = three.store().open().await.unwrap().to_vec();
+        assert_eq!(notes, [], "three replicas of everything");
+        three
+    }
+
+    /// Which of them leads the journal's stream: it orders all writes.
+    async fn leader(&self) -> usize {
+        loop {
+            let client =
+                async_nats::connect(self.0.each_ref().map(Server::address).as_slice()).await.unwrap();
+            let journal = async_nats::jetstream::new(client).get_stream("callboard-journal").await;
+            let leader = journal.ok().and_then(|journal| journal.cached_info().cluster.clone()?.leader);
+            if let Some(number) = leader.and_then(|name| name.strip_prefix('n')?.parse().ok()) {
+                return number;
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
-    let mut three = Three::fresh();
-    let notes = three.store().open().await.unwrap().to_vec();
-    assert_eq!(notes, [], "three replicas of everything");
+    let mut three = Three::with_streams().await;
     let mut writers = Writers::start(&three);
-    for number in [0, 1, 2] {
-        writers.go_on();
-        three.0[number].kill();
-        writers.go_on();
-        three.0[number].restart();
-    }
+    writers.go_on();
+    let leader = three.leader().await;
+    three.0[leader].kill();
+    writers.go_on();
+    three.0[leader].restart();
     writers.go_on();
     for server in &mut three.0 {
         server.kill();
@@ -52,9 +74,61 @@ async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
     }
     writers.go_on();
     // One that is silent and not gone: whoever talks to it must find out.
-    three.0[0].hold();
+    let leader = three.leader().await;
+    three.0[leader].hold();
     writers.go_on();
-    three.0[0].release();
+    three.0[leader].release();
     writers.go_on();
     writers.check(three.store()).await;
+}
+
+/// The one that is left has taken the writes and cannot keep them: nobody knows what will become of them.
+#[tokio::test]
+async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_once() {
+    let mut three = Three::with_streams().await;
+    let patient = three.store();
+    let settings = patient.settings();
+    let patience = Patience {
+        answer: Duration::from_millis(500),
+        outage: Duration::from_millis(1500),
+        ..settings.patience
+    };
+    let store = NatsStore::new(NatsSettings { patience, ..settings.clone() });
+    let runs: Vec<_> = (0..8).map(|number| run(&format!("open-{number}"))).collect();
+    let mut firsts = Vec::new();
+    for run in &runs {
+        firsts.push(patient.commit(change(run, Position::absent(), "1")).await.unwrap());
+    }
+    store.open().await.unwrap();
+
+    let leader = three.leader().await;
+    for server in three.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
+        server.kill();
+    }
+    let commits = runs.iter().zip(&firsts).map(async |(run, first)| {
+        let commit = change(run, *first, "2");
+        let id = commit.write_id;
+        (id, store.commit(commit).await.unwrap_err())
+    });
+    let outcomes = join_all(commits).await;
+    let unknown = |error: &CommitError| matches!(error, CommitError::Unknown { .. });
+    assert!(outcomes.iter().any(|(_, error)| unknown(error)), "{outcomes:?}");
+    for server in three.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
+        server.restart();
+    }
+
+    for ((run, first), (id, error)) in runs.iter().zip(firsts).zip(outcomes) {
+        let landed = loop {
+            match store.settle(run, id).await {
+                Ok(landed) => break landed,
+                Err(ReadError::Unavailable(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert!(landed.is_none() || unknown(&error), "it landed though nothing was written: {error:?}");
+        patient.commit(change(run, landed.unwrap_or(first), "3")).await.unwrap();
+        let entries = patient.entries(run, Revision(0)).await.unwrap();
+        let bodies: Vec<_> = entries.iter().map(|entry| entry.body.as_str()).collect();
+        assert_eq!(bodies, if landed.is_some() { vec!["1", "2", "3"] } else { vec!["1", "3"] });
+    }
 }

@@ -23,6 +23,9 @@ struct State {
     holding: bool,
     /// Whether it is from the next write to a bucket on.
     holding_writes: bool,
+    /// Whether nothing is heard of the server from the next write to a bucket on, and whether that was.
+    muting: bool,
+    muted: bool,
     /// How many writes to runs are refused before the server hears of them.
     refusals: u32,
     lines: Vec<Line>,
@@ -49,7 +52,10 @@ impl Wire {
                 let (said, to_client) = (Arc::new(Held::new(from_server)), Arc::new(Held::new(to_client)));
                 let up =
                     upstream(from_client, Arc::clone(&held), Arc::clone(&to_client), Arc::clone(&shared));
-                let pumps = [tokio::spawn(up), tokio::spawn(downstream(Arc::clone(&said), to_client))];
+                let pumps = [
+                    tokio::spawn(up),
+                    tokio::spawn(downstream(Arc::clone(&said), to_client, Arc::clone(&shared))),
+                ];
                 shared.lock().unwrap().lines.push(Line { pumps, held, said });
             }
         });
@@ -75,6 +81,12 @@ impl Wire {
     #[allow(dead_code, reason = "not every suite has buckets")]
     pub(crate) fn hold_writes(&self) {
         self.state().holding_writes = true;
+    }
+
+    /// Lets the next write to a bucket through, and nothing come back any more.
+    #[allow(dead_code, reason = "not every suite has buckets")]
+    pub(crate) fn mute_writes(&self) {
+        self.state().muting = true;
     }
 
     /// Refuses so many writes to runs, as a server does while another write on the same subject is under way.
@@ -104,6 +116,7 @@ impl Wire {
     pub(crate) fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
         (state.holding, state.holding_writes) = (false, false);
+        (state.muting, state.muted) = (false, false);
         let lines = std::mem::take(&mut state.lines);
         lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
         lines
@@ -136,7 +149,9 @@ async fn upstream(
         let (server, bytes) = &mut *held.lock().await;
         let is_held = {
             let mut state = state.lock().unwrap();
-            state.holding |= state.holding_writes && find_write(&words, TO_BUCKET).is_some();
+            let writes = find_write(&words, TO_BUCKET).is_some();
+            state.holding |= state.holding_writes && writes;
+            state.muted |= state.muting && writes;
             state.holding
         };
         if is_held {
@@ -169,10 +184,15 @@ fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
     Some(Write { start, end, inbox: inbox.to_owned() })
 }
 
-async fn downstream(server: Arc<Held<OwnedReadHalf>>, client: Arc<Held<OwnedWriteHalf>>) {
+async fn downstream(
+    server: Arc<Held<OwnedReadHalf>>,
+    client: Arc<Held<OwnedWriteHalf>>,
+    state: Arc<Mutex<State>>,
+) {
     let (mut server, mut buffer) = (server.lock().await, [0; 65536]);
     while let Ok(length @ 1..) = server.read(&mut buffer).await {
-        if client.lock().await.write_all(&buffer[..length]).await.is_err() {
+        let muted = state.lock().unwrap().muted;
+        if !muted && client.lock().await.write_all(&buffer[..length]).await.is_err() {
             break;
         }
     }

@@ -16,6 +16,7 @@ mod client;
 mod copies;
 mod documents;
 mod foreign;
+mod outages;
 mod showing;
 
 use std::ffi::{OsStr, OsString};

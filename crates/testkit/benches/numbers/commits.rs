@@ -178,6 +178,7 @@ impl Texts {
             write_id: WriteId::new(),
             entry: self.entry.clone(),
             parts: self.parts.clone(),
+            document: None,
             outbox: vec![OutboxItem { id: id(expected.revision.next()), body: self.action.clone() }],
             acknowledged: vec![id(expected.revision)],
             views: Vec::new(),

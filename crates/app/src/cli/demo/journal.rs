@@ -47,7 +47,7 @@ pub(super) fn location(stage: &Stage) -> Result<Location, Failure> {
 fn of(entry: &Entry<Steps>) -> impl Iterator<Item = Happening> {
     let engine = match &entry.by {
         Author::Engine { pid, .. } => *pid,
-        Author::Person { .. } => 0,
+        Author::Person { .. } | Author::Client { .. } => 0,
     };
     let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();

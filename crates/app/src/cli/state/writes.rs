@@ -86,6 +86,7 @@ impl<'a, P: Face> Follower<'a, P> {
             (Input::Edited { from: Some(attempt), .. }, _) => attempt.to_string(),
             (_, Author::Person { name, .. }) => name.clone(),
             (_, Author::Engine { .. }) => "engine".to_owned(),
+            (_, Author::Client { bucket, .. }) => format!("another client of {bucket}"),
         };
         let (phase, event) = (own["phase"].clone(), own["event"].clone());
         Write { sequence: P::sequence(document), revision, at: entry.at, phase, event, by, changed }

@@ -9,12 +9,12 @@ use super::*;
 use crate::Stamp;
 use crate::edit::Unpatchable;
 
-fn second(seconds: i64) -> Second {
+pub(super) fn second(seconds: i64) -> Second {
     Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
 
 /// A cycle whose plan is made and whose execution has begun, with a field of somebody's own.
-fn executing() -> Document {
+pub(super) fn executing() -> Document {
     let opening = Opening {
         cycle: "peer:spec:login:cycle:2".parse().unwrap(),
         instruction: Instruction::CreateSpec.to_string(),

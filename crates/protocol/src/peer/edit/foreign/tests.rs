@@ -1,0 +1,96 @@
+//! What other clients may write, and what not.
+
+use serde_json::json;
+
+use super::super::tests::{executing, second};
+use super::super::{apply, change};
+use super::*;
+use crate::peer::Phase;
+
+/// What a client's document makes of ours.
+fn absorbed(found: &Value) -> Result<Document, Uneditable> {
+    let current = executing();
+    let edit = foreign_edit(&current, &current.to_value(), found)?;
+    Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("an edit fits"))
+}
+
+fn with(change: impl FnOnce(&mut Value)) -> Value {
+    let mut document = executing().to_value();
+    change(&mut document);
+    document
+}
+
+fn kind(found: &Value) -> &'static str {
+    absorbed(found).err().map_or("fine", |error| error.kind())
+}
+
+#[test]
+fn a_client_that_only_changes_the_output_is_counted_by_us() {
+    let new = absorbed(&with(|found| found["phases"]["execute"]["output"]["progress"] = json!(70))).unwrap();
+    let old = executing();
+    assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 70);
+    assert_eq!((new.sequence, new.history.len()), (old.sequence + 1, old.history.len() + 1));
+    assert_eq!(new.history.last().unwrap().unknown["by"], "another client");
+}
+
+#[test]
+fn a_client_that_writes_as_the_seed_says_is_not_counted_twice() {
+    let old = executing();
+    let output = json!({ "progress": 80 });
+    let theirs = change::progress(&old, Phase::Execute, output, second(7)).unwrap();
+    let new = absorbed(&theirs.to_value()).unwrap();
+    assert_eq!((new.sequence, new.history.len()), (theirs.sequence, theirs.history.len()));
+    assert_eq!(new.phases, theirs.phases);
+    assert_eq!(new.metadata.updated_at, second(9), "by our clock");
+    // The seed's example has progress without an entry, too.
+    let without = with(|found| {
+        found["sequence"] = json!(old.sequence + 1);
+        found["phases"]["execute"]["output"] = json!({ "progress": 80 });
+    });
+    assert_eq!(absorbed(&without).unwrap(), new);
+}
+
+#[test]
+fn a_write_that_changes_nothing_but_its_number_is_a_write() {
+    let old = executing();
+    let theirs = change::set_foreign(&old, change::Foreign::of(&old), second(7));
+    let new = absorbed(&theirs.to_value()).unwrap();
+    assert_eq!((new.sequence, &new.phases), (old.sequence + 1, &old.phases));
+}
+
+#[test]
+fn what_is_the_engines_is_refused_whoever_counts() {
+    let number = executing().sequence;
+    let output = json!({ "progress": "all", "files_created": ["a.rs"] });
+    let complete = change::complete(&executing(), Phase::Execute, output, second(7)).unwrap();
+    assert_eq!(kind(&complete.to_value()), "invalid_transition");
+    for change in [
+        &(|found: &mut Value| found["phases"]["execute"]["status"] = json!("completed"))
+            as &dyn Fn(&mut Value),
+        &|found| found["phases"]["plan"]["output"] = json!({}),
+        &|found| found["sequence"] = json!(number + 2),
+        &|found| found["sequence"] = json!(number - 1),
+        &|found| found["context"]["user_requirements"] = json!("something else"),
+        &|found| found["history"] = json!([]),
+    ] {
+        assert_eq!(kind(&with(change)), "invalid_transition");
+    }
+    let broken = with(|found| {
+        found["sequence"] = json!(number + 1);
+        found["phases"]["execute"]["errors"] = json!("none");
+    });
+    assert_eq!(kind(&broken), "schema_validation_failed");
+}
+
+#[test]
+fn what_stood_there_as_a_blob_is_not_taken_for_the_output() {
+    let current = executing();
+    let mut shown = current.to_value();
+    shown["phases"]["plan"]["output"] = json!({ "$blob": "sha256:…", "bytes": 200_000 });
+    let mut found = shown.clone();
+    found["phases"]["execute"]["output"]["progress"] = json!(90);
+    let edit = foreign_edit(&current, &shown, &found).unwrap();
+    let new = apply(&current, &edit, "another client".to_owned(), second(9)).unwrap();
+    assert_eq!(new.phases.plan, current.phases.plan);
+    assert_eq!(new.phases.execute.output.unwrap()["progress"], 90);
+}

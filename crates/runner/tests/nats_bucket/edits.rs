@@ -1,0 +1,82 @@
+//! Concurrent updates of one document, and updates whose answer never came.
+
+use std::time::Duration;
+
+use protocol::edit::Patch;
+use runner::{Clock, EditError, Journal, edit};
+use serde_json::json;
+use store::{CommitError, NatsStore};
+use testkit::stage::person;
+
+use crate::Scene;
+use crate::cycle::Cycle;
+use crate::wire::Wire;
+
+fn draft(text: impl serde::Serialize) -> Patch {
+    Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!(text))])
+}
+
+#[tokio::test]
+async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins() {
+    let scene = Scene::new().await;
+    let expected = scene.cycle.document.sequence;
+    for round in 0..5 {
+        let expected = expected + round;
+        let mut writers = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let mut cycle = scene.another().await;
+            let patch = draft(format!("{round} {number}"));
+            writers.spawn(async move { edit(&mut cycle, person(), None, expected, &patch).await });
+        }
+        let (won, lost): (Vec<_>, Vec<_>) = writers.join_all().await.into_iter().partition(Result::is_ok);
+        assert_eq!(won.len(), 1);
+        assert_eq!(won[0].as_ref().unwrap().sequence, expected + 1);
+        for error in lost {
+            let Err(EditError::Conflict(conflict)) = error else { panic!("{error:?}") };
+            assert_eq!((conflict.expected, conflict.found), (expected, expected + 1));
+        }
+    }
+    let document = scene.another().await.document;
+    assert_eq!((document.sequence, document.history.len() as u64), (expected + 5, document.sequence));
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_never_came_and_that_landed_is_in_the_history_once() {
+    let scene = Scene::new().await;
+    let wire = Wire::to(&scene.server).await;
+    let mut cycle = on(&scene, wire.store(Duration::from_secs(60))).await;
+    let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
+    let (entered, _) = scene.client.get().await;
+    wire.mute_writes();
+    let writing =
+        tokio::spawn(async move { edit(&mut cycle, person(), None, expected, &draft("once")).await });
+    while scene.client.get().await.0 == entered {}
+    // It has landed, and we find out as soon as somebody answers.
+    wire.cut();
+    assert_eq!(writing.await.unwrap().unwrap().sequence, expected + 1);
+    let (_, entry) = scene.client.get().await;
+    assert_eq!(
+        (&entry["sequence"], entry["history"].as_array().unwrap().len()),
+        (&json!(expected + 1), entries + 1)
+    );
+    assert_eq!(scene.another().await.document.history.len(), entries + 1);
+}
+
+#[tokio::test]
+async fn whoever_gave_up_on_a_write_that_landed_and_makes_it_again_makes_it_once() {
+    let scene = Scene::new().await;
+    let wire = Wire::to(&scene.server).await;
+    let mut cycle = on(&scene, wire.store(Duration::from_millis(300))).await;
+    let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
+    wire.mute_writes();
+    let unknown = edit(&mut cycle, person(), None, expected, &draft("once")).await;
+    assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
+    let mut cycle = scene.another().await;
+    let again = edit(&mut cycle, person(), None, expected, &draft("once")).await.unwrap();
+    assert_eq!((again.sequence, again.written), (expected + 1, false));
+    assert_eq!(cycle.document.history.len(), entries + 1);
+}
+
+async fn on(scene: &Scene, store: NatsStore) -> Cycle<NatsStore> {
+    Journal::load(&store, &Clock::system(), &scene.cycle.run).await.unwrap().unwrap()
+}

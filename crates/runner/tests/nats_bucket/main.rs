@@ -1,0 +1,52 @@
+//! Cycles on NATS, with other clients of the bucket their documents are kept in.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod client;
+#[allow(dead_code, reason = "written for another store")]
+#[path = "../stage/cycle.rs"]
+mod cycle;
+mod edits;
+mod engine;
+mod foreign;
+mod independent;
+#[allow(dead_code, reason = "written for tests that need more of it")]
+#[path = "../../../store/tests/nats/wire.rs"]
+mod wire;
+
+use runner::{Clock, Journal};
+use store::{NatsSettings, NatsStore};
+use tempfile::TempDir;
+
+use client::Client;
+use cycle::Cycle;
+use testkit::nats::{self as servers, Server};
+
+/// A cycle in its first phase on a server of its own, and another client.
+struct Scene {
+    server: Server,
+    store: NatsStore,
+    cycle: Cycle<NatsStore>,
+    client: Client,
+    directory: TempDir,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
+        let store = NatsStore::new(server.settings());
+        let cycle = cycle::planning_on(&store, directory.path()).await.unwrap();
+        let client = Client::of(&server, &cycle.run).await;
+        Self { server, store, cycle, client, directory }
+    }
+
+    /// The cycle as another process has it.
+    async fn another(&self) -> Cycle<NatsStore> {
+        let store = NatsStore::new(self.settings());
+        Journal::load(&store, &Clock::system(), &self.cycle.run).await.unwrap().unwrap()
+    }
+
+    fn settings(&self) -> NatsSettings {
+        self.server.settings()
+    }
+}
