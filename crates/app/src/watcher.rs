@@ -22,6 +22,8 @@ pub(crate) struct Watcher<'a, P: Face> {
     engine: Option<Engine>,
     /// What was last said about it.
     told: Option<EngineNews>,
+    /// It was stopped or interrupted when we came, and nothing has happened since.
+    halted: bool,
 }
 
 /// Until when a run is watched.
@@ -44,7 +46,8 @@ enum Seen {
 impl<'a, P: Face> Watcher<'a, P> {
     pub(crate) async fn at(sight: &'a Sight, progress: Progress) -> Result<Self, Failure> {
         let moment = sight.moment::<P>(None).await?;
-        Ok(Self { sight, moment, progress, engine: None, told: None })
+        let halted = matches!(moment.rest(), Some(Rest::Halted(_)));
+        Ok(Self { sight, moment, progress, engine: None, told: None, halted })
     }
 
     /// Watches until the run rests.
@@ -73,7 +76,7 @@ impl<'a, P: Face> Watcher<'a, P> {
         // Watch first, look second: what is committed in between is seen.
         let mut journal = self.sight.store.watch(&self.sight.run, self.moment.revision).await?;
         self.progress.found(&self.moment);
-        if let Some(rest) = self.moment.rest() {
+        if let Some(rest) = self.rest(until) {
             return Ok(Seen::Rest(rest));
         }
         let mut led = self.find_engine(EngineNews::Missing).await?;
@@ -84,7 +87,7 @@ impl<'a, P: Face> Watcher<'a, P> {
                     for stored in news? {
                         self.show(&stored)?;
                     }
-                    if let Some(rest) = self.moment.rest() {
+                    if let Some(rest) = self.rest(until) {
                         return Ok(Seen::Rest(rest));
                     }
                     if self.engine.is_none() {
@@ -98,6 +101,12 @@ impl<'a, P: Face> Watcher<'a, P> {
         Ok(Seen::Free)
     }
 
+    /// How the run rests, if that is the end for us. Whoever waits for its turn to resume a halted run may see it led by
+    /// somebody who is about to do the same.
+    fn rest(&self, until: Until) -> Option<Rest> {
+        self.moment.rest().filter(|_| until == Until::Rest || !self.halted)
+    }
+
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
@@ -107,6 +116,7 @@ impl<'a, P: Face> Watcher<'a, P> {
         })?;
         self.moment.folded.fold(&entry);
         self.moment.revision = stored.revision;
+        self.halted &= matches!(self.moment.rest(), Some(Rest::Halted(_)));
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Began { attempt, .. } = change {
@@ -140,7 +150,8 @@ impl<'a, P: Face> Watcher<'a, P> {
     /// journal brings it.
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
-        if self.sight.moment::<P>(None).await?.rest().is_some() {
+        let newest = self.sight.moment::<P>(None).await?;
+        if newest.revision > self.moment.revision && newest.rest().is_some() {
             return Ok(true);
         }
         self.find_engine(EngineNews::Gone { pid, host }).await

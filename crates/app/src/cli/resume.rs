@@ -9,7 +9,7 @@ use protocol::run::{Halt, Phase, Request};
 use runner::{Asked, House, Journal};
 use store::{AnyStore, RunRow, Store as _};
 
-use self::following::{elsewhere, follow};
+use self::following::{elsewhere, follow, may_be_free_soon};
 use super::block_on;
 use crate::config::Flags;
 use crate::face::{self, Deed, Face};
@@ -155,8 +155,7 @@ impl Deed for Resuming<'_> {
             let (house, asked) = (house.clone(), asked.clone());
             match play::play::<P>(here, store, house, run, asked, &arguments.show).await {
                 // Of several who waited for it, another host was first.
-                Err(failure)
-                    if failure.code == Some(Code::Held) && elsewhere(store, run).await?.is_some() => {}
+                Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
                 played => return played,
             }
         }

@@ -90,3 +90,27 @@ fn a_host_that_has_nothing_is_not_given_up() {
     agent.kill();
     agent.wait();
 }
+
+/// The entry of a cycle in the bucket goes along.
+#[test]
+fn a_cycle_goes_on_from_the_phase_that_was_on_it() {
+    let stage = Stage::new();
+    let _gate = stage.scene.gate("gate");
+    stage.scene.plan(&["execute * wait gate"]);
+    let agent = stage.scene.agent();
+    let peer = ["peer", "create-spec", "--spec", "x", "--wrapper", agent.to_str().unwrap()];
+    let engine = stage.on("a", &peer).start();
+    let agent = Held::of(stage.scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
+    engine.kill();
+    engine.wait();
+    let cycle = "peer:spec:x:cycle:1";
+    let session = stage.on("b", &["resume", cycle]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    stage.scene.plan(&[]);
+    let session = stage.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let begun = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
+    assert_eq!(stage.scene.ledger().begun(), begun);
+    agent.kill();
+    agent.wait();
+}

@@ -1,5 +1,8 @@
 //! An engine elsewhere leads the run, or has led it.
 
+use rustix::process::Signal;
+use testkit::Held;
+
 use crate::stage::{LONG, Stage};
 
 #[test]
@@ -104,4 +107,67 @@ fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     agent.wait();
     stage.scene.expect_no_orphans();
+}
+
+#[test]
+fn an_engine_that_was_thought_dead_stops_and_its_attempt_stays_on_its_host() {
+    let stage = Stage::new();
+    let mut gate = stage.scene.gate("gate");
+    stage.scene.workflow(&["first", "second"]);
+    stage.scene.plan(&["first 1 wait gate"]);
+    let stopped = stage.run_on("a", &["--jobs", "1"]).start();
+    let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    stopped.signal(Signal::STOP);
+    testkit::wait_until_stopped(stopped.pid());
+    let session = stage.on("b", &["resume", "trial"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    stopped.signal(Signal::CONT);
+    // What it hears next is the end of its attempt, and it must not decide about that any more.
+    gate.open();
+    let session = stopped.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
+    agent.wait();
+    let session = stage.on("a", &["resume", "trial"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+}
+
+#[test]
+fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 hang"]);
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    engine.interrupt();
+    assert_eq!(engine.wait().code, 130);
+    let mut gate = stage.scene.gate("gate");
+    stage.scene.plan(&["first * wait gate"]);
+    let both = ["b", "c"].map(|host| stage.on(host, &["resume", "trial"]).start());
+    stage.scene.ledger().wait_for_begin("first#1.2");
+    let leader = stage.shown_on("a")["engine"]["pid"].clone();
+    let follower = both.iter().find(|one| leader != one.pid()).expect("two cannot be one");
+    follower.wait_until_it_says(&format!("its engine is process {leader} on"));
+    gate.open();
+    for session in both.map(testkit::Running::wait) {
+        assert_eq!(session.code, 0, "{}", session.transcript());
+    }
+    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "first#1.2"]);
+}
+
+#[test]
+fn nobody_follows_in_the_background() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 wait gate"]);
+    let mut gate = stage.scene.gate("gate");
+    let engine = stage.run_on("a", &[]).start();
+    stage.scene.ledger().wait_for_begin("first#1.1");
+    let refused = stage.on("b", &["resume", "trial", "--detach"]).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    // And what is led elsewhere is no run that was cut off.
+    assert_eq!(stage.on("b", &["resume", "--all"]).run().code, 0);
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
 }

@@ -19,6 +19,11 @@ pub(super) async fn elsewhere(store: &AnyStore, run: &RunId) -> Result<Option<Le
     Ok(leader.filter(|leader| store.is_shared() && !leader.is_here()))
 }
 
+/// Whether a run that was led when we wanted to lead it is worth another look: an engine on this host is not waited for.
+pub(super) async fn may_be_free_soon(store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
+    Ok(store.is_shared() && wish::engine_of(store, run).await?.is_none_or(|leader| !leader.is_here()))
+}
+
 /// Follows a run that another host leads, until it rests or is free to be led from here.
 pub(super) async fn follow<P: Face>(
     here: &Here,
