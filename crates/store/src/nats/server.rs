@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
 use super::patience::Budget;
-use super::settings::{Access, NatsSettings};
+use super::settings::{Access, NatsSettings, Tls};
 use crate::error::Unavailable;
 
 /// Below it compare-and-set is broken with replicas, or whole streams were lost when a process was killed.
@@ -161,9 +161,19 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault
         Access::Credentials(path) => options.credentials_file(path).await.map_err(secret(path))?,
         Access::Nkey(path) => {
             let seed = tokio::fs::read_to_string(path).await.map_err(secret(path))?;
-            options.nkey(seed.trim().to_owned())
+            let seed = seed.trim();
+            if !looks_like_a_seed(seed) {
+                let source = io::Error::new(io::ErrorKind::InvalidData, "it holds no seed of an nkey");
+                return Err(ConnectFault::Secret { path: path.clone(), source });
+            }
+            options.nkey(seed.to_owned())
         }
     };
+    // The client would say that a file is missing, and not which.
+    let Tls { roots, identity, .. } = &settings.tls;
+    for path in roots.iter().chain(identity.iter().flat_map(|(certificate, key)| [certificate, key])) {
+        tokio::fs::File::open(path).await.map_err(secret(path))?;
+    }
     if let Some(roots) = &settings.tls.roots {
         options = options.add_root_certificates(roots.clone());
     }
@@ -171,6 +181,12 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault
         options = options.add_client_certificate(certificate.clone(), key.clone());
     }
     Ok(options)
+}
+
+/// Whether the client can make a key of it, as far as one sees it: it would only say that it could not sign.
+fn looks_like_a_seed(text: &str) -> bool {
+    let base32 = |byte: u8| matches!(byte, b'A'..=b'Z' | b'2'..=b'7');
+    text.len() == 58 && text.starts_with('S') && text.bytes().all(base32)
 }
 
 /// Three numbers of a version; what follows them (`-beta.1`) does not matter. `None` for what is no version.

@@ -111,7 +111,9 @@ async fn a_key_lets_us_in_and_another_one_is_refused() {
     let (error, _) = is_refused(with(&seed), &[&seed]).await;
     is_by_the_client(&error);
     let torn = &seed[..seed.len() - 4];
-    is_refused(with(torn), &[torn]).await;
+    let (error, words) = is_refused(with(torn), &[torn]).await;
+    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
+    assert!(words.contains("no seed of an nkey"), "{words}");
     let nowhere = Access::Nkey(directory.path().join("nowhere"));
     let (error, words) = is_refused(NatsSettings { access: nowhere, ..server.settings() }, &[]).await;
     assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
@@ -256,10 +258,15 @@ async fn a_server_that_asks_for_a_certificate_lets_in_whom_it_trusts() {
     is_let_in(with(Some(ours.clone())), &[&key]).await;
     let (error, _) = is_refused(with(Some(other.sign(directory.path(), "bob"))), &[]).await;
     is_by_the_client(&error);
-    is_refused(with(None), &[]).await;
+    let (_, words) = is_refused(with(None), &[]).await;
+    assert!(words.contains("CertificateRequired"), "{words}");
     // A key that is not the certificate's.
     let crossed = (ours.0.clone(), directory.path().join("bob.key"));
     is_refused(with(Some(crossed)), &[&key]).await;
     let missing = (ours.0, directory.path().join("nowhere"));
-    is_refused(with(Some(missing)), &[]).await;
+    let (error, words) = is_refused(with(Some(missing)), &[]).await;
+    assert!(
+        matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("nowhere"),
+        "{words}"
+    );
 }
