@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
 use super::patience::Budget;
-use super::settings::{Access, NatsSettings, Tls};
+use super::settings::{Access, NatsSettings};
 use crate::error::Unavailable;
 
 /// Below it compare-and-set is broken with replicas, or whole streams were lost when a process was killed.
@@ -170,8 +170,9 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault
         }
     };
     // The client would say that a file is missing, and not which.
-    let Tls { roots, identity, .. } = &settings.tls;
-    for path in roots.iter().chain(identity.iter().flat_map(|(certificate, key)| [certificate, key])) {
+    let tls = &settings.tls;
+    for path in tls.roots.iter().chain(tls.identity.iter().flat_map(|(certificate, key)| [certificate, key]))
+    {
         tokio::fs::File::open(path).await.map_err(secret(path))?;
     }
     if let Some(roots) = &settings.tls.roots {
