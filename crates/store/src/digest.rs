@@ -18,6 +18,13 @@ impl Digest {
         Self::from_bytes(&Sha256::digest(bytes.as_ref()))
     }
 
+    /// The digest of these, one after the other.
+    pub(crate) fn of_all(pieces: &[&str]) -> Self {
+        let mut hash = Sha256::new();
+        pieces.iter().for_each(|piece| hash.update(piece));
+        Self::from_bytes(&hash.finalize())
+    }
+
     /// The digest of all that can be read, without holding it.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut reader = DigestReader::new(&mut reader);
@@ -27,10 +34,11 @@ impl Digest {
 
     fn from_bytes(bytes: &[u8]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
         let mut text = String::with_capacity(2 * bytes.len());
         for byte in bytes {
-            text.extend([digit(byte >> 4), digit(byte & 15)]);
+            for half in [byte >> 4, byte & 15] {
+                text.push(char::from(DIGITS[usize::from(half)]));
+            }
         }
         Self(text)
     }
@@ -119,6 +127,7 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(Digest::of("abc").as_str(), abc);
         assert_eq!(abc.parse(), Ok(Digest::of("abc")));
+        assert_eq!(Digest::of_all(&["a", "", "bc"]), Digest::of("abc"));
         assert_eq!(serde_json::to_string(&Digest::of("abc")).unwrap(), format!("\"{abc}\""));
     }
 

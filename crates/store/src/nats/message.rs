@@ -186,7 +186,7 @@ impl Delta {
 }
 
 pub(super) fn seal(run: &RunId, revision: Revision, write_id: WriteId, entry: &str) -> Digest {
-    Digest::of(format!("{run}\n{revision}\n{write_id}\n{entry}"))
+    Digest::of_all(&[&format!("{run}\n{revision}\n{write_id}\n"), entry])
 }
 
 #[derive(Serialize, Deserialize)]

@@ -205,9 +205,20 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault
         Access::Credentials(path) => options.credentials_file(path).await.map_err(secret(path))?,
         Access::Nkey(path) => {
             let seed = tokio::fs::read_to_string(path).await.map_err(secret(path))?;
-            options.nkey(seed.trim().to_owned())
+            let seed = seed.trim();
+            if !looks_like_a_seed(seed) {
+                let source = io::Error::new(io::ErrorKind::InvalidData, "it holds no seed of an nkey");
+                return Err(ConnectFault::Secret { path: path.clone(), source });
+            }
+            options.nkey(seed.to_owned())
         }
     };
+    // The client would say that a file is missing, and not which.
+    let tls = &settings.tls;
+    for path in tls.roots.iter().chain(tls.identity.iter().flat_map(|(certificate, key)| [certificate, key]))
+    {
+        tokio::fs::File::open(path).await.map_err(secret(path))?;
+    }
     if let Some(roots) = &settings.tls.roots {
         options = options.add_root_certificates(roots.clone());
     }
@@ -215,6 +226,12 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault
         options = options.add_client_certificate(certificate.clone(), key.clone());
     }
     Ok(options)
+}
+
+/// Whether the client can make a key of it, as far as one sees it: it would only say that it could not sign.
+fn looks_like_a_seed(text: &str) -> bool {
+    let base32 = |byte: u8| matches!(byte, b'A'..=b'Z' | b'2'..=b'7');
+    text.len() == 58 && text.starts_with('S') && text.bytes().all(base32)
 }
 
 /// Three numbers of a version; what follows them (`-beta.1`) does not matter. `None` for what is no version.

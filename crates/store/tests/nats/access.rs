@@ -2,34 +2,62 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 use store::{Access, ConnectFault, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::certificates::Authority;
 use crate::contract::{change, run};
 use crate::opening::{fault, whole};
 use crate::servers::Server;
 
+/// All that is logged on this thread, by whomever, however small.
+struct Log {
+    file: tempfile::NamedTempFile,
+    _until_then: DefaultGuard,
+}
+
+impl Log {
+    fn keep() -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = tracing_subscriber::fmt().with_env_filter("trace");
+        let log = log.with_writer(Arc::new(file.reopen().unwrap())).finish();
+        Self { file, _until_then: log.set_default() }
+    }
+
+    fn words(&self) -> String {
+        fs::read_to_string(self.file.path()).unwrap()
+    }
+}
+
+fn tells_no_secret(words: &str, secrets: &[&str]) {
+    for secret in secrets {
+        assert!(!words.contains(secret), "it tells the secret `{secret}`: {words}");
+    }
+}
+
 /// Demands that these settings let us in, far enough to write.
-async fn is_let_in(settings: NatsSettings) {
-    let store = NatsStore::new(settings);
+async fn is_let_in(settings: NatsSettings, secrets: &[&str]) {
+    let (store, log) = (NatsStore::new(settings), Log::keep());
     store.open().await.unwrap_or_else(|error| panic!("{}", whole(&error)));
     store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    let logged = log.words();
+    assert!(logged.contains("CONNECT"), "the client logs what it says: {logged}");
+    tells_no_secret(&format!("{store:?} {logged}"), secrets);
 }
 
 /// Demands that these settings are refused, and that no word of it has one of the secrets. Gives the words.
 async fn is_refused(settings: NatsSettings, secrets: &[&str]) -> (Unavailable, String) {
-    let store = NatsStore::new(settings);
+    let (store, log) = (NatsStore::new(settings), Log::keep());
     let error = store.open().await.unwrap_err();
     let words = whole(&error);
-    let everything = format!("{words} {error:?} {store:?} {:?}", store.settings());
-    for secret in secrets {
-        assert!(!everything.contains(secret), "it tells a secret: {everything}");
-    }
+    tells_no_secret(&format!("{words} {error:?} {store:?} {}", log.words()), secrets);
     for server in &store.settings().servers {
         assert!(words.contains(server), "it does not name the server: {words}");
     }
@@ -42,7 +70,7 @@ fn is_by_the_client(error: &Unavailable) {
 
 #[tokio::test]
 async fn a_password_lets_us_in_and_a_wrong_one_is_refused_and_not_repeated() {
-    let server = Server::start_with("authorization { user: ann, password: right }");
+    let server = Server::start_with("authorization { user: ann, password: r1ght }");
     let with = |user: &str| -> NatsSettings {
         let settings: NatsSettings = format!("nats://{user}@{}", server.address()).parse().unwrap();
         NatsSettings { replicas: 1, ..settings }
@@ -53,17 +81,17 @@ async fn a_password_lets_us_in_and_a_wrong_one_is_refused_and_not_repeated() {
         assert!(words.contains("authorization violation"), "{words}");
     }
     is_refused(server.settings(), &[]).await;
-    is_let_in(with("ann:right")).await;
+    is_let_in(with("ann:r1ght"), &["r1ght"]).await;
 }
 
 #[tokio::test]
 async fn a_token_lets_us_in_and_a_wrong_one_is_refused_and_not_repeated() {
-    let server = Server::start_with("authorization { token: right }");
+    let server = Server::start_with("authorization { token: r1ght }");
     let with = |token: &str| NatsSettings { access: Access::Token(token.to_owned()), ..server.settings() };
     let (error, words) = is_refused(with("wr0ng"), &["wr0ng"]).await;
     is_by_the_client(&error);
     assert!(words.contains("authorization violation"), "{words}");
-    is_let_in(with("right")).await;
+    is_let_in(with("r1ght"), &["r1ght"]).await;
 }
 
 #[tokio::test]
@@ -77,12 +105,15 @@ async fn a_key_lets_us_in_and_another_one_is_refused() {
         fs::write(&file, text).unwrap();
         NatsSettings { access: Access::Nkey(file), ..server.settings() }
     };
-    is_let_in(with(&format!("{}\n", ours.seed().unwrap()))).await;
+    let seed = ours.seed().unwrap();
+    is_let_in(with(&format!("{seed}\n")), &[&seed]).await;
     let seed = strangers.seed().unwrap();
     let (error, _) = is_refused(with(&seed), &[&seed]).await;
     is_by_the_client(&error);
     let torn = &seed[..seed.len() - 4];
-    is_refused(with(torn), &[torn]).await;
+    let (error, words) = is_refused(with(torn), &[torn]).await;
+    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
+    assert!(words.contains("no seed of an nkey"), "{words}");
     let nowhere = Access::Nkey(directory.path().join("nowhere"));
     let (error, words) = is_refused(NatsSettings { access: nowhere, ..server.settings() }, &[]).await;
     assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
@@ -152,7 +183,7 @@ async fn credentials_that_the_operator_vouches_for_let_us_in_and_others_are_refu
 
     let (ann, bob) = (KeyPair::new_user(), KeyPair::new_user());
     let (token, seed) = (user(&ours, &ann), ann.seed().unwrap());
-    is_let_in(file("ann", &token, &seed)).await;
+    is_let_in(file("ann", &token, &seed), &[&token, &seed]).await;
 
     // Somebody whom nobody of this operator's vouches for.
     let (foreign, bobs) = (user(&KeyPair::new_account(), &bob), bob.seed().unwrap());
@@ -187,7 +218,7 @@ async fn only_a_server_that_our_authority_vouches_for_is_spoken_to() {
         let roots = Some(authority.file(directory.path(), "authority"));
         NatsSettings { tls: Tls { required: true, roots, identity: None }, ..server.settings() }
     };
-    is_let_in(trusting(&authority)).await;
+    is_let_in(trusting(&authority), &[]).await;
     let (error, words) = is_refused(trusting(&other), &[]).await;
     is_by_the_client(&error);
     assert!(words.contains("certificate"), "{words}");
@@ -224,13 +255,18 @@ async fn a_server_that_asks_for_a_certificate_lets_in_whom_it_trusts() {
     };
     let ours = authority.sign(directory.path(), "ann");
     let key = fs::read_to_string(&ours.1).unwrap();
-    is_let_in(with(Some(ours.clone()))).await;
+    is_let_in(with(Some(ours.clone())), &[&key]).await;
     let (error, _) = is_refused(with(Some(other.sign(directory.path(), "bob"))), &[]).await;
     is_by_the_client(&error);
-    is_refused(with(None), &[]).await;
+    let (_, words) = is_refused(with(None), &[]).await;
+    assert!(words.contains("CertificateRequired"), "{words}");
     // A key that is not the certificate's.
     let crossed = (ours.0.clone(), directory.path().join("bob.key"));
     is_refused(with(Some(crossed)), &[&key]).await;
     let missing = (ours.0, directory.path().join("nowhere"));
-    is_refused(with(Some(missing)), &[]).await;
+    let (error, words) = is_refused(with(Some(missing)), &[]).await;
+    assert!(
+        matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("nowhere"),
+        "{words}"
+    );
 }

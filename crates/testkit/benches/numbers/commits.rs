@@ -39,16 +39,14 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for writers in AT_ONCE {
         let ours = each(writers, |writer| {
-            let runs = shares(bench, writers, writer, |name| Ok((RunId::new(name)?, Position::absent())))?;
+            let runs = share(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
             let store = SqliteStore::open(&location)?;
             Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let path = kit.join("bare.db");
         let theirs = each(writers, |writer| {
-            let first = writers * bench.sizes.written * 10;
-            let runs = shares(bench, writers, writer, |_| Ok(0))?;
-            let run = first + writer * bench.sizes.written;
-            Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.together(), run, runs })
+            let runs = share(bench, writers, writer, |number| Ok((number, 0)))?;
+            Ok(BareSqlite { connection: floor::connect(&path)?, body: texts.together(), runs })
         })?;
         rows.push(contest(bench, "embedded", "bare SQLite", ours, theirs)?.bar(Bar::Share(SQLITE_BAR)));
     }
@@ -56,13 +54,13 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let settings = NatsSettings { replicas: 1, ..server.address.parse()? };
     for writers in AT_ONCE {
         let mut ours = each(writers, |writer| {
-            let runs = shares(bench, writers, writer, |name| Ok((RunId::new(name)?, Position::absent())))?;
+            let runs = share(bench, writers, writer, |number| Ok((run(number)?, Position::absent())))?;
             let store = NatsStore::new(settings.clone());
             Ok(Ours { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let first = &mut ours[0];
-        first.write(first.runs.len() * 2)?;
-        let name = first.runs[0].0.to_string();
+        first.write(first.runs.runs.len() * 2)?;
+        let name = first.runs.next().0.to_string();
         let payload = runtime()?.block_on(async {
             let client = nats::connect(&server.address).await?;
             nats::create_stream(&client).await?;
@@ -71,7 +69,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         let theirs = each(writers, |writer| {
             let runtime = runtime()?;
             let client = runtime.block_on(nats::connect(&server.address))?;
-            let runs = shares(bench, writers, writer, |name| Ok((format!("bare.{name}"), 0)))?;
+            let runs = share(bench, writers, writer, |number| Ok((format!("bare.{}", run(number)?), 0)))?;
             Ok(BareNats { runtime, client, payload: payload.clone(), runs })
         })?;
         rows.push(contest(bench, "NATS", "bare NATS", ours, theirs)?.bar(Bar::Share(NATS_BAR)));
@@ -83,15 +81,35 @@ fn each<T>(writers: usize, make: impl FnMut(usize) -> anyhow::Result<T>) -> anyh
     (0..writers).map(make).collect()
 }
 
-/// What one of the writers has of the runs.
-fn shares<T>(
+/// The runs of one writer, one after the other and again.
+struct Round<T> {
+    runs: Vec<T>,
+    next: usize,
+}
+
+impl<T> Round<T> {
+    fn next(&mut self) -> &mut T {
+        let place = self.next;
+        self.next = (place + 1) % self.runs.len();
+        &mut self.runs[place]
+    }
+}
+
+/// What one of the writers has of the runs, by number; no other contest has the same.
+fn share<T>(
     bench: &Bench,
     writers: usize,
     writer: usize,
-    make: impl Fn(String) -> anyhow::Result<T>,
-) -> anyhow::Result<Vec<T>> {
+    make: impl Fn(usize) -> anyhow::Result<T>,
+) -> anyhow::Result<Round<T>> {
     let share = bench.sizes.written / writers;
-    (0..share).map(|number| make(format!("of-{writers}-{writer}-{number}"))).collect()
+    let first = writers * bench.sizes.written + writer * share;
+    let runs = (first..first + share).map(make);
+    Ok(Round { runs: runs.collect::<Result<_, _>>()?, next: 0 })
+}
+
+fn run(number: usize) -> anyhow::Result<RunId> {
+    Ok(RunId::new(format!("run-{number}"))?)
 }
 
 /// Lets them take turns, after each run has been begun.
@@ -192,15 +210,14 @@ struct Ours<S> {
     runtime: Runtime,
     store: S,
     texts: Texts,
-    runs: Vec<(RunId, Position)>,
+    runs: Round<(RunId, Position)>,
 }
 
 impl<S: Store> Writer for Ours<S> {
     fn write(&mut self, commits: usize) -> anyhow::Result<()> {
         self.runtime.block_on(async {
-            let count = self.runs.len();
-            for number in 0..commits {
-                let (run, position) = &mut self.runs[number % count];
+            for _ in 0..commits {
+                let (run, position) = self.runs.next();
                 *position = self.store.commit(self.texts.commit(run, *position)).await?;
             }
             Ok(())
@@ -211,17 +228,15 @@ impl<S: Store> Writer for Ours<S> {
 struct BareSqlite {
     connection: Connection,
     body: String,
-    /// The number of its first run, and how often each was written to.
-    run: usize,
-    runs: Vec<usize>,
+    runs: Round<(usize, usize)>,
 }
 
 impl Writer for BareSqlite {
     fn write(&mut self, commits: usize) -> anyhow::Result<()> {
-        let count = self.runs.len();
-        (0..commits).map(|number| number % count).try_for_each(|place| {
-            self.runs[place] += 1;
-            floor::commit(&mut self.connection, self.run + place, self.runs[place], &self.body)
+        (0..commits).try_for_each(|_| {
+            let (run, revision) = self.runs.next();
+            *revision += 1;
+            floor::commit(&mut self.connection, *run, *revision, &self.body)
         })
     }
 }
@@ -230,15 +245,14 @@ struct BareNats {
     runtime: Runtime,
     client: async_nats::jetstream::Context,
     payload: Bytes,
-    runs: Vec<(String, u64)>,
+    runs: Round<(String, u64)>,
 }
 
 impl Writer for BareNats {
     fn write(&mut self, commits: usize) -> anyhow::Result<()> {
         self.runtime.block_on(async {
-            let count = self.runs.len();
-            for number in 0..commits {
-                let (subject, last) = &mut self.runs[number % count];
+            for _ in 0..commits {
+                let (subject, last) = self.runs.next();
                 let written = nats::publish(&self.client, subject.clone(), *last, self.payload.clone());
                 *last = written.await.context("a bare message")?;
             }

@@ -50,7 +50,7 @@ usage: scripts/bench [--quick] [--json FILE] [SUBJECT…]
   --json FILE  write the table as JSON as well
   --list       name the subjects
 
-Without a subject all are measured.
+Without a subject all are measured. `commits` starts a NATS server of its own, the program that NATS_SERVER names.
 ";
 
 /// What all measurements need to know.
@@ -89,8 +89,8 @@ impl Sizes {
         at_once: 500,
         reads: 400,
         written: 1_000,
-        commits: 1_000,
-        turns: 31,
+        commits: 240,
+        turns: 151,
         processes: 200,
         patches: 100,
         runs: 10_000,
@@ -106,8 +106,8 @@ impl Sizes {
         at_once: 50,
         reads: 50,
         written: 100,
-        commits: 100,
-        turns: 5,
+        commits: 80,
+        turns: 11,
         processes: 20,
         patches: 5,
         runs: 300,
