@@ -20,6 +20,8 @@ pub struct Server {
     port: u16,
     /// What the configuration says besides where everything is.
     extra: String,
+    /// What stands before the host in the address: nothing, or `user:password@`.
+    access: String,
 }
 
 impl Server {
@@ -32,7 +34,15 @@ impl Server {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let port = free_port();
         let child = launch(directory.path(), port, extra);
-        Self { child, directory, port, extra: extra.to_owned() }
+        Self { child, directory, port, extra: extra.to_owned(), access: String::new() }
+    }
+
+    /// Starts one that lets in only whoever knows the password.
+    pub fn start_for(user: &str, password: &str) -> Self {
+        let mut server =
+            Self::start_with(&format!("authorization {{ user: \"{user}\", password: \"{password}\" }}"));
+        server.access = format!("{user}:{password}@");
+        server
     }
 
     /// Starts three that keep everything three times.
@@ -51,6 +61,11 @@ impl Server {
     /// `host:port`, for clients.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The address as people give it to us, with who they are.
+    pub fn url(&self) -> String {
+        format!("nats://{}{}", self.access, self.address())
     }
 
     /// For a store whose streams are kept once.
