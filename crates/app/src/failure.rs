@@ -281,9 +281,10 @@ impl From<CommitError> for Failure {
                 failure.code(Code::Deposed).hint("nothing is lost: the other engine goes on")
             }
             CommitError::Unavailable(unavailable) => failure.advised(unavailable),
-            CommitError::Conflict { .. } | CommitError::Unknown { .. } | CommitError::TooLarge { .. } => {
-                failure
-            }
+            CommitError::Unknown { .. } => failure.hint(
+                "trying again doubles nothing: when the store answers, `callboard resume` goes on from whatever landed",
+            ),
+            CommitError::Conflict { .. } | CommitError::TooLarge { .. } => failure,
         }
     }
 }
