@@ -1,6 +1,7 @@
 //! Which store the runs of a test are in: every test that is not about the file of the embedded one runs on both.
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use store::{AnyStore, Location, SqliteStore};
 use tempfile::TempDir;
@@ -37,21 +38,36 @@ macro_rules! embedded_only {
 pub enum Backing {
     /// In the repository.
     Embedded,
-    /// On a server of the scene's own, which ends with it.
-    Nats(Server),
+    /// On a server of the scene's own, which ends with it. Somebody may kill it while others use the scene.
+    Nats { address: String, server: Mutex<Server> },
+}
+
+impl From<Server> for Backing {
+    fn from(server: Server) -> Self {
+        Self::Nats { address: server.url(), server: Mutex::new(server) }
+    }
 }
 
 impl Backing {
     /// The store that the tests run on this time.
     pub fn chosen() -> Self {
-        if on_nats() { Self::Nats(Server::start()) } else { Self::Embedded }
+        if on_nats() { Server::start().into() } else { Self::Embedded }
     }
 
     /// What `CALLBOARD_STORE` has to be, if anything.
     pub fn address(&self) -> Option<String> {
         match self {
             Self::Embedded => None,
-            Self::Nats(server) => Some(format!("nats://{}", server.address())),
+            Self::Nats { address, .. } => Some(address.clone()),
+        }
+    }
+
+    /// The server, to be killed and started again.
+    #[track_caller]
+    pub fn server(&self) -> MutexGuard<'_, Server> {
+        match self {
+            Self::Embedded => panic!("this store is not on NATS"),
+            Self::Nats { server, .. } => server.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 

@@ -17,6 +17,7 @@ pub mod explorer;
 mod innocent;
 mod ledger;
 pub mod nats;
+mod port;
 mod process;
 mod reader;
 mod redact;

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -12,14 +11,20 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use store::{AnyStore, LEAST_VERSION, Location, NatsSettings, NatsStore, Patience};
 
+use crate::port::Port;
+
 /// A server that is killed with its test.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     directory: tempfile::TempDir,
-    port: u16,
+    port: Port,
+    /// Where the others of its cluster find it; kept for them.
+    _route: Option<Port>,
     /// What the configuration says besides where everything is.
     extra: String,
+    /// What stands before the host in the address: nothing, or `user:password@`.
+    access: String,
 }
 
 impl Server {
@@ -30,27 +35,44 @@ impl Server {
     /// Starts one with more lines in its configuration.
     pub fn start_with(extra: &str) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let port = free_port();
-        let child = launch(directory.path(), port, extra);
-        Self { child, directory, port, extra: extra.to_owned() }
+        let port = Port::take();
+        let child = launch(directory.path(), port.number, extra);
+        Self { child, directory, port, _route: None, extra: extra.to_owned(), access: String::new() }
+    }
+
+    /// Starts one that lets in only whoever knows the password.
+    pub fn start_for(user: &str, password: &str) -> Self {
+        let mut server =
+            Self::start_with(&format!("authorization {{ user: \"{user}\", password: \"{password}\" }}"));
+        server.access = format!("{user}:{password}@");
+        server
     }
 
     /// Starts three that keep everything three times.
     pub fn start_three() -> [Self; 3] {
-        let ports = [(); 3].map(|()| free_port());
-        let routes = ports.map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(", ");
-        [0, 1, 2].map(|number| {
-            Self::start_with(&format!(
-                "server_name: n{number}\n\
-                 cluster {{ name: three-{}, listen: \"127.0.0.1:{}\", routes: [{routes}] }}",
-                ports[0], ports[number]
-            ))
+        let ports = [(); 3].map(|()| Port::take());
+        let address = |port: &Port| format!("127.0.0.1:{}", port.number);
+        let routes = ports.each_ref().map(|port| format!("\"nats://{}\"", address(port))).join(", ");
+        let name = format!("three-{}", ports[0].number);
+        ports.map(|port| {
+            let mut server = Self::start_with(&format!(
+                "server_name: n{}\ncluster {{ name: {name}, listen: \"{}\", routes: [{routes}] }}",
+                port.number,
+                address(&port)
+            ));
+            server._route = Some(port);
+            server
         })
     }
 
     /// `host:port`, for clients.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port.number)
+    }
+
+    /// The address as people give it to us, with who they are.
+    pub fn url(&self) -> String {
+        format!("nats://{}{}", self.access, self.address())
     }
 
     /// For a store whose streams are kept once.
@@ -85,7 +107,7 @@ impl Server {
 
     /// Starts it again on the same port, with what is in its directory.
     pub fn restart(&mut self) {
-        self.child = launch(self.directory.path(), self.port, &self.extra);
+        self.child = launch(self.directory.path(), self.port.number, &self.extra);
     }
 }
 
@@ -134,15 +156,9 @@ fn launch(directory: &Path, port: u16, extra: &str) -> Child {
     child
 }
 
-/// One that nobody listens on, below the ports that the kernel gives to outgoing connections. By chance, so that two tests
-/// that look at the same time do not find the same one.
+/// A port that nobody listens on, a moment ago.
 pub fn free_port() -> u16 {
-    loop {
-        let port = fastrand::u16(10_000..32_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+    Port::take().number
 }
 
 /// A server that is new enough: on PATH, or in the tool directory of the build.

@@ -44,7 +44,7 @@ impl Scene {
 
     /// One whose runs are on this server, whatever the tests run on.
     pub fn on(server: Server, program: impl AsRef<Path>) -> Self {
-        Self::backed(program, "repo", Backing::Nats(server))
+        Self::backed(program, "repo", server.into())
     }
 
     fn backed(program: impl AsRef<Path>, name: &str, backing: Backing) -> Self {
@@ -72,7 +72,7 @@ impl Scene {
         scene.write("task.md", "Do what the step says.\n");
         scene.git(&["add", "."]);
         scene.git(&["commit", "--quiet", "--message=begin"]);
-        if let Backing::Nats(_) = scene.backing {
+        if let Backing::Nats { .. } = scene.backing {
             // Its servers are one, and it is asked where what it needs on this machine will be.
             scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
             // Of somebody who has no runtime, for whoever asks us may have one.
@@ -102,14 +102,6 @@ impl Scene {
 
     pub fn backing(&self) -> &Backing {
         &self.backing
-    }
-
-    /// The server that the runs are on.
-    pub fn server(&mut self) -> &mut Server {
-        match &mut self.backing {
-            Backing::Nats(server) => server,
-            Backing::Embedded => panic!("the store of this scene is not on NATS"),
-        }
     }
 
     /// The scripted agent, which takes the flags of the wrapper contract and ignores them.
@@ -171,7 +163,7 @@ impl Scene {
                 let pid = signature.split(' ').next().and_then(|pid| pid.parse().ok());
                 Some(pid.expect("it begins with its pid"))
             }
-            Backing::Nats(_) => {
+            Backing::Nats { .. } => {
                 let run = RunId::new(run).expect("a name");
                 let leader = stage::wait(self.open_store().leader(&run)).expect("the server answers");
                 leader.map(|leader| i32::try_from(leader.pid).expect("a pid is small"))
@@ -271,9 +263,13 @@ impl Scene {
     /// Takes off what differs from run to run: see [`crate::redact()`].
     pub(crate) fn redact(&self, text: &str) -> String {
         let root = self.repo.parent().expect("the repository lies in the scene's directory");
-        // A store on NATS is named by its server or by its directory, whichever is meant.
-        let address = self.backing.address().unwrap_or_default();
-        let text = if address.is_empty() { text.to_owned() } else { text.replace(&address, "[STORE]") };
+        // A store on NATS is named by its server or by its directory, whichever is meant; never by who was let in.
+        let text = match self.backing {
+            Backing::Embedded => text.to_owned(),
+            Backing::Nats { .. } => {
+                text.replace(&format!("nats://{}", self.backing.server().address()), "[STORE]")
+            }
+        };
         let places = [
             (self.store(), "[STORE]"),
             (self.kit(), "[KIT]"),

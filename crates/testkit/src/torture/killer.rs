@@ -7,7 +7,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::Value;
 
-use crate::command::Running;
+use crate::backing::Backing;
+use crate::command::{Running, Session};
 use crate::process::{Held, attempt_dirs, attempted_runs};
 use crate::scene::Scene;
 
@@ -23,6 +24,8 @@ pub(super) struct Killer<'s> {
     /// How many runs may still be stopped for good.
     pub(super) may_stop: u32,
     pub(super) engines: u32,
+    /// Of the server that the runs are on, if they are on one.
+    pub(super) servers: u32,
     /// By run and step.
     pub(super) shims: BTreeMap<(String, String), u32>,
     /// Runs that were stopped.
@@ -39,6 +42,7 @@ impl<'s> Killer<'s> {
             longest: 0.15,
             may_stop: 0,
             engines: 0,
+            servers: 0,
             shims: BTreeMap::new(),
             stopped: Vec::new(),
             pauses: 0,
@@ -58,6 +62,9 @@ impl<'s> Killer<'s> {
                 return false;
             }
             if self.random.u8(..5) < 2 && self.kill_a_shim() {
+                continue;
+            }
+            if self.random.u8(..6) == 0 && self.kill_the_server() {
                 continue;
             }
             if self.random.u8(..6) == 0 && self.pause(engine) {
@@ -80,6 +87,21 @@ impl<'s> Killer<'s> {
             }
             return false;
         }
+    }
+
+    /// Kills the server, lets everybody look for it for a while, and starts it with what is in its directory.
+    fn kill_the_server(&mut self) -> bool {
+        if let Backing::Embedded = self.scene.backing() {
+            return false;
+        }
+        let mut server = self.scene.backing().server();
+        server.kill();
+        // By the clock, like the moments of all kills.
+        std::thread::sleep(Duration::from_secs_f64(self.longest * self.random.f64()));
+        server.restart();
+        self.left -= 1;
+        self.servers += 1;
+        true
     }
 
     /// Pauses the run. Then its engine is told to go on. False if there was nothing to pause.
@@ -169,6 +191,11 @@ enum Stop {
     /// Whoever asked was killed, before or after it was granted.
     Killed,
     Refused,
+}
+
+/// Whether a command came while the server was away. Only those who know it wait for it.
+pub(super) fn found_no_server(session: &Session) -> bool {
+    session.code == 5 && session.stderr.contains("could not connect to the NATS server")
 }
 
 /// The shim of an attempt that is not over.

@@ -1,5 +1,5 @@
-//! Crash torture: random workflows with gates and random peer cycles, `kill -9` of engines and shims at random moments,
-//! pauses and stops, `resume`, `retry` and `peer --continue` until done.
+//! Crash torture: random workflows with gates and random peer cycles, `kill -9` of engines, shims and (where the runs are on
+//! NATS) the server at random moments, pauses and stops, `resume`, `retry` and `peer --continue` until done.
 //!
 //! Whatever is killed, in the end every step must be done, none may have begun again unless it was sent back, every
 //! attempt that began must be over exactly once, every repeated try must be explained by a killed shim or a planned

@@ -13,6 +13,8 @@ pub struct Tally {
     pub seed: u64,
     pub engine_kills: u32,
     pub shim_kills: u32,
+    /// Of the servers of NATS that the runs were on.
+    pub server_kills: u32,
     pub workflows: u32,
     /// A trial of cycles plays as many as it takes to complete one.
     pub cycles: usize,
@@ -40,13 +42,14 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims) over {} workflows and {} peer cycles, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows and {} peer cycles, seed {}: {} steps and {} \
              phases delivered in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
             self.kills(),
             self.engine_kills,
             self.shim_kills,
+            self.server_kills,
             self.workflows,
             self.cycles,
             self.seed,
@@ -73,12 +76,13 @@ impl fmt::Display for Tally {
 
 impl Tally {
     pub(super) fn kills(&self) -> u32 {
-        self.engine_kills + self.shim_kills
+        self.engine_kills + self.shim_kills + self.server_kills
     }
 
     pub(super) fn add(&mut self, killer: &Killer<'_>) {
         self.engine_kills += killer.engines;
         self.shim_kills += killer.shims.values().sum::<u32>();
+        self.server_kills += killer.servers;
         self.pauses += killer.pauses;
         self.stops += killer.stopped.len();
     }

@@ -6,7 +6,7 @@ mod random;
 
 use fastrand::Rng;
 
-use super::killer::Killer;
+use super::killer::{Killer, found_no_server};
 use super::{Tally, Torture};
 use crate::command::Running;
 use crate::scene::Scene;
@@ -50,6 +50,10 @@ impl<'s> Trial<'s> {
             let nothing_left = session.code == 2 && session.stderr.contains("there is no incomplete cycle");
             if session.code == 0 || nothing_left {
                 return;
+            }
+            if found_no_server(&session) {
+                engine = self.next_engine();
+                continue;
             }
             // Undelivered now, or when the engine before was killed: a seat died, somebody stopped it, or the review
             // finds fault.

@@ -5,7 +5,7 @@ mod random;
 
 use fastrand::Rng;
 
-use super::killer::Killer;
+use super::killer::{Killer, found_no_server};
 use super::{Tally, Torture};
 use crate::command::Running;
 use crate::reader::ViewReader;
@@ -56,6 +56,10 @@ impl<'s> Trial<'s> {
             let refused = |because: &str| session.code == 3 && session.stderr.contains(because);
             if session.code == 0 || refused("it was delivered") {
                 return;
+            }
+            if found_no_server(&session) {
+                engine = self.next_engine();
+                continue;
             }
             // A step has died for good, as planned: now or before the engine that told it was killed.
             let died = session.code == 1 || refused("it ended undelivered");

@@ -1,0 +1,34 @@
+//! Many steps.
+
+use crate::scene;
+
+/// As many as a debug build plays in a moment. `CALLBOARD_STEPS` sets another number; docs/nats.md tells of 5,000.
+const STEPS: usize = 1000;
+
+#[test]
+fn a_run_of_very_many_steps_is_delivered() {
+    let scene = scene();
+    let steps = std::env::var("CALLBOARD_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());
+    scene.write("callboard.toml", "[adapters.trivial]\ncommand = [\"/bin/true\"]\nreport = \"exit-code\"\n");
+    let mut workflow = "name: large\nsteps:\n".to_owned();
+    for number in 1..=steps {
+        workflow.push_str(&format!("  - {{id: s{number}, agent: trivial, prompt: task.md}}\n"));
+    }
+    scene.write("wf.yaml", &workflow);
+    let begun = std::time::Instant::now();
+    let session = scene.callboard(&["run", "wf.yaml", "--run-id", "large", "--jobs", "4"]).run();
+    assert_eq!(session.code, 0, "{}", session.stderr);
+    println!("{steps} steps in {:.1} s", begun.elapsed().as_secs_f64());
+    let shown = scene.callboard(&["show", "large", "--json"]).run().json();
+    let steps_shown = shown["document"]["steps"].as_object().unwrap();
+    assert_eq!(steps_shown.len(), steps);
+    assert!(steps_shown.values().all(|step| step["status"] == "COMPLETED" && step["attempts"] == 1));
+    // Each step's end is in the journal once, and so is its beginning.
+    let journal = scene.journal("large");
+    let changes: Vec<_> =
+        journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap()).collect();
+    let of = |kind: &str| changes.iter().filter(|change| change["change"] == kind).count();
+    assert_eq!((of("began"), of("over")), (steps, steps));
+    let before = scene.callboard(&["show", "large", "--at", "2", "--json"]).run();
+    assert_eq!(before.code, 0, "{}", before.stderr);
+}

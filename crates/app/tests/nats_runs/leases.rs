@@ -1,0 +1,57 @@
+//! A lead on NATS ends when it is not said again.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use store::{NatsSettings, NatsStore};
+use testkit::nats::Server;
+use testkit::{Running, Scene, stage, status};
+
+use crate::configure;
+
+/// How long leases are is settled when the store is made.
+fn scene_with_short_leases() -> Scene {
+    let server = Server::start();
+    let settings = NatsSettings { lease: Duration::from_secs(1), ..server.settings() };
+    stage::wait(async { NatsStore::new(settings).id().await.map(drop) }).unwrap();
+    let scene = Scene::on(server, env!("CARGO_BIN_EXE_callboard"));
+    configure(&scene, "lease = \"1s\"");
+    scene
+}
+
+/// Asks until nobody else leads any more. The server has no bell for the end of a lease.
+fn resumed_as_soon_as_it_can_be(scene: &Scene) -> Running<'_> {
+    loop {
+        let resuming = scene.callboard(&["resume", "trial"]).start();
+        if !resuming.ends_within(Duration::from_secs(2)) {
+            return resuming;
+        }
+        let session = resuming.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains("already has an engine"), "{}", session.stderr);
+    }
+}
+
+#[test]
+fn an_engine_that_was_stopped_for_longer_than_its_lease_leaves_the_run_to_the_later_one() {
+    let scene = scene_with_short_leases();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let deposed = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    deposed.signal(Signal::STOP);
+    testkit::wait_until_stopped(deposed.pid());
+    let engine = resumed_as_soon_as_it_can_be(&scene);
+    engine.wait_until_it_says("a#1.1 was found at work and adopted");
+    deposed.signal(Signal::CONT);
+    let session = deposed.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+    scene.expect_no_orphans();
+}

@@ -1,0 +1,123 @@
+//! The server goes, for a while or for good, and somebody deletes what it holds.
+
+use testkit::{Held, Running, Scene, stage, status};
+
+use crate::{configure, scene};
+
+/// A run of three steps whose second one is at work, and waits at the gate.
+fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
+    scene.workflow(&["a", "b: a", "c: b"]);
+    scene.plan(&["b * wait gate"]);
+    let engine = scene.run(&[]).start();
+    let agent = Held::of(scene.ledger().wait_for_begin("b#1.1")).expect("at work");
+    (engine, agent)
+}
+
+#[track_caller]
+fn expect_each_step_once(scene: &Scene) {
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"]);
+    let document = scene.document("trial");
+    assert_eq!(["a", "b", "c"].map(|step| status(&document, step)), ["COMPLETED"; 3]);
+    let journal = scene.journal("trial");
+    let changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
+    let over = changes.filter(|change| change["change"] == "over");
+    assert_eq!(over.count(), 3, "each end was committed once: {journal:#?}");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_server_that_is_killed_in_the_middle_of_a_run_and_comes_back_costs_no_step() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    scene.backing().server().kill();
+    // It ends while nobody can be told.
+    gate.open();
+    agent.wait();
+    let attempt = scene.attempt("trial", "b", "1.1");
+    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    scene.backing().server().restart();
+    let session = engine.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    expect_each_step_once(&scene);
+}
+
+#[test]
+fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    scene.backing().server().hold();
+    gate.open();
+    agent.wait();
+    let attempt = scene.attempt("trial", "b", "1.1");
+    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    scene.backing().server().release();
+    let session = engine.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    expect_each_step_once(&scene);
+}
+
+#[test]
+fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up_by_resume() {
+    let scene = scene();
+    configure(&scene, "outages = \"1s\"");
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    scene.backing().server().kill();
+    gate.open();
+    agent.wait();
+    let session = engine.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let address = scene.backing().address().unwrap();
+    assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
+    assert!(session.stderr.contains("hint: "), "it says what to type: {}", session.stderr);
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 5, "the server is still away: {}", resumed.transcript());
+    assert!(resumed.stderr.contains(&address), "{}", resumed.stderr);
+    scene.backing().server().restart();
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    expect_each_step_once(&scene);
+}
+
+#[test]
+fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
+    let scene = scene();
+    configure(&scene, "outages = \"1s\"");
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    engine.kill();
+    engine.wait();
+    scene.backing().server().kill();
+    assert!(!agent.has_ended());
+    scene.backing().server().restart();
+    let resumed = scene.callboard(&["resume"]).start();
+    resumed.wait_until_it_says("b#1.1 was found at work and adopted");
+    gate.open();
+    let session = resumed.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    expect_each_step_once(&scene);
+}
+
+#[test]
+fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, _agent) = in_the_middle(&scene);
+    let address = scene.backing().address().unwrap();
+    let streams = stage::wait(async {
+        let client = async_nats::connect(&address).await.unwrap();
+        async_nats::jetstream::new(client)
+    });
+    stage::wait(streams.delete_stream("callboard-journal")).unwrap();
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let named = format!("the stream `callboard-journal` at the NATS server `{address}`");
+    assert!(session.stderr.contains(&named), "{}", session.stderr);
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 5, "{}", resumed.transcript());
+    assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
+    assert!(stage::wait(streams.get_stream("callboard-journal")).is_err(), "it was made again");
+}

@@ -1,0 +1,116 @@
+//! A server that wants a password, which is nowhere to be seen.
+
+use std::fs;
+use std::path::Path;
+
+use testkit::Scene;
+use testkit::nats::Server;
+
+use crate::configure;
+
+const PASSWORD: &str = "open-sesame-4711";
+
+fn scene() -> Scene {
+    Scene::on(Server::start_for("ann", PASSWORD), env!("CARGO_BIN_EXE_callboard"))
+}
+
+/// Every file below a directory that holds the password.
+fn told_in(directory: &Path) -> Vec<String> {
+    let mut told = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            told.extend(told_in(&path));
+        } else if entry.file_type().unwrap().is_file() {
+            let bytes = fs::read(&path).unwrap();
+            if bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes()) {
+                told.push(path.display().to_string());
+            }
+        }
+    }
+    told
+}
+
+/// Whoever plans looks at the document and writes into it; whoever executes hands in its report by a command.
+const AGENTS: [&str; 2] = [
+    "plan * do \"$kit/callboard\" state get --path /sequence >\"$kit/sequence\" 2>\"$kit/refused\"; \
+     \"$kit/callboard\" state patch --expect \"$(cat \"$kit/sequence\")\" --set '/phases/plan/output={\"half\": \"from inside\"}' 2>>\"$kit/refused\"; \
+     hand_in COMPLETED \"did $STEP_ID\"",
+    "execute * do note end \"$CALLBOARD_ATTEMPT\"; echo '{\"summary\": \"executed\"}' >\"$kit/output\"; \
+     \"$kit/callboard\" report --status COMPLETED --log submitted --output \"$kit/output\"",
+];
+
+const CYCLE: &str = "peer:spec:x:cycle:1";
+
+/// Everything that a cycle and the commands about it say.
+fn played_and_looked_at(scene: &Scene) -> String {
+    scene.plan(&AGENTS);
+    let agent = scene.agent();
+    let played = ["peer", "create-spec", "--spec", "x", "--wrapper", agent.to_str().unwrap()];
+    let session = scene.callboard(&played).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let mut said = session.stderr + &session.stdout;
+    for command in [
+        &["config"][..],
+        &["config", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["ls", "--json"],
+        &["show", CYCLE, "--json"],
+        &["log", CYCLE, "--json"],
+        &["state", "get", CYCLE],
+        &["prompt", CYCLE, "plan"],
+        &["show", "nobody"],
+        &["resume", CYCLE],
+    ] {
+        let session = scene.callboard(command).run();
+        said.push_str(&session.stdout);
+        said.push_str(&session.stderr);
+    }
+    scene.backing().server().kill();
+    for command in [&["ls"][..], &["resume", CYCLE], &["doctor"]] {
+        let session = scene.callboard(command).run();
+        assert_ne!(session.code, 0, "{}", session.transcript());
+        said.push_str(&session.stderr);
+    }
+    assert!(said.contains(&scene.backing().server().address()), "the server is named: {said}");
+    said
+}
+
+#[test]
+fn a_password_in_the_address_is_told_to_nobody() {
+    let scene = scene();
+    let said = played_and_looked_at(&scene);
+    assert!(!said.contains(PASSWORD), "{said}");
+    assert_eq!(told_in(scene.repo()), Vec::<String>::new());
+    // Agents are not told either. They are told what to do about it.
+    let refused = fs::read_to_string(scene.kit().join("refused")).unwrap();
+    assert!(
+        refused.contains(&scene.backing().server().address()) && !refused.contains(PASSWORD),
+        "{refused}"
+    );
+}
+
+#[test]
+fn agents_reach_a_store_whose_password_is_in_the_users_configuration() {
+    let scene = scene();
+    configure(&scene, &format!("user = \"ann\"\npassword = \"{PASSWORD}\""));
+    let said = played_and_looked_at(&scene);
+    assert!(said.contains("from inside"), "{}", fs::read_to_string(scene.kit().join("refused")).unwrap());
+    assert!(!said.contains(PASSWORD), "{said}");
+    assert_eq!(told_in(scene.repo()), Vec::<String>::new());
+}
+
+#[test]
+fn a_wrong_password_is_refused_without_being_repeated() {
+    let scene = scene();
+    let address = scene.backing().server().address();
+    let wrong = format!("nats://ann:another-word@{address}");
+    let session = scene.callboard(&["ls", "--store", &wrong]).run();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    assert!(
+        session.stderr.contains(&address) && !session.stderr.contains("another-word"),
+        "{}",
+        session.stderr
+    );
+}
