@@ -123,9 +123,10 @@ fn contest<A: Writer, B: Writer>(
     let (writers, sizes) = (ours.len(), &bench.sizes);
     at_once(&mut ours, sizes.written / writers)?;
     at_once(&mut theirs, sizes.written / writers)?;
-    let share = sizes.commits / writers;
+    // Each as much as one alone in a turn: at the end of a short one some have nothing to do but wait for the others.
+    let (share, turns) = (sizes.commits, sizes.turns.div_ceil(writers));
     let (mut our_times, mut their_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..sizes.turns {
+    for _ in 0..turns {
         let (our_time, their_time) = (at_once(&mut ours, share)?, at_once(&mut theirs, share)?);
         ratios.push(their_time.as_secs_f64() / our_time.as_secs_f64());
         our_times.push(our_time);

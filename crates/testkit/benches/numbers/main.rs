@@ -68,7 +68,7 @@ struct Sizes {
     long_line: usize,
     at_once: usize,
     reads: usize,
-    /// How many runs are written to, how often in a turn, and how many turns ours and theirs take.
+    /// How many runs are written to, how often by a writer in a turn, and how many turns one writer takes.
     written: usize,
     commits: usize,
     turns: usize,
