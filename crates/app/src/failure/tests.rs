@@ -31,6 +31,14 @@ fn a_full_disk_is_named_whatever_it_kept_us_from() {
 }
 
 #[test]
+fn an_outcome_that_stays_unknown_ends_with_5_and_says_what_to_type() {
+    let (write_id, source) = (store::WriteId::new(), io::Error::other("no answer").into());
+    let failure = Failure::from(runner::EngineError::Commit(CommitError::Unknown { write_id, source }));
+    assert_eq!(failure.exit, Exit::Store);
+    assert!(failure.hints.iter().any(|hint| hint.contains("`callboard resume`")), "{failure:?}");
+}
+
+#[test]
 fn too_many_open_files_is_a_shortage_and_a_missing_file_is_none() {
     let errno = |errno: rustix::io::Errno| io::Error::from(errno);
     assert_eq!(Failure::from(unavailable(errno(rustix::io::Errno::MFILE))).code, Some(Code::Shortage));

@@ -79,7 +79,6 @@ fn an_unfit_submission_is_told_at_once() {
     assert_snapshot!(report("MAYBE").transcript(), @"
     $ callboard report --status MAYBE
     error: the report cannot be accepted: the status is `MAYBE`, expected COMPLETED or FAILED
-      caused by: the status is `MAYBE`, expected COMPLETED or FAILED
     [exit 2]
     ");
     gate.open();

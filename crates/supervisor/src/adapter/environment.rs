@@ -20,8 +20,9 @@ pub enum Pass {
     AllowList(Vec<String>),
 }
 
-/// Enough to find programs, the user's files, the language, the terminal and the network; nothing that is a secret.
-const ALLOWED: [&str; 23] = [
+/// Enough to find programs, the user's files, the language, the terminal and the network, and to call this machine by the
+/// name it goes by; nothing that is a secret.
+const ALLOWED: [&str; 24] = [
     "PATH",
     "HOME",
     "USER",
@@ -45,6 +46,7 @@ const ALLOWED: [&str; 23] = [
     "HTTPS_PROXY",
     "ALL_PROXY",
     "NO_PROXY",
+    "CALLBOARD_HOST",
 ];
 /// Longest variable, name and value, that a program can be given (128 KiB, less the sign between and the end).
 const LONGEST_VARIABLE: usize = 128 * 1024 - 2;
