@@ -30,7 +30,7 @@ async fn written(
     let definition = stage::one_step("build", NonZeroU32::MIN).into();
     let frozen = stage::frozen::<Steps>(definition, &RunId::new(run)?, scene.repo(), None);
     let clock = Clock::from_fn(move || ago(began));
-    let by = Author::Engine { host: "here".to_owned(), boot_id: "none".to_owned(), pid: 1 };
+    let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
     let mut journal = runner::open(store, &clock, by.clone(), frozen).await?;
     let attempt = Attempt { seat: seat.clone(), turn: Turn(1), try_no: TryNo(1) };
     let entry = |at, input, changes| Entry::<Steps> {
