@@ -8,39 +8,49 @@ use protocol::{Epoch, RunId};
 use super::channel::Overtaken;
 use super::fault::Fault;
 use super::known::Seen;
+use super::lease::Lease;
 use super::message::{Content, Head};
 use super::server::Server;
 use crate::error::{LeadError, Unavailable};
 use crate::lead::Hold;
-use crate::{Lead, Tenure};
+use crate::{Lead, Leader, Tenure};
 
 /// How often we look again at a leader on an errand, and how long we wait between.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl Server {
-    /// Becomes the leader, or says who is. Whoever leads for an errand is gone in a moment and is waited for.
+    /// Becomes the leader, or says who is.
     pub(super) async fn lead(self: &Arc<Self>, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+        let lease = match self.wait_for_lease(run, tenure).await? {
+            Ok(lease) => lease,
+            Err(leader) => {
+                let (run, stopped) = (run.clone(), leader.is_stopped());
+                return Err(LeadError::Held { run, pid: leader.pid, host: leader.host, stopped });
+            }
+        };
+        let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
+        Ok(Lead::new(run.clone(), epoch, Hold::Lease(lease)))
+    }
+
+    /// Takes the lease of a run, or says who has it. Whoever has it for an errand is gone in a moment and is waited for.
+    pub(super) async fn wait_for_lease(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<Result<Lease, Leader>, Unavailable> {
         let mut looks = 0;
-        let lease = loop {
+        loop {
             let leader = match self.take_lease(run, tenure).await? {
-                Ok(lease) => break lease,
+                Ok(lease) => return Ok(Ok(lease)),
                 Err(leader) => leader,
             };
             looks += 1;
             if leader.tenure == Tenure::Engine || looks > LOOKS {
-                let stopped = leader.is_stopped();
-                return Err(LeadError::Held {
-                    run: run.clone(),
-                    pid: leader.pid,
-                    host: leader.host,
-                    stopped,
-                });
+                return Ok(Err(leader));
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
-        };
-        let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
-        Ok(Lead::new(run.clone(), epoch, Hold::Lease(lease)))
+        }
     }
 
     /// Gives the run's next engine its number, on the run's own subject: whatever an engine before it was about to

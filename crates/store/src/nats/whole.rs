@@ -21,7 +21,7 @@ impl Server {
         for blob in &blobs {
             self.put_blob(blob).await?;
         }
-        let lease = match self.take_lease(&run, Tenure::Errand).await? {
+        let lease = match self.wait_for_lease(&run, Tenure::Errand).await? {
             Ok(lease) => lease,
             Err(leader) => {
                 let stopped = leader.is_stopped();

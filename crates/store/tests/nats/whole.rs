@@ -43,6 +43,20 @@ async fn a_run_from_elsewhere_is_there_with_its_age_and_its_epoch_and_only_once(
 }
 
 #[tokio::test]
+async fn of_those_who_bring_the_same_run_at_once_one_does_and_the_others_find_it_there() {
+    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
+    let (store, run) = (connected(&server, &beside).await, run("moved"));
+    let bring = || store.put_run(|writer| fill(writer, &run));
+    let (first, second, third) = tokio::join!(bring(), bring(), bring());
+    let told = [first, second, third];
+    assert_eq!(told.iter().filter(|brought| brought.is_ok()).count(), 1, "{told:?}");
+    for refused in told.iter().filter_map(|brought| brought.as_ref().err()) {
+        assert!(matches!(refused, DraftError::Refused(CommitError::Conflict { .. })), "{refused:?}");
+    }
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+}
+
+#[tokio::test]
 async fn whoever_is_stopped_half_way_leaves_no_run_and_the_next_one_brings_it_whole() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
