@@ -6,8 +6,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
 
 use super::fold::Fold;
+use super::journal::is_not_understood;
 use super::known::Seen;
-use super::message::{BadMessage, Content, Delta, Record, seal};
+use super::message::{BadMessage, Content, Delta, Head, Record, seal};
 use super::server::Server;
 use crate::commit::Part;
 use crate::error::ReadError;
@@ -215,16 +216,24 @@ impl Server {
     pub(super) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
         let questions = self.names().await?.into_iter().map(async |run| {
             // What the journal has of a run is enough to list it; only of one that it has not, the bucket is asked.
-            let newest = match self.last(&run).await?.filter(|record| record.head.exists()) {
-                Some(newest) => Some(newest),
-                None => self.newest(&run).await?,
+            let newest = async {
+                match self.last(&run).await?.filter(|record| record.head.exists()) {
+                    Some(newest) => Ok(Some(newest)),
+                    None => self.newest(&run).await,
+                }
             };
-            Ok::<_, ReadError>(newest.map(|record| (record.head.created, run, record.head)))
+            let head = match newest.await {
+                Ok(newest) => newest.map(|record| record.head),
+                // One that a newer program wrote, or somebody else, hides none of the others.
+                Err(error) if is_not_understood(&error) => Some(Head::absent()),
+                Err(error) => return Err(ReadError::from(error)),
+            };
+            Ok(head.map(|head| (head.created, run, head)))
         });
         let found = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);
         let mut found: Vec<_> = found.try_filter_map(async |row| Ok(row)).try_collect().await?;
         found.sort_by(|(a, run_a, _), (b, run_b, _)| (a, run_a).cmp(&(b, run_b)));
-        let row = |(created, run, head): (_, RunId, super::message::Head)| RunRow {
+        let row = |(created, run, head): (_, RunId, Head)| RunRow {
             run,
             protocol: head.protocol,
             revision: head.revision,
@@ -244,7 +253,15 @@ impl Server {
             if runs.len() == at_most {
                 break;
             }
-            if run.as_str().starts_with(beginning) && self.newest(&run).await?.is_some() {
+            if !run.as_str().starts_with(beginning) {
+                continue;
+            }
+            let is_there = match self.newest(&run).await {
+                Ok(newest) => newest.is_some(),
+                Err(error) if is_not_understood(&error) => true,
+                Err(error) => return Err(error.into()),
+            };
+            if is_there {
                 runs.push(run);
             }
         }
