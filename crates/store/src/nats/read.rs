@@ -10,7 +10,7 @@ use super::journal::is_not_understood;
 use super::known::Seen;
 use super::message::{BadMessage, Content, Delta, Head, Record, seal};
 use super::server::Server;
-use crate::commit::Part;
+use crate::commit::{Part, ViewMark};
 use crate::error::ReadError;
 use crate::store::{Loaded, RunRow, StoredEntry};
 
@@ -68,6 +68,8 @@ impl Server {
                         Some(checkpoint) => {
                             replayed.snapshot =
                                 Some(StoredEntry { revision, body: checkpoint.snapshot.clone() });
+                            let missed = self.marked_before(run, &record, &delta).await?;
+                            replayed.fold.mark(&missed);
                         }
                         None => replayed.tail.push(StoredEntry { revision, body: delta.entry.clone() }),
                     }
@@ -78,6 +80,27 @@ impl Server {
             }
         }
         Ok(replayed)
+    }
+
+    /// The marks that a checkpoint may not know of: its entry was made, then somebody marked views, then it was copied. Where
+    /// the journal is the commit nothing can come between.
+    async fn marked_before(
+        &self,
+        run: &RunId,
+        checkpoint: &Record,
+        delta: &Delta,
+    ) -> Result<Vec<ViewMark>, ReadError> {
+        if checkpoint.head.entered.is_none() {
+            return Ok(Vec::new());
+        }
+        let between = self.records(run, checkpoint.before + 1, checkpoint.sequence).await?;
+        let marks = between.into_iter().filter_map(|record| match record.content {
+            Content::Marks { views, .. } => Some(views),
+            Content::Commit(_) | Content::Lead { .. } | Content::Fence { .. } => None,
+        });
+        // What the commit itself says of a view is newer.
+        let is_known = |mark: &ViewMark| delta.views.iter().any(|view| view.path == mark.path);
+        Ok(marks.flatten().filter(|mark| !is_known(mark)).collect())
     }
 
     /// What the messages add up to, as far as they were seen.
