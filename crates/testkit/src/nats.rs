@@ -48,18 +48,19 @@ impl Server {
         server
     }
 
-    /// Starts three that keep everything three times.
+    /// Starts three that keep everything three times. They call themselves `n0` to `n2`, in this order.
     pub fn start_three() -> [Self; 3] {
         let ports = [(); 3].map(|()| Port::take());
         let address = |port: &Port| format!("127.0.0.1:{}", port.number);
         let routes = ports.each_ref().map(|port| format!("\"nats://{}\"", address(port))).join(", ");
         let name = format!("three-{}", ports[0].number);
+        let mut number = 0;
         ports.map(|port| {
             let mut server = Self::start_with(&format!(
-                "server_name: n{}\ncluster {{ name: {name}, listen: \"{}\", routes: [{routes}] }}",
-                port.number,
+                "server_name: n{number}\ncluster {{ name: {name}, listen: \"{}\", routes: [{routes}] }}",
                 address(&port)
             ));
+            number += 1;
             server._route = Some(port);
             server
         })

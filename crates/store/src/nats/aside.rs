@@ -8,7 +8,9 @@ use protocol::RunId;
 use super::bucket::{RECOVERY, key_of, subject_of};
 use super::channel::{Overtaken, Which};
 use super::entry::Read;
+use super::message::json;
 use super::server::Server;
+use super::spill::blob_note;
 use crate::Foreign;
 use crate::error::Unavailable;
 
@@ -41,6 +43,11 @@ impl Server {
         let mut newest = None;
         for (sequence, body) in bodies.into_iter().filter(|(_, body)| !body.is_empty()) {
             let aside = format!("{RECOVERY}{key}.{sequence}");
+            let body = match body.len() {
+                // It fits without our headers only.
+                size if size > bucket.largest => json(&blob_note(&self.put_blob(&body).await?, size)),
+                _ => body,
+            };
             // Overtaken by somebody who keeps the same bytes: theirs will do.
             let _there: Result<_, Overtaken> =
                 bucket.channel.append(&subject_of(&bucket.name, &aside), 0, body).await?;

@@ -87,7 +87,8 @@ impl Server {
             return Ok(None);
         };
         let subject = chunk_subject(&meta.nuid);
-        let mut body = Vec::with_capacity(meta.size);
+        // What it says of its size is not ours to believe.
+        let mut body = Vec::new();
         if let Some(last) = self.blobs.find(&subject, Which::Last).await? {
             match meta.chunks {
                 1 => body.extend_from_slice(&last.payload),

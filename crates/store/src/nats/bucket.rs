@@ -11,6 +11,7 @@ use protocol::RunId;
 
 use super::channel::Channel;
 use super::fault::Fault;
+use super::journal::is_not_understood;
 use super::server::{Note, Opening, Server, endless};
 use crate::error::Unavailable;
 
@@ -122,7 +123,11 @@ impl Server {
     async fn highest_entry(&self) -> Result<u64, Unavailable> {
         let mut highest = 0;
         for run in self.names().await? {
-            let entered = self.last(&run).await?.and_then(|record| record.head.entered);
+            let entered = match self.last(&run).await {
+                Ok(last) => last.and_then(|record| record.head.entered),
+                Err(error) if is_not_understood(&error) => None,
+                Err(error) => return Err(error),
+            };
             highest = highest.max(entered.map_or(0, |entered| entered.sequence));
         }
         Ok(highest)

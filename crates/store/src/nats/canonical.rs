@@ -1,9 +1,11 @@
 //! One form of a JSON value for digests: a client that reads and writes it again in its own way changes nothing.
 
+use std::ops::Range;
+
 use serde_json::{Number, Value};
 
-/// Whole numbers up to here are the same to every client, with a fraction of zero or without.
-const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+/// From here on, and up to here, a number without a fraction is one that we read as a whole number: 2^64 and -2^63.
+const WHOLE: Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
 
 /// The value without spaces and with the members of objects in the order of their names.
 pub(super) fn canonical(value: &Value) -> Vec<u8> {
@@ -52,11 +54,11 @@ fn plain(value: &impl serde::Serialize, text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("BUG: texts and numbers are JSON");
 }
 
-/// `1.0` and `1e0` are 1.
-fn whole(number: &Number) -> Option<i64> {
+/// `1.0` and `1e0` are 1, as a client may write them that knows floating point only.
+fn whole(number: &Number) -> Option<i128> {
     let value = number.as_f64().filter(|_| number.is_f64())?;
     #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small enough")]
-    (value.fract() == 0.0 && value.abs() < LARGEST_EXACT).then_some(value as i64)
+    (value.fract() == 0.0 && WHOLE.contains(&value)).then_some(value as i128)
 }
 
 #[cfg(test)]
@@ -76,5 +78,14 @@ mod tests {
         assert_eq!(of(r#"{"b":[true,{}],"a":-0.0}"#), r#"{"a":0,"b":[true,{}]}"#);
         assert_ne!(of("[1,2]"), of("[2,1]"));
         assert_ne!(of("18446744073709551615"), of("18446744073709551614"));
+        // Clients that know only floating point write whole numbers without a fraction, however large they are.
+        for (ours, theirs) in [
+            ("1e16", "10000000000000000"),
+            ("-1e18", "-1000000000000000000"),
+            ("1e19", "10000000000000000000"),
+            ("1e20", "100000000000000000000"),
+        ] {
+            assert_eq!(of(ours), of(theirs));
+        }
     }
 }

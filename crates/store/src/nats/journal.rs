@@ -35,6 +35,11 @@ fn run_of(subject: &str) -> Option<RunId> {
     RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()
 }
 
+/// Whether the server has answered, and what it has of a run is not as we write it.
+pub(super) fn is_not_understood(error: &Unavailable) -> bool {
+    matches!(error, Unavailable::Server { source, .. } if source.is::<BadMessage>())
+}
+
 impl Server {
     pub(super) fn bad_message(&self, error: BadMessage) -> Unavailable {
         Unavailable::Server { server: self.journal.server.clone(), doing: "understand", source: error.into() }

@@ -164,38 +164,43 @@ struct Renewal {
 impl Renewal {
     async fn until(mut self, mut stopped: oneshot::Receiver<()>) {
         let period = (self.server.lease / RENEWALS).max(Duration::from_millis(50));
-        while tokio::time::timeout(period, &mut stopped).await.is_err() {
-            // An outage that outlasts our patience ends some time; until then nobody else can take the lease either.
-            if let Ok(Standing::Lost) = self.renew().await {
-                return;
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                standing = async {
+                    tokio::time::sleep(period).await;
+                    self.renew().await
+                } => match standing {
+                    Ok(Standing::Lost) => return,
+                    // An outage that outlasts our patience ends some time; until then nobody else can take the lease either.
+                    Ok(Standing::Kept) | Err(_) => {}
+                }
             }
         }
         self.holding.held = false;
-        let goodbye = self.server.leases.append(&self.subject, self.sequence, json(&self.holding));
         // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for another one's length.
-        let _ = tokio::time::timeout(self.server.lease, goodbye).await;
+        let lease = self.server.lease;
+        let _ = tokio::time::timeout(lease, self.renew()).await;
     }
 
+    /// Says again who holds it, or for the last time that nobody does. What was said before and not waited for may have
+    /// come first.
     async fn renew(&mut self) -> Result<Standing, Unavailable> {
         let leases = &self.server.leases;
-        match leases.append(&self.subject, self.sequence, json(&self.holding)).await? {
-            Ok(sequence) => {
+        loop {
+            if let Ok(sequence) = leases.append(&self.subject, self.sequence, json(&self.holding)).await? {
                 self.sequence = sequence;
-                Ok(Standing::Kept)
+                return Ok(Standing::Kept);
             }
-            Err(Overtaken) => match leases.find(&self.subject, Which::Last).await? {
-                // It ran out and nobody wanted it: the next round takes it anew.
-                None => {
-                    self.sequence = 0;
-                    Ok(Standing::Kept)
-                }
+            match leases.find(&self.subject, Which::Last).await? {
+                // It ran out and nobody wanted it: it is taken anew.
+                None => self.sequence = 0,
                 Some(found) if self.server.holding(&found)?.id == self.holding.id => {
                     self.sequence = found.sequence;
-                    Ok(Standing::Kept)
                 }
                 // The journal tells our engine, which writes there: its epoch is not the newest any more.
-                Some(_) => Ok(Standing::Lost),
-            },
+                Some(_) => return Ok(Standing::Lost),
+            }
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Record {
     pub(super) sequence: u64,
     pub(super) head: Head,
     pub(super) content: Content,
+    /// The sequence of the newest commit before this message.
+    pub(super) before: u64,
 }
 
 /// Where a run stands.
@@ -285,6 +287,7 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
     if format > FORMAT {
         return Err(BadMessage::Newer { sequence, found: format });
     }
+    let before = head.commit;
     if let Content::Commit(committed) = &mut content {
         if let Place::Behind(behind) = &mut committed.delta {
             behind.bodies = found.payload.slice((end + 1).min(found.payload.len())..);
@@ -294,7 +297,7 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
             head.checkpoint = Some(sequence);
         }
     }
-    Ok(Record { sequence, head, content })
+    Ok(Record { sequence, head, content, before })
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
 
 use super::fold::Fold;
+use super::journal::is_not_understood;
 use super::known::Seen;
-use super::message::{BadMessage, Content, Delta, Record, seal};
+use super::message::{BadMessage, Content, Delta, Head, Record, seal};
 use super::server::Server;
-use crate::commit::Part;
+use crate::commit::{Part, ViewMark};
 use crate::error::ReadError;
 use crate::store::{Loaded, RunRow, StoredEntry};
 
@@ -67,6 +68,8 @@ impl Server {
                         Some(checkpoint) => {
                             replayed.snapshot =
                                 Some(StoredEntry { revision, body: checkpoint.snapshot.clone() });
+                            let missed = self.marked_before(run, &record, &delta).await?;
+                            replayed.fold.mark(&missed);
                         }
                         None => replayed.tail.push(StoredEntry { revision, body: delta.entry.clone() }),
                     }
@@ -77,6 +80,27 @@ impl Server {
             }
         }
         Ok(replayed)
+    }
+
+    /// The marks that a checkpoint may not know of: its entry was made, then somebody marked views, then it was copied. Where
+    /// the journal is the commit nothing can come between.
+    async fn marked_before(
+        &self,
+        run: &RunId,
+        checkpoint: &Record,
+        delta: &Delta,
+    ) -> Result<Vec<ViewMark>, ReadError> {
+        if checkpoint.head.entered.is_none() {
+            return Ok(Vec::new());
+        }
+        let between = self.records(run, checkpoint.before + 1, checkpoint.sequence).await?;
+        let marks = between.into_iter().filter_map(|record| match record.content {
+            Content::Marks { views, .. } => Some(views),
+            Content::Commit(_) | Content::Lead { .. } | Content::Fence { .. } => None,
+        });
+        // What the commit itself says of a view is newer.
+        let is_known = |mark: &ViewMark| delta.views.iter().any(|view| view.path == mark.path);
+        Ok(marks.flatten().filter(|mark| !is_known(mark)).collect())
     }
 
     /// What the messages add up to, as far as they were seen.
@@ -215,16 +239,24 @@ impl Server {
     pub(super) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
         let questions = self.names().await?.into_iter().map(async |run| {
             // What the journal has of a run is enough to list it; only of one that it has not, the bucket is asked.
-            let newest = match self.last(&run).await?.filter(|record| record.head.exists()) {
-                Some(newest) => Some(newest),
-                None => self.newest(&run).await?,
+            let newest = async {
+                match self.last(&run).await?.filter(|record| record.head.exists()) {
+                    Some(newest) => Ok(Some(newest)),
+                    None => self.newest(&run).await,
+                }
             };
-            Ok::<_, ReadError>(newest.map(|record| (record.head.created, run, record.head)))
+            let head = match newest.await {
+                Ok(newest) => newest.map(|record| record.head),
+                // One that a newer program wrote, or somebody else, hides none of the others.
+                Err(error) if is_not_understood(&error) => Some(Head::absent()),
+                Err(error) => return Err(ReadError::from(error)),
+            };
+            Ok(head.map(|head| (head.created, run, head)))
         });
         let found = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);
         let mut found: Vec<_> = found.try_filter_map(async |row| Ok(row)).try_collect().await?;
         found.sort_by(|(a, run_a, _), (b, run_b, _)| (a, run_a).cmp(&(b, run_b)));
-        let row = |(created, run, head): (_, RunId, super::message::Head)| RunRow {
+        let row = |(created, run, head): (_, RunId, Head)| RunRow {
             run,
             protocol: head.protocol,
             revision: head.revision,
@@ -244,7 +276,15 @@ impl Server {
             if runs.len() == at_most {
                 break;
             }
-            if run.as_str().starts_with(beginning) && self.newest(&run).await?.is_some() {
+            if !run.as_str().starts_with(beginning) {
+                continue;
+            }
+            let is_there = match self.newest(&run).await {
+                Ok(newest) => newest.is_some(),
+                Err(error) if is_not_understood(&error) => true,
+                Err(error) => return Err(error.into()),
+            };
+            if is_there {
                 runs.push(run);
             }
         }

@@ -17,6 +17,11 @@ pub(super) fn spill(document: &mut Map<String, Value>) -> Vec<Vec<u8>> {
     taken
 }
 
+/// What stands in the place of bytes that are in a blob.
+pub(super) fn blob_note(digest: &Digest, bytes: usize) -> Value {
+    json!({ "$blob": format!("sha256:{digest}"), "bytes": bytes })
+}
+
 fn spill_at(depth: usize, members: &mut Map<String, Value>, taken: &mut Vec<Vec<u8>>) {
     for value in members.values_mut() {
         let text = text_of(value);
@@ -26,7 +31,7 @@ fn spill_at(depth: usize, members: &mut Map<String, Value>, taken: &mut Vec<Vec<
         match value {
             Value::Object(members) if depth <= GONE_INTO => spill_at(depth + 1, members, taken),
             large => {
-                *large = json!({ "$blob": format!("sha256:{}", Digest::of(&text)), "bytes": text.len() });
+                *large = blob_note(&Digest::of(&text), text.len());
                 taken.push(text.into());
             }
         }

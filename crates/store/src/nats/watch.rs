@@ -43,6 +43,8 @@ struct Place {
     subject: String,
     /// From here on we have not heard.
     next: u64,
+    /// The newest revision that was there.
+    highest: Revision,
     feed: Option<Ordered>,
 }
 
@@ -137,7 +139,15 @@ impl Watch {
             Some(Ok(message)) => match found(&message) {
                 Ok((found, _)) => {
                     place.next = found.sequence + 1;
-                    self.is_foreign |= !matches!(entry::read(&self.run, &found), Ok(Read::Ours(_)));
+                    self.is_foreign |= match entry::read(&self.run, &found) {
+                        Ok(Read::Ours(entry)) => {
+                            // One that was there before undoes what came after it.
+                            let is_older = entry.revision() < place.highest;
+                            place.highest = entry.revision().max(place.highest);
+                            is_older
+                        }
+                        Ok(Read::Rewritten(_) | Read::Unfit(_)) | Err(_) => true,
+                    };
                     None
                 }
                 Err(fault) => Some(fault),
@@ -185,7 +195,8 @@ impl Watch {
             && let (Some(entered), Some(key)) = (&head.entered, key_of(&self.run))
         {
             let (bucket, subject) = (entered.bucket.clone(), subject_of(&entered.bucket, key));
-            self.place = Some(Place { bucket, subject, next: entered.sequence + 1, feed: None });
+            let (next, highest) = (entered.sequence + 1, head.revision);
+            self.place = Some(Place { bucket, subject, next, highest, feed: None });
         }
     }
 

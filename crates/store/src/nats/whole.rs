@@ -54,20 +54,23 @@ impl Server {
 
     /// Removes what somebody left who was stopped half-way: it never was a run.
     async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), DraftError> {
-        let Some(last) = self.last(run).await? else { return Ok(()) };
-        if last.head.exists() {
-            let (run, found) = (run.clone(), last.head.revision);
-            return Err(CommitError::Conflict { run, expected: Position::absent().revision, found }.into());
-        }
-        if !last.head.has_begun() {
-            return Ok(());
-        }
         let mut outage = self.journal.outage("remove half a run from");
-        loop {
-            match self.journal.stream.purge().filter(subject(run)).await {
-                Ok(_) => return Ok(()),
-                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
+        while let Some(last) = self.last(run).await? {
+            if last.head.exists() {
+                let (run, found) = (run.clone(), last.head.revision);
+                return Err(
+                    CommitError::Conflict { run, expected: Position::absent().revision, found }.into()
+                );
+            }
+            if !last.head.has_begun() {
+                break;
+            }
+            // No further than we have seen: it may be heard late, when the run is there.
+            let seen = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
+            if let Err(error) = seen.await {
+                outage.bear(Fault::of_question(error, &self.journal.name)).await?;
             }
         }
+        Ok(())
     }
 }

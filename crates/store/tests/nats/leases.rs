@@ -9,6 +9,7 @@ use store::{CommitError, LeadError, NatsSettings, NatsStore, Position, Store as 
 use crate::contract::roles::Player;
 use crate::contract::{change, run};
 use crate::servers::Server;
+use crate::wire::Wire;
 
 /// A store whose leases are short. Whoever makes the streams settles that for all.
 async fn with_short_leases(server: &Server) -> NatsStore {
@@ -88,4 +89,17 @@ async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
     assert!(is_held().await);
     lead.release().await;
     assert!(!is_held().await);
+}
+
+#[tokio::test]
+async fn a_lead_is_given_back_within_the_length_of_a_lease_though_nobody_answers() {
+    let server = Server::start();
+    with_short_leases(&server).await;
+    let wire = Wire::to(&server).await;
+    // It would wait as long for the answer to a renewal.
+    let store = wire.store(Duration::from_secs(3600));
+    let lead = store.lead(&run("led")).await.unwrap();
+    wire.hold();
+    wire.holds_something().await;
+    tokio::time::timeout(Duration::from_secs(60), lead.release()).await.unwrap();
 }

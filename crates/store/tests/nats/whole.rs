@@ -1,12 +1,17 @@
 //! A run that comes from elsewhere: whole, or none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
-use store::{AnyStore, CommitError, DraftError, Location, Position, RunWriter, Store as _};
+use store::{
+    AnyStore, CommitError, DraftError, LeadError, Location, NatsSettings, NatsStore, Position, RunWriter,
+    Store as _,
+};
 
 use crate::contract::{change, part, run};
-use crate::servers::Server;
+use crate::servers::{self, Server};
+use crate::wire::Wire;
 
 const ENTRIES: u64 = 40;
 
@@ -24,6 +29,19 @@ fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), DraftError> {
         position = writer.append(&commit)?;
     }
     writer.remember(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
+}
+
+/// Begins to bring the run, and is stopped half-way.
+async fn leave_half(server: &Server, store: &Arc<AnyStore>, run: &RunId) {
+    let client = async_nats::connect(server.address()).await.unwrap();
+    let journal = async_nats::jetstream::new(client).get_stream("callboard-journal").await.unwrap();
+    let bringing = tokio::spawn({
+        let (store, run) = (Arc::clone(store), run.clone());
+        async move { store.put_run(|writer| fill(writer, &run)).await.is_ok() }
+    });
+    while journal.get_info().await.unwrap().state.messages < 5 {}
+    bringing.abort();
+    assert!(bringing.await.is_err(), "it was quicker than we");
 }
 
 #[tokio::test]
@@ -60,21 +78,38 @@ async fn of_those_who_bring_the_same_run_at_once_one_does_and_the_others_find_it
 async fn whoever_is_stopped_half_way_leaves_no_run_and_the_next_one_brings_it_whole() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
-    let client = async_nats::connect(server.address()).await.unwrap();
-    let journal = async_nats::jetstream::new(client).get_stream("callboard-journal").await.unwrap();
-    let bringing = tokio::spawn({
-        let (store, run) = (Arc::clone(&store), run.clone());
-        async move { store.put_run(|writer| fill(writer, &run)).await.is_ok() }
-    });
-    while journal.get_info().await.unwrap().state.messages < 5 {}
-    bringing.abort();
-    assert!(bringing.await.is_err(), "it was quicker than we");
+    leave_half(&server, &store, &run).await;
     assert!(store.runs().await.unwrap().is_empty());
     assert_eq!(store.newest(&run).await.unwrap(), None);
     let other = connected(&server, &beside).await;
     other.put_run(|writer| fill(writer, &run)).await.unwrap();
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
     assert_eq!(store.load(&run).await.unwrap().unwrap().tail.len(), usize::try_from(ENTRIES).unwrap());
+}
+
+#[tokio::test]
+async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one() {
+    let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
+    // Whoever makes the streams settles how long leases are.
+    let lease = Duration::from_millis(600);
+    NatsStore::new(NatsSettings { lease, ..server.settings() }).open().await.unwrap();
+    let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
+    leave_half(&server, &store, &run).await;
+    let wire = Wire::to(&server).await;
+    let late = servers::any(wire.store(Duration::from_secs(60)));
+    wire.hold_at("STREAM.PURGE");
+    let bringing = tokio::spawn({
+        let run = run.clone();
+        async move { late.put_run(|writer| fill(writer, &run)).await }
+    });
+    wire.holds_something().await;
+    while let Err(error) = store.put_run(|writer| fill(writer, &run)).await {
+        assert!(matches!(error, DraftError::Led(LeadError::Held { .. })), "{error:?}");
+    }
+    wire.let_go().await;
+    let refused = bringing.await.unwrap().unwrap_err();
+    assert!(matches!(refused, DraftError::Refused(CommitError::Conflict { .. })), "{refused:?}");
+    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
 }
 
 #[tokio::test]
@@ -85,6 +120,6 @@ async fn the_premises_of_a_store_lead_to_its_servers_and_are_the_same_by_every_a
     let (servers, place) = store.premises().shared().unwrap();
     assert!(servers.ends_with(&server.address()), "{servers}");
     let address = server.address().replace("127.0.0.1", "localhost");
-    let by_name = AnyStore::connect(crate::servers::settings(&address), &place).await.unwrap();
+    let by_name = AnyStore::connect(servers::settings(&address), &place).await.unwrap();
     assert_eq!(by_name.premises(), store.premises());
 }

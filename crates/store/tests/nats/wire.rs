@@ -21,8 +21,9 @@ pub(crate) struct Wire {
 struct State {
     /// Whether what clients say is held back from now on.
     holding: bool,
-    /// Whether it is from the next write to a bucket on.
+    /// Whether it is from the next write to a bucket on, or from the next time that these words are said.
     holding_writes: bool,
+    holding_at: Option<&'static str>,
     /// Whether nothing is heard of the server from the next write to a bucket on, and whether that was.
     muting: bool,
     muted: bool,
@@ -83,6 +84,28 @@ impl Wire {
         self.state().holding_writes = true;
     }
 
+    /// Holds back what has these words in it, and what follows it.
+    #[allow(dead_code, reason = "not every suite needs it")]
+    pub(crate) fn hold_at(&self, words: &'static str) {
+        self.state().holding_at = Some(words);
+    }
+
+    /// Lets the server hear what was held back, and all that follows it.
+    #[allow(dead_code, reason = "not every suite needs it")]
+    pub(crate) async fn let_go(&self) {
+        let lines: Vec<_> = {
+            let mut state = self.state();
+            (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
+            state.lines.iter().map(|line| Arc::clone(&line.held)).collect()
+        };
+        for line in lines {
+            let (server, bytes) = &mut *line.lock().await;
+            // A line that its client has left meanwhile is of no use to anybody.
+            let _heard = server.write_all(bytes).await;
+            bytes.clear();
+        }
+    }
+
     /// Lets the next write to a bucket through, and nothing come back any more.
     #[allow(dead_code, reason = "not every suite has buckets")]
     pub(crate) fn mute_writes(&self) {
@@ -115,7 +138,7 @@ impl Wire {
     /// Cuts the clients off. The server does not notice; whoever connects from now on is let through.
     pub(crate) fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
-        (state.holding, state.holding_writes) = (false, false);
+        (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
         (state.muting, state.muted) = (false, false);
         let lines = std::mem::take(&mut state.lines);
         lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
@@ -151,6 +174,7 @@ async fn upstream(
             let mut state = state.lock().unwrap();
             let writes = find_write(&words, TO_BUCKET).is_some();
             state.holding |= state.holding_writes && writes;
+            state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
             state.muted |= state.muting && writes;
             state.holding
         };
@@ -161,6 +185,10 @@ async fn upstream(
         }
         words.clear();
     }
+}
+
+fn contains(words: &[u8], part: &[u8]) -> bool {
+    words.windows(part.len()).any(|window| window == part)
 }
 
 /// A write to a run among the words of a client: where it is, and where its answer goes.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
-use store::{Commit, CommitError, NatsStore, Position, Store as _, StoredEntry};
+use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _, StoredEntry, ViewMark};
 
 use crate::client::Client;
 use crate::contract::{change, run};
@@ -159,5 +159,32 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
         let entries = store.entries(&run, Revision(0)).await.unwrap();
         assert_eq!(bodies(&entries).last(), Some(&"next"));
         assert!(!bodies(&entries).contains(&"late"));
+    }
+}
+
+#[tokio::test]
+async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
+    let server = Server::start();
+    let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+    let mark =
+        |path: &str| ViewMark { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    store.mark_views(&run, vec![mark("before")]).await.unwrap();
+    let wire = Wire::to(&server).await;
+    let other = wire.store(Duration::from_secs(60));
+    other.open().await.unwrap();
+    wire.hold_writes();
+    let checkpoint = Commit { snapshot: Some("state".to_owned()), ..change(&run, first, "2") };
+    let checkpoint = Commit { views: vec![mark("with")], ..checkpoint };
+    let committing = tokio::spawn(async move { Showing(testkit::nats::any(other)).commit(checkpoint).await });
+    wire.holds_something().await;
+    store.mark_views(&run, vec![mark("between")]).await.unwrap();
+    wire.let_go().await;
+    let second = committing.await.unwrap().unwrap();
+    for reader in [&store, &direct(&server)] {
+        let loaded = reader.load(&run).await.unwrap().unwrap();
+        assert_eq!(loaded.position, second);
+        let paths: Vec<_> = loaded.views.iter().map(|view| view.path.as_str()).collect();
+        assert_eq!(paths, ["before", "between", "with"]);
     }
 }

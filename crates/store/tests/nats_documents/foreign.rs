@@ -1,8 +1,10 @@
 //! Others write in the place of a document: what is noticed, how it is judged, and where the bytes go.
 
+use std::time::Duration;
+
 use protocol::{Revision, RunId};
 use serde_json::{Value, json};
-use store::{Commit, CommitError, Foreign, Meddling, NatsStore, Position, Store as _};
+use store::{Commit, CommitError, Digest, Foreign, Meddling, NatsStore, Position, Store as _};
 
 use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
@@ -165,6 +167,32 @@ async fn a_watch_tells_of_a_foreign_write_by_saying_nothing() {
     let position = scene.store.load(&scene.run).await.unwrap().unwrap().position;
     scene.store.commit(shown(&scene.run, position, 3)).await.unwrap();
     assert_eq!(watch.next().await.unwrap()[0].body, "3");
+}
+
+#[tokio::test]
+async fn a_watch_tells_of_an_older_entry_of_ours_that_somebody_put_there_again() {
+    let scene = Scene::new().await;
+    let (_, older) = scene.newest().await;
+    scene.store.commit(shown(&scene.run, scene.position, 3)).await.unwrap();
+    let mut watch = scene.store.watch(&scene.run, Revision(3)).await.unwrap();
+    scene.client.put(&scene.run, bytes(&older)).await;
+    let told = tokio::time::timeout(Duration::from_secs(60), watch.next()).await.unwrap();
+    assert_eq!(told.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_foreign_write_as_large_as_the_server_takes_is_set_aside_as_well() {
+    let scene = Scene::new().await;
+    let largest = vec![b'x'; 1024 * 1024];
+    let sequence = scene.client.put(&scene.run, largest.clone()).await;
+    let foreign = scene.foreign().await.unwrap();
+    let kept = scene.store.set_aside(&scene.run, &foreign).await.unwrap().unwrap();
+    assert_eq!(kept, format!("recovery.{}.{sequence}", scene.run));
+    assert_eq!(scene.store.set_aside(&scene.run, &foreign).await.unwrap(), Some(kept.clone()));
+    // With our own headers it is more than a message can be, so its bytes are elsewhere.
+    let note: Value = serde_json::from_slice(&scene.client.get(&kept).await.1).unwrap();
+    let digest: Digest = note["$blob"].as_str().unwrap().strip_prefix("sha256:").unwrap().parse().unwrap();
+    assert_eq!(scene.store.blob(&digest).await.unwrap(), Some(largest));
 }
 
 #[tokio::test]
