@@ -175,6 +175,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
 }
 
 fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
+    let doing = format!("cannot go on with run `{run}`");
     let hint = match &error {
         EngineError::Refused(Refusal::Undelivered) => after_failure,
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
@@ -183,9 +184,10 @@ fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> F
         EngineError::Refused(_) => {
             format!("`callboard log {run}` shows what it did; `{}` starts a new one", P::OPENED_BY)
         }
+        EngineError::NothingToAbandon { .. } => return Failure::from(error).while_doing(doing),
         _ => return error.into(),
     };
-    Failure::from(error).while_doing(format_args!("cannot go on with run `{run}`")).hint(hint)
+    Failure::from(error).while_doing(doing).hint(hint)
 }
 
 /// One message per Ctrl-C or SIGTERM.
