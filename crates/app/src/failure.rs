@@ -282,9 +282,12 @@ impl From<CommitError> for Failure {
                 failure.code(Code::Deposed).hint("nothing is lost: the other engine goes on")
             }
             CommitError::Unavailable(unavailable) => failure.advised(unavailable),
-            CommitError::Unknown { .. } => failure.hint(
-                "trying again doubles nothing: when the store answers, `callboard resume` goes on from whatever landed",
-            ),
+            CommitError::Unknown { source, .. } => {
+                let is_of_servers = matches!(source.downcast_ref(), Some(Unavailable::Server { .. }));
+                failure.maybe(is_of_servers.then_some(Code::NoServer)).hint(
+                    "trying again doubles nothing: when the store answers, `callboard resume` goes on from whatever landed",
+                )
+            }
             CommitError::Conflict { .. } | CommitError::TooLarge { .. } => failure,
         }
     }

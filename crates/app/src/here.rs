@@ -118,6 +118,11 @@ impl Here {
         self.existing_store().await?.ok_or_else(|| self.without_store(self.no_such_run(run)))
     }
 
+    /// Whether the store was given by the address of its servers, and not by a directory.
+    pub(crate) fn has_address(&self) -> bool {
+        matches!(self.config.store(), Some(StorePlace::Nats(_)))
+    }
+
     /// The store as people write it.
     pub(crate) fn store_name(&self) -> String {
         match &self.nats {

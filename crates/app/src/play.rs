@@ -115,7 +115,12 @@ pub(crate) async fn play<P: Face>(
 
 /// Agents work in the repository, and what they make lies there: a host that does not have it cannot play the run. A run
 /// that only this machine can have was opened here.
-pub(crate) fn is_staged_here(store: &AnyStore, run: &RunId, staging: &Staging) -> Result<(), Failure> {
+pub(crate) fn is_staged_here(
+    here: &Here,
+    store: &AnyStore,
+    run: &RunId,
+    staging: &Staging,
+) -> Result<(), Failure> {
     if !store.is_shared() {
         return Ok(());
     }
@@ -133,7 +138,30 @@ pub(crate) fn is_staged_here(store: &AnyStore, run: &RunId, staging: &Staging) -
         let what = format!("agents of run `{run}` start in `{workdir}`, which is not on `{host}`");
         return Err(Failure::usage(what).hint("`--workdir DIR` names another directory"));
     }
-    Ok(())
+    is_kept_here(here, store, run, staging)
+}
+
+/// Attempts on a shared store are kept beside the repository. From another one of the same machine nothing of them can be
+/// seen: an engine would begin again what is at work, and what it began would be lost on the next.
+pub(crate) fn is_kept_here(
+    here: &Here,
+    store: &AnyStore,
+    run: &RunId,
+    staging: &Staging,
+) -> Result<(), Failure> {
+    let repository = Path::new(&staging.stage.repo_dir);
+    // Whoever names the premises themselves knows which they are, and a repository that is not there has none.
+    if !here.has_address() || !repository.is_dir() {
+        return Ok(());
+    }
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let kept = store.premises_beside(repository)?;
+    if real(kept.root()) == real(store.premises().root()) {
+        return Ok(());
+    }
+    let repository = repository.display();
+    let what = format!("run `{run}` takes place in `{repository}`; what its agents leave is kept there");
+    Err(Failure::usage(what).hint(format_args!("type the same there, or add `--repo {repository}`")))
 }
 
 /// What a command says that saw a run come to rest.
@@ -147,6 +175,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
 }
 
 fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
+    let doing = format!("cannot go on with run `{run}`");
     let hint = match &error {
         EngineError::Refused(Refusal::Undelivered) => after_failure,
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
@@ -155,9 +184,10 @@ fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> F
         EngineError::Refused(_) => {
             format!("`callboard log {run}` shows what it did; `{}` starts a new one", P::OPENED_BY)
         }
+        EngineError::NothingToAbandon { .. } => return Failure::from(error).while_doing(doing),
         _ => return error.into(),
     };
-    Failure::from(error).while_doing(format_args!("cannot go on with run `{run}`")).hint(hint)
+    Failure::from(error).while_doing(doing).hint(hint)
 }
 
 /// One message per Ctrl-C or SIGTERM.

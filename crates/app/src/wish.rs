@@ -149,7 +149,13 @@ async fn lead<'a, P: Face>(
 ) -> Result<Led<'a, P>, Failure> {
     let house = play::at_home(play::house(here, Again::default())?, store)?;
     match Engine::<P, _>::lead(store, house, run, tenure, nobody).await {
-        Ok(engine) => Ok(Led::ByUs(Box::new(engine))),
+        Ok(engine) => match play::is_kept_here(here, store, run, &engine.journal().frozen.staging) {
+            Ok(()) => Ok(Led::ByUs(Box::new(engine))),
+            Err(failure) => {
+                engine.leave().await;
+                Err(failure)
+            }
+        },
         Err(EngineError::Lead(LeadError::Held { pid, host, stopped, .. })) => {
             let host = Some(host).filter(|host| *host != store::host_name());
             Ok(Led::ByAnother { pid, host, stopped })

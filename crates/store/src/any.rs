@@ -1,5 +1,6 @@
 //! One of the two backends, chosen when the program starts.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use protocol::{Revision, RunId};
@@ -9,8 +10,8 @@ use crate::error::{CommitError, LeadError, ReadError, WriteError};
 use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{
-    Digest, DraftError, Foreign, Lead, Leader, Location, NatsSettings, NatsStore, Note, RunWriter,
-    SqliteStore, Tenure, Unavailable, Watch,
+    Digest, DraftError, Foreign, Lead, Leader, LocateError, Location, NatsSettings, NatsStore, Note,
+    RunWriter, SqliteStore, Tenure, Unavailable, Watch,
 };
 
 /// Whichever store the user has chosen.
@@ -40,6 +41,15 @@ impl AnyStore {
         match self {
             Self::Embedded(store) => store.location(),
             Self::Nats(_, premises) => premises,
+        }
+    }
+
+    /// Where on this machine the attempts of a run are that takes place in that repository. Those of a shared store lie
+    /// beside the repository, and a machine may have several.
+    pub fn premises_beside(&self, repository: &Path) -> Result<Location, LocateError> {
+        match self {
+            Self::Embedded(store) => Ok(store.location().clone()),
+            Self::Nats(_, premises) => Ok(Location::find(repository, None)?.of_same_shared(premises)),
         }
     }
 

@@ -93,6 +93,12 @@ impl Location {
         Self { root: self.root.join(SHARED).join(id) }
     }
 
+    /// Where the same shared store would be kept beside this place.
+    pub(crate) fn of_same_shared(&self, premises: &Self) -> Self {
+        let id = premises.root.file_name().expect("BUG: the premises of a shared store are named after it");
+        Self { root: self.root.join(SHARED).join(id) }
+    }
+
     /// Makes the directories of a shared store, and notes its servers there.
     pub(crate) fn prepare_shared(&self, server: &str) -> Result<(), Unavailable> {
         let failed = |action, path: &Path| {

@@ -140,7 +140,7 @@ impl Deed for Resuming<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
-        play::is_staged_here(store, run, &house.staging(&journal.frozen.staging))?;
+        play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))?;
         somebody_plays(&house, &journal)?;
         let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         loop {
@@ -237,6 +237,13 @@ impl Deed for Again<'_> {
         let mut journal = here.load::<P>(store, run).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if wish::engine_of(store, run).await?.is_none() {
+            if let Err(failure) =
+                play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))
+            {
+                // Whoever types this in every repository and on every host reaches it there.
+                render::note(failure.what);
+                return Ok(());
+            }
             play::detach(here, store, run, &arguments.show, arguments.flags()).await?;
         }
         Ok(())

@@ -86,7 +86,7 @@ impl Deed for Retrying<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Delivered);
         }
-        play::is_staged_here(store, run, &house.staging(&journal.frozen.staging))?;
+        play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))?;
         let asked = Asked { request, by: Some(here::person()), reason: arguments.reason };
         play::play::<P>(here, store, house, run, asked, &arguments.show).await
     }

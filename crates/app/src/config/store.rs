@@ -213,6 +213,8 @@ pub(super) fn read(
         text.map(|text| Sourced::new(text, origin.clone()))
     };
     let (bucket, user) = (text("bucket"), text("user"));
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    let odd = bucket.as_ref().is_some_and(|bucket| !bucket.value.chars().all(is_plain));
     let secret = |text: Sourced<String>| Sourced::new(Secret(text.value), text.origin);
     let (password, token) = (text("password").map(secret), text("token").map(secret));
     let mut file = |key: &str| {
@@ -222,12 +224,18 @@ pub(super) fn read(
     let (creds, nkey) = (file("creds"), file("nkey"));
     let (ca, cert, key) = (file("ca"), file("cert"), file("key"));
     let replicas = get("replicas").and_then(|value| reader.positive("store.replicas", value));
-    let replicas = replicas.map(|replicas| Sourced::new(replicas, origin.clone()));
+    if let Some(value) = get("bucket").filter(|_| odd) {
+        reader.fault(value.span(), "`store.bucket` is no name of a bucket: letters, digits, - and _");
+    }
+    // Servers refuse more.
+    if let Some(value) = get("replicas").filter(|_| replicas.is_some_and(|replicas| replicas.get() > 5)) {
+        reader.fault(value.span(), "`store.replicas` is more than 5, which is all that NATS keeps");
+    }
     if let (Some(alone), None) | (None, Some(alone)) = (get("cert"), get("key")) {
         reader.fault(alone.span(), "`store.cert` and `store.key` belong together; one of them is missing");
     }
     let shared = Shared {
-        replicas,
+        replicas: replicas.map(|replicas| Sourced::new(replicas, origin.clone())),
         lease,
         conflicts,
         outages,

@@ -174,6 +174,8 @@ fn bad_values_are_refused_where_they_stand() {
         ),
         ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),
         ("[store]\naddres = 'a'", "2:1 unknown key `store.addres` (did you mean `address`?)"),
+        ("[store]\nbucket = 'a b.c'", "2:10 `store.bucket` is no name of a bucket: letters, digits, - and _"),
+        ("[store]\nreplicas = 7", "2:12 `store.replicas` is more than 5, which is all that NATS keeps"),
         ("[store]\ncert = 'c'", "2:8 `store.cert` and `store.key` belong together; one of them is missing"),
         ("adapters = 3", "1:12 `adapters` is a number where a table is expected"),
     ] {

@@ -40,11 +40,13 @@ impl Failure {
                 self.hint("nothing is lost: type the same again when the store answers")
             }
             Unavailable::Server { source, .. } => {
+                // A name that cannot be looked up has no kind of its own, and passes for a shortage.
+                let without = Self { code: None, ..self };
                 let hint = match source.downcast_ref::<ConnectFault>() {
                     Some(fault) => connecting(fault),
                     None => "nothing is lost: type the same again when the servers answer",
                 };
-                self.code(Code::NoServer).hint(hint)
+                without.code(Code::NoServer).hint(hint)
             }
             Unavailable::NoStream { .. } => self.code(Code::NoStream).hint(
                 "nothing was put in its place; `callboard recover` tells what was in it and what can be brought back",

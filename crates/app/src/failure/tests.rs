@@ -55,3 +55,26 @@ fn a_damaged_store_is_told_apart_from_one_of_another_version() {
     let upgraded = Unavailable::Upgraded { path: path(), found: 9, known: 1 };
     assert_eq!(Failure::from(ReadError::from(upgraded)).code, Some(Code::Newer));
 }
+
+/// What the resolver of names says has no kind of its own, as little as too many open files has.
+#[test]
+fn a_server_whose_name_is_not_known_is_no_shortage_of_this_machine() {
+    let server = |source: Box<dyn Error + Send + Sync>| Unavailable::Server {
+        server: "nats://nowhere".to_owned(),
+        doing: "connect to",
+        source,
+    };
+    let kindless = io::Error::from(io::Error::from(rustix::io::Errno::MFILE).kind());
+    assert_eq!(Failure::from(server(Box::new(kindless))).code, Some(Code::NoServer));
+}
+
+#[test]
+fn a_commit_whose_fate_is_not_known_is_explained_by_the_servers_that_do_not_answer() {
+    let source = Unavailable::Server {
+        server: "nats://h".to_owned(),
+        doing: "read from",
+        source: Box::new(io::Error::from(io::ErrorKind::TimedOut)),
+    };
+    let unknown = CommitError::Unknown { write_id: store::WriteId::new(), source: source.into() };
+    assert_eq!(Failure::from(unknown).code, Some(Code::NoServer));
+}

@@ -82,6 +82,7 @@ fn a_host_that_has_nothing_is_not_given_up() {
         _ => refused,
     };
     assert_eq!(refused.code, 3, "{}", refused.transcript());
+    assert!(refused.stderr.contains("cannot go on with run `trial`"), "{}", refused.stderr);
     assert!(
         refused.stderr.contains("no attempt of it is on `c`; `first#1.1` is on `a`"),
         "{}",

@@ -30,6 +30,32 @@ fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
     assert_eq!(session.json()["phase"], "delivered");
 }
 
+/// What is at work in one repository cannot be seen from the other: it would be begun a second time beside itself.
+#[test]
+fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it() {
+    let (stage, agent, mut gate) = Stage::deserted();
+    let repo = stage.scene.repo().to_str().unwrap();
+    stage.scene.git(&["clone", "--quiet", ".", "../clone"]);
+    let clone = stage.scene.repo().with_file_name("clone");
+    let there = |arguments: &[&str]| stage.on("a", arguments).current_dir(&clone).run();
+    for command in ["resume", "stop"] {
+        let refused = there(&[command, "trial"]);
+        assert_eq!(refused.code, 2, "{}", refused.transcript());
+        assert!(refused.stderr.contains(&format!("takes place in `{repo}`")), "{}", refused.stderr);
+        assert!(refused.stderr.contains(&format!("add `--repo {repo}`")), "{}", refused.stderr);
+    }
+    let all = there(&["resume", "--all"]);
+    assert_eq!(all.code, 0, "{}", all.transcript());
+    assert!(all.stderr.contains(&format!("note: run `trial` takes place in `{repo}`")), "{}", all.stderr);
+    gate.open();
+    let session = there(&["resume", "trial", "--repo", repo]);
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stderr.contains("first#1.1"), "{}", session.stderr);
+    agent.wait();
+    let begun = fs::read_to_string(stage.scene.kit().join("ledger")).unwrap();
+    assert_eq!(begun.matches("begin first#").count(), 1, "{begun}");
+}
+
 #[test]
 fn a_run_whose_agents_start_elsewhere_needs_that_directory_too() {
     let stage = Stage::new();
