@@ -111,9 +111,10 @@ fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_ot
         wait_for_queue(&here, 2);
         drop(ticket);
     }
-    let mut codes = both.map(|one| one.wait().code);
+    let both = both.map(|one| one.wait());
+    let mut codes = both.each_ref().map(|session| session.code);
     codes.sort();
-    assert_eq!(codes, [0, 3]);
+    assert_eq!(codes, [0, 3], "{}\n{}", both[0].transcript(), both[1].transcript());
     assert!(here.attempt("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
     assert!(here.callboard(&["recover"]).run().stdout.contains("is sound"));
 }

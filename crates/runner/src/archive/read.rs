@@ -103,6 +103,7 @@ pub async fn import<P: Protocol>(
     let mut frozen: Frozen<P> = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
     let moved = restage(&mut frozen, restaging);
     let run = frozen.staging.stage.run.clone();
+    let _until_the_run_is_there = alone(store)?;
     // Before anything is put where its own papers are.
     if store.newest(&run).await?.is_some() {
         return Err(ImportError::Exists(run));
@@ -142,6 +143,16 @@ pub async fn import<P: Protocol>(
         }
     };
     Ok(Imported { run, manifest, revision, phase, open })
+}
+
+/// Waits until nobody else on this machine takes a run out of an archive, where the store does not see to it: on NATS the
+/// papers are in their place before anybody knows who brings the run, and the one who does not would take them away.
+fn alone(store: &AnyStore) -> Result<Option<File>, ImportError> {
+    let AnyStore::Nats(..) = store else { return Ok(None) };
+    let path = store.premises().root().join("imports.lock");
+    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+    lock.map(Some).map_err(|source| ImportError::Write { path, source })
 }
 
 /// Gives the run its name and place here. Says whether that changed anything.
