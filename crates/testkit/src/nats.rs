@@ -77,13 +77,6 @@ impl Server {
     }
 
     /// For a store whose streams are kept once.
-    /// The same as one that stands for either, for whoever needs nothing of it on this machine.
-    pub fn any(store: NatsStore) -> AnyStore {
-        let nowhere = std::env::temp_dir().join("callboard-nowhere");
-        let premises = Location::find(&nowhere, Some(nowhere.clone())).expect("it need not be there");
-        AnyStore::Nats(store, premises.into())
-    }
-
     pub fn settings(&self) -> NatsSettings {
         settings(&self.address())
     }
@@ -119,7 +112,7 @@ impl Drop for Server {
     }
 }
 
-/// The same as one that stands for either, for whoever needs nothing of it on this machine.
+/// A store as one that stands for either, for whoever needs nothing of it on this machine.
 pub fn any(store: NatsStore) -> AnyStore {
     let nowhere = std::env::temp_dir().join("callboard-nowhere");
     let premises = Location::find(&nowhere, Some(nowhere.clone())).expect("it need not be there");
