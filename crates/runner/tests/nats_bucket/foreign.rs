@@ -116,6 +116,17 @@ async fn whatever_else_is_written_there_is_kept_and_the_document_put_back() {
     runner::verify::<Peer, _>(&scene.store, &Clock::system(), &scene.cycle.run).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_sequence_beyond_all_reason_is_part_of_the_damage() {
+    let mut scene = Scene::new().await;
+    for claimed in [u64::MAX, u64::MAX - 1, 1 << 40] {
+        let before = scene.cycle.document.sequence;
+        scene.client.put(json!({ "sequence": claimed }).to_string()).await;
+        scene.cycle.reload().await.unwrap();
+        assert_eq!(scene.cycle.document.sequence, before + 1);
+    }
+}
+
 async fn put_back(scene: &mut Scene, case: &str, meddle: impl Fn(&Value) -> Option<Vec<u8>>) {
     let before = scene.cycle.document.clone();
     let (_, entry) = scene.client.get().await;

@@ -143,7 +143,9 @@ impl Server {
             Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
         let [journal, blobs, leases] = opening.streams().await?;
         opening.look_at_bucket(&journal).await?;
-        let lease = leases.cached_info().config.max_age;
+        // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
+        let lease = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
+        let lease = lease.unwrap_or(settings.lease);
         let id = id_of(journal.cached_info());
         let largest = info.max_payload.saturating_sub(HEADERS);
         Ok(Self {
@@ -361,7 +363,8 @@ impl Opening<'_> {
         if config.discard != DiscardPolicy::New {
             other("discard policy", format!("{:?}", config.discard));
         }
-        if stream != LEASES && !config.max_age.is_zero() {
+        // A lease has to end by itself, and nothing else may.
+        if (stream == LEASES) == config.max_age.is_zero() {
             other("maximum age", format!("{} s", config.max_age.as_secs()));
         }
     }

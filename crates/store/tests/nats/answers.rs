@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::Revision;
-use store::{CommitError, Position, ReadError, Store as _, StoredEntry};
+use store::{CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
 
 use crate::contract::{change, run};
 use crate::servers::Server;
@@ -57,6 +57,23 @@ async fn a_write_whose_connection_is_cut_is_made_again_and_lands_once() {
     assert!(answer.contains("wrong last sequence"), "{answer}");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
+}
+
+#[tokio::test]
+async fn a_write_that_landed_unheard_is_recognised_and_no_conflict_with_ourselves() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("unheard"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.mute_writes_to_runs();
+    let (writer, name) = (store.clone(), run.clone());
+    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    let direct = NatsStore::new(server.settings());
+    while direct.newest(&run).await.unwrap() != Some(Revision(2)) {}
+    wire.cut();
+    let second = writing.await.unwrap().unwrap();
+    assert_eq!(second, direct.load(&run).await.unwrap().unwrap().position);
+    assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
 /// Replicated servers say so now and then to a lone writer whose sequence is right.

@@ -24,8 +24,9 @@ struct State {
     /// Whether it is from the next write to a bucket on, or from the next time that these words are said.
     holding_writes: bool,
     holding_at: Option<&'static str>,
-    /// Whether nothing is heard of the server from the next write to a bucket on, and whether that was.
+    /// Whether nothing is heard of the server from the next write to a bucket on, or to a run, and whether that was.
     muting: bool,
+    muting_runs: bool,
     muted: bool,
     /// How many writes to runs are refused before the server hears of them.
     refusals: u32,
@@ -112,6 +113,12 @@ impl Wire {
         self.state().muting = true;
     }
 
+    /// The same from the next write to a run on.
+    #[allow(dead_code, reason = "not every suite needs it")]
+    pub(crate) fn mute_writes_to_runs(&self) {
+        self.state().muting_runs = true;
+    }
+
     /// Refuses so many writes to runs, as a server does while another write on the same subject is under way.
     pub(crate) fn refuse(&self, times: u32) {
         self.state().refusals = times;
@@ -139,7 +146,7 @@ impl Wire {
     pub(crate) fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
         (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
-        (state.muting, state.muted) = (false, false);
+        (state.muting, state.muting_runs, state.muted) = (false, false, false);
         let lines = std::mem::take(&mut state.lines);
         lines.iter().flat_map(|line| &line.pumps).for_each(JoinHandle::abort);
         lines
@@ -176,6 +183,7 @@ async fn upstream(
             state.holding |= state.holding_writes && writes;
             state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
             state.muted |= state.muting && writes;
+            state.muted |= state.muting_runs && find_write(&words, TO_RUN).is_some();
             state.holding
         };
         if is_held {

@@ -163,6 +163,25 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
 }
 
 #[tokio::test]
+async fn an_entry_that_landed_unheard_is_recognised_and_no_conflict_with_ourselves() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let (store, run) =
+        (Showing(testkit::nats::any(wire.store(Duration::from_secs(60)))), run("peer.global.cycle.1"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.mute_writes();
+    let (writer, name) = (store.clone(), run.clone());
+    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    // Whoever looks makes the copy that its writer cannot make.
+    let direct = direct(&server);
+    while direct.newest(&run).await.unwrap() != Some(Revision(2)) {}
+    wire.cut();
+    let second = writing.await.unwrap().unwrap();
+    assert_eq!(second, direct.load(&run).await.unwrap().unwrap().position);
+    assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+#[tokio::test]
 async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
     let server = Server::start();
     let (store, run) = (direct(&server), run("peer.global.cycle.1"));

@@ -83,6 +83,23 @@ fn what_is_the_engines_is_refused_whoever_counts() {
 }
 
 #[test]
+fn a_client_that_counts_its_write_must_leave_the_history_true() {
+    let number = executing().sequence;
+    for change in [
+        &(|found: &mut Value| found["history"] = json!([])) as &dyn Fn(&mut Value),
+        &|found| found["history"][0]["event"] = json!("recovered"),
+        &|found| found["history"][0]["sequence"] = json!(number + 9),
+    ] {
+        let found = with(|found| {
+            found["sequence"] = json!(number + 1);
+            found["phases"]["execute"]["output"]["progress"] = json!(80);
+            change(found);
+        });
+        assert_ne!(kind(&found), "fine");
+    }
+}
+
+#[test]
 fn what_stood_there_as_a_blob_is_not_taken_for_the_output() {
     let current = executing();
     let mut shown = current.to_value();
