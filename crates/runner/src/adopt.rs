@@ -6,7 +6,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
 use protocol::run::{self, Decision, Phase, Request};
 use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
-use store::{AnyStore, CommitError, DraftError, RunWriter, Store as _, WriteId};
+use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
 
 use crate::opening::Frozen;
 use crate::rebuild::{Rebuild, epoch_at};
@@ -27,7 +27,7 @@ pub struct Migrating {
     pub from: String,
     pub document: Value,
     /// The entry of a bucket whose place the document takes, if it has the key of this run.
-    pub over: Option<u64>,
+    pub over: Option<LiveEntry>,
 }
 
 /// Why no run could be made of a view.
@@ -94,7 +94,7 @@ async fn take<P: Protocol>(
     rebuild: &mut Rebuild<P>,
     remains: Remains,
     decision: Decision<P>,
-    over: Option<u64>,
+    over: Option<LiveEntry>,
 ) -> Result<(), AdoptError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&rebuild.frozen).expect("BUG: a definition is plain data");
@@ -109,7 +109,7 @@ async fn take<P: Protocol>(
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
             rebuild.position = writer.append(&commit)?;
         }
-        if let Some(over) = over {
+        if let Some(over) = over.clone() {
             writer.takes_the_place_of(over);
         }
         let created = now.timestamp().unwrap_or_default();

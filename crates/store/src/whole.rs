@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use protocol::{Epoch, RunId};
 use rusqlite::Transaction;
 
-use crate::Digest;
 use crate::commit::{Commit, Position, Token};
 use crate::error::CommitError;
 use crate::sqlite::{DraftError, TransactionWriter};
+use crate::{Digest, LiveEntry};
 
 /// The hand that writes one run.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Gathering {
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
     /// The entry of others, under the key of this run, in whose place it comes.
-    pub(crate) over: Option<u64>,
+    pub(crate) over: Option<LiveEntry>,
 }
 
 impl<'t> RunWriter<'t> {
@@ -60,11 +60,11 @@ impl<'t> RunWriter<'t> {
     }
 
     /// Says that the run is made of an entry of others that has its very key in a bucket of documents, and takes its place.
-    /// Where there is no such bucket it means nothing.
-    pub fn takes_the_place_of(&mut self, revision: u64) {
+    /// Where there is no such bucket, or something else stands there by now, it means nothing.
+    pub fn takes_the_place_of(&mut self, entry: LiveEntry) {
         match &mut self.0 {
             Hand::Transaction(_) => {}
-            Hand::Gathering(gathering) => gathering.over = Some(revision),
+            Hand::Gathering(gathering) => gathering.over = Some(entry),
         }
     }
 

@@ -102,6 +102,8 @@ impl Watch {
                 Err(_) if !self.news.is_empty() => return Ok(self.give()),
                 Err(_) => {
                     self.look().await?;
+                    // It has answered: what comes now is another outage.
+                    outage = self.server.journal.outage("watch");
                     None
                 }
             };

@@ -7,11 +7,11 @@ use super::commit::Manner;
 use super::fault::Fault;
 use super::journal::subject;
 use super::server::Server;
-use crate::Tenure;
 use crate::commit::{Position, Token};
 use crate::error::{CommitError, LeadError};
 use crate::sqlite::DraftError;
 use crate::whole::Gathering;
+use crate::{Foreign, LiveEntry, Tenure};
 
 impl Server {
     pub(super) async fn put_run(self: &Arc<Self>, gathering: Gathering) -> Result<(), DraftError> {
@@ -39,7 +39,7 @@ impl Server {
                 position = self.commit_so(commit, &Manner { created, arriving: true }).await?;
             }
             last.expected = match self.look(&run).await?.foreign() {
-                Some(foreign) if Some(foreign.sequence) == over => {
+                Some(foreign) if over.is_some_and(|over| is_that(foreign, &over)) => {
                     Position { token: Token(foreign.sequence), ..position }
                 }
                 Some(_) | None => position,
@@ -73,4 +73,9 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// The very entry, not another one of the same number: it may have been read from other servers.
+fn is_that(foreign: &Foreign, entry: &LiveEntry) -> bool {
+    foreign.sequence == entry.revision && foreign.body.as_ref() == Some(&entry.value)
 }

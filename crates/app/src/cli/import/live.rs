@@ -55,9 +55,9 @@ impl Live {
         format!("{}/{}", self.server, self.name)
     }
 
-    /// The revision of a key.
-    pub(super) fn revision(&self, key: &str) -> Option<u64> {
-        self.entries.iter().find(|entry| entry.key == key).map(|entry| entry.revision)
+    /// What was under a key.
+    pub(super) fn entry(&self, key: &str) -> Option<&LiveEntry> {
+        self.entries.iter().find(|entry| entry.key == key)
     }
 
     pub(super) fn dump(&self) -> Dump {

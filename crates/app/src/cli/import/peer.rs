@@ -115,7 +115,7 @@ impl Import<'_> {
         let from = Migrating {
             from: self.from.clone(),
             document: migrated.document.to_value(),
-            over: self.live.and_then(|live| live.revision(run.as_str())),
+            over: self.live.and_then(|live| live.entry(run.as_str()).cloned()),
         };
         let frozen = self.frozen(run, &migrated.document)?;
         let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from).await {
