@@ -48,16 +48,17 @@ impl Server {
         server
     }
 
-    /// Starts three that keep everything three times.
+    /// Starts three that keep everything three times, called `n0`, `n1` and `n2` in their order.
     pub fn start_three() -> [Self; 3] {
         let ports = [(); 3].map(|()| Port::take());
         let address = |port: &Port| format!("127.0.0.1:{}", port.number);
         let routes = ports.each_ref().map(|port| format!("\"nats://{}\"", address(port))).join(", ");
         let name = format!("three-{}", ports[0].number);
+        let mut numbers = 0_usize..;
         ports.map(|port| {
             let mut server = Self::start_with(&format!(
                 "server_name: n{}\ncluster {{ name: {name}, listen: \"{}\", routes: [{routes}] }}",
-                port.number,
+                numbers.next().unwrap_or_default(),
                 address(&port)
             ));
             server._route = Some(port);
