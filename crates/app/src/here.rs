@@ -102,6 +102,12 @@ impl Here {
             && nats.is_new().await?
         {
             render::note(format_args!("a new store was made at `{}`", settings.server()));
+            if let Some(former) = store.premises().of_former_shared(&settings.server()) {
+                render::note(format_args!(
+                    "there was another before, whose attempts are in `{}`: was the server started with its directory?",
+                    former.display()
+                ));
+            }
             let mut is_told = false;
             for note in nats.open().await? {
                 // Streams that are made together have as many replicas as there were servers; to say it once will do.

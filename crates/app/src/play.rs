@@ -40,6 +40,10 @@ pub(crate) struct Show {
 /// How long an agent may live on after its report.
 const LINGERING: Duration = Duration::from_secs(30);
 
+/// After so many interrupts an engine leaves at once, and its agents alone; and how long it may take to do so.
+const INSISTING: usize = 3;
+const LEAVING: Duration = Duration::from_secs(2);
+
 /// What an engine of this place works with.
 pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
     let program = std::env::current_exe().map_err(|error| {
@@ -105,7 +109,14 @@ pub(crate) async fn play<P: Face>(
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
     let after_failure = P::after_failure(run, &engine.journal().document);
-    let rest = engine.play(asked, interrupts()?).await;
+    let (told, insisted) = insisting(interrupts()?);
+    let rest = tokio::select! {
+        rest = engine.play(asked, told) => rest,
+        () = insisted => {
+            progress.clear();
+            return Err(left_behind(run));
+        }
+    };
     progress.clear();
     let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error, after_failure)))?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
@@ -200,6 +211,28 @@ pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
         tokio::spawn(async move { while signals.recv().await.is_some() && tell.send(()).is_ok() {} });
     }
     Ok(told)
+}
+
+/// Hands interrupts on, and says when somebody has insisted: an engine that waits for its store does not hear them, and
+/// to be cut off is no more to it than to be killed.
+fn insisting(
+    mut interrupts: mpsc::UnboundedReceiver<()>,
+) -> (mpsc::UnboundedReceiver<()>, impl Future<Output = ()>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let insisted = async move {
+        for _ in 0..INSISTING {
+            if interrupts.recv().await.is_none() || tell.send(()).is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+        tokio::time::sleep(LEAVING).await;
+    };
+    (told, insisted)
+}
+
+fn left_behind(run: &RunId) -> Failure {
+    Failure::new(Exit::Interrupted, format_args!("left run `{run}` as it is: its store does not answer"))
+        .hint(format_args!("its agents may be at work; `callboard resume {run}` adopts them"))
 }
 
 /// Starts an engine in the background and returns when it has taken the run.

@@ -39,6 +39,15 @@ pub(crate) enum EngineNews {
     Gone { pid: u32, host: Option<String> },
 }
 
+/// Who goes on with a run whose engine is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heir {
+    /// Whoever types it.
+    Anybody,
+    /// We have waited for it.
+    Us,
+}
+
 #[derive(Debug)]
 enum Form {
     Drawn(drawn::Drawn),
@@ -75,11 +84,11 @@ impl Progress {
         }
     }
 
-    /// What the engine of another process does with the run, as far as we can see.
-    pub(crate) fn engine(&self, engine: &EngineNews) {
+    /// What the engine of another process does with the run, as far as we can see, and who goes on when it does no more.
+    pub(crate) fn engine(&self, engine: &EngineNews, heir: Heir) {
         match self.form {
             Form::Json => render::json(&events::engine(&self.run, engine)),
-            Form::Drawn(_) | Form::Plain => self.say(&lines::engine(&self.run, engine)),
+            Form::Drawn(_) | Form::Plain => self.say(&lines::engine(&self.run, engine, heir)),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::face::Face;
 use crate::failure::{Exit, Failure};
 use crate::leading::Engine;
 use crate::look::Sight;
-use crate::progress::{EngineNews, Progress};
+use crate::progress::{EngineNews, Heir, Progress};
 use crate::{hosts, play};
 
 /// Somebody who follows a run that another process plays.
@@ -22,6 +22,8 @@ pub(crate) struct Watcher<'a, P: Face> {
     engine: Option<Engine>,
     /// What was last said about it.
     told: Option<EngineNews>,
+    /// Who goes on when it is gone.
+    heir: Heir,
     /// It was stopped or interrupted when we came, and nothing has happened since.
     halted: bool,
 }
@@ -47,7 +49,7 @@ impl<'a, P: Face> Watcher<'a, P> {
     pub(crate) async fn at(sight: &'a Sight, progress: Progress) -> Result<Self, Failure> {
         let moment = sight.moment::<P>(None).await?;
         let halted = matches!(moment.rest(), Some(Rest::Halted(_)));
-        Ok(Self { sight, moment, progress, engine: None, told: None, halted })
+        Ok(Self { sight, moment, progress, engine: None, told: None, heir: Heir::Anybody, halted })
     }
 
     /// Watches until the run rests.
@@ -57,7 +59,8 @@ impl<'a, P: Face> Watcher<'a, P> {
     }
 
     /// Watches until the run rests, or nobody leads it any more; then there is no exit code yet.
-    pub(crate) async fn until_free(self) -> Result<Option<Exit>, Failure> {
+    pub(crate) async fn until_free(mut self) -> Result<Option<Exit>, Failure> {
+        self.heir = Heir::Us;
         self.until(Until::Free).await
     }
 
@@ -162,7 +165,7 @@ impl<'a, P: Face> Watcher<'a, P> {
         let nobody = |news: &EngineNews| matches!(news, EngineNews::Missing | EngineNews::Gone { .. });
         let known = self.told.as_ref().is_some_and(|told| *told == news || (nobody(told) && nobody(&news)));
         if !known {
-            self.progress.engine(&news);
+            self.progress.engine(&news, self.heir);
         }
         self.told = Some(news);
     }

@@ -129,6 +129,14 @@ impl Location {
         Some((server.trim().to_owned(), Self { root: beside.to_owned() }))
     }
 
+    /// The premises of another shared store beside these that was at the same servers.
+    #[must_use]
+    pub fn of_former_shared(&self, server: &str) -> Option<PathBuf> {
+        let others = fs::read_dir(self.root.parent()?).ok()?.filter_map(Result::ok).map(|entry| entry.path());
+        let mut others = others.filter(|path| *path != self.root);
+        others.find(|path| fs::read_to_string(path.join(SERVER)).is_ok_and(|noted| noted.trim() == server))
+    }
+
     /// Whether a directory is the premises of a shared store: one look, for whoever must not be slow.
     #[must_use]
     pub fn is_of_shared(premises: &Path) -> bool {

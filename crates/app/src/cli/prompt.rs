@@ -2,6 +2,7 @@
 
 use protocol::{AttemptId, SeatName, TryNo, Turn};
 use runner::{History, Moment, would_be_told};
+use store::Store as _;
 
 use super::block_on;
 use crate::face::{Deed, Face};
@@ -77,7 +78,7 @@ impl Deed for Prompting<'_> {
             None => history.newest_of(&name).map(|attempted| attempted.id.clone()),
         };
         let text = match attempt {
-            Some(attempt) => given(sight, &attempt, arguments.context)?,
+            Some(attempt) => given(sight, &history, &attempt, arguments.context)?,
             None => {
                 tell_what_is_missing(&moment, &history, &seat);
                 let told = would_be_told(&moment, &seat, &sight.store.premises().attempts_dir());
@@ -115,12 +116,15 @@ fn named(
 }
 
 /// What the attempt was given.
-fn given(sight: &Sight, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
+fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
     let dir = sight.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
     let why = match exchange::whole(&path) {
         Text::Read { text, .. } => return Ok(text),
-        Text::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
+        Text::Missing if !dir.path().is_dir() => match elsewhere(sight, history, attempt) {
+            Some(host) => format!("its directory is on `{host}`"),
+            None => "its directory is gone".to_owned(),
+        },
         Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
         Text::Unreadable(why) => why,
     };
@@ -132,6 +136,12 @@ fn given(sight: &Sight, attempt: &AttemptId, context: bool) -> Result<String, Fa
         "`callboard prompt {} {} --next` makes what it would be given now",
         sight.run, attempt.seat
     )))
+}
+
+/// The host on which the attempt was begun, if that is another one than this.
+fn elsewhere<'a>(sight: &Sight, history: &'a History, attempt: &AttemptId) -> Option<&'a str> {
+    let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt)?;
+    (sight.store.is_shared() && attempted.host != store::host_name()).then_some(&attempted.host)
 }
 
 /// What is made now may lack what is not done yet.

@@ -241,7 +241,7 @@ impl Deed for Again<'_> {
                 play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))
             {
                 // Whoever types this in every repository and on every host reaches it there.
-                render::note(failure.what);
+                render::note(format_args!("{}; it is left to be resumed there", failure.what));
                 return Ok(());
             }
             play::detach(here, store, run, &arguments.show, arguments.flags()).await?;

@@ -14,7 +14,7 @@ fn connecting(fault: &ConnectFault) -> &'static str {
             "NATS_USER and NATS_PASSWORD, NATS_TOKEN, NATS_CREDS or NATS_NKEY, or the same in `[store]`, say who you are"
         }
         ConnectFault::Client(_) | ConnectFault::Silent(_) => {
-            "`nats-server -js` starts one; nothing is lost: type the same again when it answers"
+            "`nats-server -js -sd DIR` starts one, with the directory it had; nothing is lost: type the same again when it answers"
         }
     }
 }

@@ -6,7 +6,7 @@ use protocol::run::{Change, Exit, Halt, Phase};
 use protocol::{Outcome, RunId};
 use runner::Rest;
 
-use super::EngineNews;
+use super::{EngineNews, Heir};
 use crate::face::Face;
 use crate::leading::process;
 use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
@@ -90,8 +90,11 @@ pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
 }
 
 /// What became of the run's engine, which is another process.
-pub(super) fn engine(run: &RunId, engine: &EngineNews) -> String {
-    let resume = format!("`callboard resume {run}` goes on with it");
+pub(super) fn engine(run: &RunId, engine: &EngineNews, heir: Heir) -> String {
+    let resume = match heir {
+        Heir::Anybody => format!("`callboard resume {run}` goes on with it"),
+        Heir::Us => "it is this host's turn".to_owned(),
+    };
     match engine {
         EngineNews::AtWork { pid, host } => format!("its engine is {}", process(*pid, host.as_deref())),
         EngineNews::Missing => format!("{} it has no engine; {resume}", styled(YELLOW, "!")),

@@ -50,6 +50,27 @@ fn a_second_host_follows_the_run_and_ends_as_it_does() {
     assert_eq!(by_b, 0);
 }
 
+#[test]
+fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    stage.scene.plan(&["first 1 wait gate"]);
+    let mut gate = stage.scene.gate("gate");
+    let engine = stage.run_on("a", &[]).start();
+    let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let following = stage.on("b", &["resume", "trial"]).start();
+    following.wait_until_it_says("first#1.1 is at work on `a`");
+    let gone = format!("its engine, process {} on `a`, leads no more; it is this host's turn", engine.pid());
+    engine.kill();
+    engine.wait();
+    let session = following.wait();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    assert!(session.stderr.contains(&gone), "{}", session.transcript());
+    gate.open();
+    assert_eq!(stage.on("a", &["resume", "trial"]).run().code, 0);
+    agent.wait();
+}
+
 /// Without a word at the end the others would have to wait for the lease, and this is a long one.
 #[test]
 fn a_run_that_rests_is_free_for_other_hosts_at_once() {

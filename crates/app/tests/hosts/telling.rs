@@ -1,5 +1,7 @@
 //! Whoever looks is told on which host an attempt is.
 
+use std::fs;
+
 use crate::stage::Stage;
 
 #[test]
@@ -38,4 +40,18 @@ fn events_and_the_last_one_say_where_an_attempt_is() {
     gate.open();
     assert_eq!(stage.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
+}
+
+#[test]
+fn a_prompt_that_lies_on_another_host_is_not_gone() {
+    let stage = Stage::new();
+    stage.scene.workflow(&["first"]);
+    assert_eq!(stage.run_on("a", &[]).run().code, 0);
+    // The other host has a disk of its own.
+    fs::remove_dir_all(stage.scene.attempt("trial", "first", "1.1")).unwrap();
+    for (host, why) in [("b", "its directory is on `a`"), ("a", "its directory is gone")] {
+        let session = stage.on(host, &["prompt", "trial", "first"]).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains(why), "{}", session.stderr);
+    }
 }

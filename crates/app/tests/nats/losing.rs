@@ -35,7 +35,7 @@ fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
     }
     let session = scene.callboard(&["recover"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let known = "run `notes` was in it; left: 1 attempts on this machine, its `run_state.json`";
+    let known = "run `notes` was in it; left: 1 attempt on this machine, its `run_state.json`";
     assert!(session.stderr.contains(known), "{}", session.transcript());
     let made = block_on(async { client(&scene).await.get_stream("callboard-journal").await });
     assert!(made.is_err());
@@ -72,6 +72,8 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     assert!(doctor.stdout.contains("KV_agent-os-peer-state"), "{}", doctor.transcript());
     let dry = scene.callboard(&["recover", "--dry-run"]).run();
     assert!(dry.stdout.contains("`KV_agent-os-peer-state` was deleted"), "{}", dry.transcript());
+    assert!(!dry.stdout.contains("what would become of its runs"), "{}", dry.transcript());
+    assert!(!dry.stderr.contains("keeps the store as it is"), "{}", dry.transcript());
     assert!(block_on(async { client(&scene).await.get_stream("KV_agent-os-peer-state").await }).is_err());
     let recovered = scene.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
@@ -89,4 +91,23 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&before).unwrap());
     assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
     assert_eq!(scene.callboard(&["recover"]).run().code, 0);
+}
+
+/// A server that is started without its directory has no streams at all, and looks like a new one.
+#[test]
+fn a_new_store_where_another_was_says_so() {
+    let scene = scene();
+    delivered(&scene);
+    for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {
+        delete(&scene, stream);
+    }
+    let session = scene.callboard(&["ls"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let told = format!(
+        "note: there was another before, whose attempts are in `{}`: was the server started with its directory?",
+        scene.store().display()
+    );
+    assert!(session.stderr.contains(&told), "{}", session.transcript());
+    let session = scene.callboard(&["ls"]).run();
+    assert!(!session.stderr.contains("there was another before"), "it is said once: {}", session.stderr);
 }

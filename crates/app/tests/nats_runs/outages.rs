@@ -1,5 +1,7 @@
 //! The server goes, for a while or for good, and somebody deletes what it holds.
 
+use std::time::Duration;
+
 use testkit::{Held, Running, Scene, stage, status};
 
 use crate::{configure, scene};
@@ -103,6 +105,28 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_step_once(&scene);
+}
+
+/// It waits for an answer, and cannot write down that it was interrupted.
+#[test]
+fn whoever_insists_gets_rid_of_an_engine_whose_server_does_not_answer() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    scene.backing().server().hold();
+    // Of two that come too close the kernel makes one.
+    while !engine.ends_within(Duration::from_millis(100)) {
+        engine.interrupt();
+    }
+    let session = engine.wait();
+    assert_eq!(session.code, 130, "{}", session.transcript());
+    assert!(session.stderr.contains("its store does not answer"), "{}", session.transcript());
+    assert!(!agent.has_ended());
+    scene.backing().server().release();
+    gate.open();
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    scene.expect_no_orphans();
 }
 
 #[test]

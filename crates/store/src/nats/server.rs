@@ -257,8 +257,10 @@ impl Opening<'_> {
     /// Finds the journal, the blobs and the leases, or makes them.
     ///
     /// What was deleted under us is not made again as if nothing had been in it. The journal is made first and looked
-    /// for last, so whoever finds blobs without a journal, or a journal with entries without blobs, finds a loss.
+    /// for last, the leases the other way round: so whoever finds blobs or leases without a journal, or a journal with
+    /// entries without blobs, finds a loss.
     async fn streams(&mut self) -> Result<[Stream; 3], Unavailable> {
+        let leases = self.find(LEASES).await?;
         let mut blobs = self.find(BLOB_STREAM).await?;
         let journal = self.find(JOURNAL).await?;
         if blobs.is_none() && journal.is_some() {
@@ -268,6 +270,7 @@ impl Opening<'_> {
         let journal = match (journal, &blobs) {
             (Some(journal), _) => journal,
             (None, Some(_)) => return Err(self.gone(JOURNAL)),
+            (None, None) if leases.is_some() => return Err(self.gone(JOURNAL)),
             (None, None) => {
                 self.is_new = true;
                 let subjects = vec!["callboard.run.*".to_owned()];
@@ -288,7 +291,7 @@ impl Opening<'_> {
             }
         };
         // Whoever held a lease that is gone is fenced off by the epoch in the journal.
-        let leases = match self.find(LEASES).await? {
+        let leases = match leases {
             Some(leases) => leases,
             None => {
                 let config = stream::Config {

@@ -134,3 +134,21 @@ async fn a_stream_that_was_deleted_is_missed_and_not_made_again() {
         );
     }
 }
+
+/// To begin afresh one deletes all of it.
+#[tokio::test]
+async fn whoever_deleted_journal_and_blobs_has_left_the_leases_to_tell() {
+    let server = Server::start();
+    NatsStore::new(server.settings()).commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    let streams = async_nats::jetstream::new(async_nats::connect(server.address()).await.unwrap());
+    for stream in ["callboard-journal", "OBJ_callboard-blobs"] {
+        streams.delete_stream(stream).await.unwrap();
+    }
+    let error = NatsStore::new(server.settings()).open().await.unwrap_err();
+    assert!(
+        matches!(&error, Unavailable::NoStream { stream, .. } if stream == "callboard-journal"),
+        "{error}"
+    );
+    streams.delete_stream("callboard-leases").await.unwrap();
+    assert!(NatsStore::new(server.settings()).is_new().await.unwrap());
+}

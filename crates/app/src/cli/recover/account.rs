@@ -228,7 +228,9 @@ impl Account {
         }
         match &self.kept {
             Some(kept) => render::data(format_args!("it is kept as it was in `{}`", kept.display())),
-            None if self.dry_run => render::data("this is what would become of its runs:"),
+            None if self.dry_run && !self.runs.is_empty() => {
+                render::data("this is what would become of its runs:");
+            }
             None => {}
         }
     }
@@ -257,9 +259,9 @@ impl Account {
         if self.dry_run && self.was_none {
             render::note("nothing was changed; the same without `--dry-run` does it");
         } else if self.dry_run && !self.damage.is_empty() {
-            render::note(
-                "nothing was changed; `callboard recover` does it, and keeps the store as it is first",
-            );
+            // What was deleted at the servers takes no copy.
+            let kept = if self.runs.is_empty() { "" } else { ", and keeps the store as it is first" };
+            render::note(format_args!("nothing was changed; `callboard recover` does it{kept}"));
         }
     }
 }

@@ -96,7 +96,7 @@ async fn lost(here: &Here, settings: &NatsSettings, gone: Unavailable) -> Failur
     let mut runs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut know = |run: String, what: String| runs.entry(run).or_default().push(what);
     for (run, tries) in tried(here.location.root()) {
-        know(run, format!("{tries} attempts on this machine"));
+        know(run, format!("{} on this machine", render::count(tries, "attempt", "attempts")));
     }
     for run in shown(&here.repo) {
         know(run, "its `run_state.json`".to_owned());
