@@ -94,10 +94,14 @@ async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
 #[tokio::test]
 async fn where_somebody_made_leases_that_never_end_they_are_given_back_and_that_is_noted() {
     let server = Server::start();
+    // Without the other streams they would tell of a loss.
+    NatsStore::new(server.settings()).open().await.unwrap();
     let client = async_nats::connect(server.address()).await.unwrap();
+    let client = async_nats::jetstream::new(client);
+    client.delete_stream("callboard-leases").await.unwrap();
     let (name, subjects) = ("callboard-leases".to_owned(), vec!["callboard.lease.*".to_owned()]);
     let config = async_nats::jetstream::stream::Config { name, subjects, ..Default::default() };
-    let leases = async_nats::jetstream::new(client).create_stream(config).await.unwrap();
+    let leases = client.create_stream(config).await.unwrap();
     let (store, run) = (NatsStore::new(server.settings()), run("led"));
     let notes = store.open().await.unwrap();
     let is_it = |note: &Note| matches!(note, Note::OtherSettings { setting: "maximum age", .. });
