@@ -66,6 +66,8 @@ impl Look {
 enum Stands {
     /// A commit that the journal has not, and the bucket it is in.
     Uncopied(Box<Entry>, String),
+    /// Commits beyond the next one. The bucket keeps some entries only: while we looked, more may have been made and copied.
+    Ahead(BadMessage),
     /// All that the journal should have, it has.
     Copied(Box<Place>),
 }
@@ -82,6 +84,12 @@ impl Server {
             };
             match Box::pin(self.stands(run, &head, bucket, subject)).await? {
                 Stands::Copied(place) => return Ok(Look { record, place: Some(place) }),
+                Stands::Ahead(ahead) => {
+                    let now = self.last(run).await?.map(|record| record.sequence);
+                    if now == record.map(|record| record.sequence) {
+                        return Err(self.bad_message(ahead));
+                    }
+                }
                 Stands::Uncopied(entry, bucket) => {
                     // Somebody else may have made it; either way we look again.
                     let _made = self.copy(run, &Seen::of(record.as_ref()), &entry, &bucket).await?;
@@ -128,6 +136,9 @@ impl Server {
             return Ok(Stands::Copied(place));
         }
         let since = self.since(run, head, &place).await?;
+        if let Some(ahead) = since.ahead {
+            return Ok(Stands::Ahead(ahead));
+        }
         if let Some(entry) = since.uncopied {
             return Ok(Stands::Uncopied(entry, place.bucket.name));
         }
@@ -150,7 +161,7 @@ impl Server {
 
     /// What was written to the place since the newest copy was made.
     async fn since(&self, run: &RunId, head: &Head, place: &Place) -> Result<Since, Unavailable> {
-        let mut since = Since { uncopied: None, foreign: 0 };
+        let mut since = Since { uncopied: None, ahead: None, foreign: 0 };
         let after = head.entered.as_ref().map_or(0, |entered| entered.sequence);
         if place.last <= after {
             return Ok(since);
@@ -163,11 +174,8 @@ impl Server {
                 }
                 Read::Ours(entry) if entry.revision() > head.revision && head.exists() => {
                     let (found, newest) = (entry.revision(), head.revision);
-                    return Err(self.bad_message(BadMessage::Ahead {
-                        sequence: entry.sequence,
-                        found,
-                        newest,
-                    }));
+                    since.ahead = Some(BadMessage::Ahead { sequence: entry.sequence, found, newest });
+                    return Ok(since);
                 }
                 Read::Ours(entry) if head.entered.as_ref().is_some_and(|entered| entry.is(entered)) => {}
                 Read::Ours(_) | Read::Rewritten(_) | Read::Unfit(_) => since.foreign += 1,
@@ -240,6 +248,8 @@ fn text(document: Map<String, Value>) -> String {
 /// What was written to a place.
 struct Since {
     uncopied: Option<Box<Entry>>,
+    /// The oldest that is left there is newer than what could follow.
+    ahead: Option<BadMessage>,
     /// How many entries that are not ours.
     foreign: usize,
 }
