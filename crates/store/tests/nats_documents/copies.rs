@@ -123,6 +123,28 @@ async fn an_engine_that_is_replaced_between_is_told_so() {
     assert_eq!(bodies(&loaded.tail), ["1", "2"]);
 }
 
+/// Between its look at the journal and that at the bucket, more entries came than the bucket keeps.
+#[tokio::test]
+async fn whoever_is_slow_while_the_bucket_forgets_looks_again() {
+    let server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let slow = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.hold_at("MSG.GET.KV_");
+    let looking = tokio::spawn({
+        let (slow, run) = (slow.clone(), run.clone());
+        async move { slow.load(&run).await }
+    });
+    wire.holds_something().await;
+    let others = direct(&server);
+    for number in 2..=60 {
+        position = others.commit(change(&run, position, &number.to_string())).await.unwrap();
+    }
+    wire.let_go().await;
+    let loaded = looking.await.unwrap().unwrap().unwrap();
+    assert_eq!((loaded.position, loaded.foreign), (position, None));
+}
+
 #[tokio::test]
 async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
     for creates in [false, true] {
