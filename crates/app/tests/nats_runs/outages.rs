@@ -59,16 +59,18 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
         let looked = scene.callboard(&["ls"]).run();
         assert_eq!(looked.code, 5, "{}", looked.transcript());
     }
+    engine.wait_until_it_says("waiting for the NATS server");
     scene.backing().server().release();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stderr.contains("answers again, after "), "{}", session.stderr);
     expect_each_step_once(&scene);
 }
 
 #[test]
 fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up_by_resume() {
     let scene = scene();
-    configure(&scene, "outages = \"1s\"");
+    configure(&scene, "outages = \"2s\"");
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().kill();
@@ -91,7 +93,7 @@ fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up
 #[test]
 fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let scene = scene();
-    configure(&scene, "outages = \"1s\"");
+    configure(&scene, "outages = \"2s\"");
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     engine.kill();

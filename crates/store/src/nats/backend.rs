@@ -11,6 +11,7 @@ use super::channel::Overtaken;
 use super::fault::Fault;
 use super::known::Seen;
 use super::message::Content;
+use super::outage::{Tell, nobody};
 use super::server::{Note, Server};
 use super::settings::NatsSettings;
 use super::watch::Watch;
@@ -30,13 +31,20 @@ pub struct NatsStore(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     settings: NatsSettings,
+    tell: Tell,
     server: OnceCell<Arc<Server>>,
 }
 
 impl NatsStore {
     #[must_use]
     pub fn new(settings: NatsSettings) -> Self {
-        Self(Arc::new(Shared { settings, server: OnceCell::new() }))
+        Self::telling(settings, nobody)
+    }
+
+    /// One that tells somebody while it waits for its servers.
+    #[must_use]
+    pub fn telling(settings: NatsSettings, tell: Tell) -> Self {
+        Self(Arc::new(Shared { settings, tell, server: OnceCell::new() }))
     }
 
     /// Connects now, and creates the streams where there are none. Says what should be known about them.
@@ -71,7 +79,8 @@ impl NatsStore {
     }
 
     async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
-        self.0.server.get_or_try_init(async || Server::open(&self.0.settings).await.map(Arc::new)).await
+        let Shared { settings, tell, server } = &*self.0;
+        server.get_or_try_init(async || Server::open(settings, *tell).await.map(Arc::new)).await
     }
 }
 

@@ -4,7 +4,7 @@
 //! is missed, and not made again as if nothing had been in it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_nats::jetstream::stream::{self, Stream};
 use protocol::RunId;
@@ -57,6 +57,7 @@ impl Server {
         let context = self.journal.context.clone();
         Opening {
             settings: &self.settings,
+            outages: Arc::clone(&self.journal.outages),
             context,
             clustered: self.clustered,
             notes: Vec::new(),
@@ -144,13 +145,11 @@ impl Server {
 
     /// The settings of the journal as they are now.
     async fn journal_now(&self) -> Result<stream::Config, Unavailable> {
-        let mut outage = self.journal.outage("read from");
-        loop {
-            match self.journal.stream.get_info().await {
-                Ok(info) => return Ok(info.config),
-                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
-            }
-        }
+        let ask = || async {
+            let info = self.journal.stream.get_info().await;
+            info.map(|info| info.config).map_err(|error| Fault::of_question(error, &self.journal.name))
+        };
+        self.journal.read("read from", ask).await
     }
 
     /// Two that remember the same thing at the same time write the same thing.
@@ -159,13 +158,11 @@ impl Server {
             return Ok(());
         }
         journal.metadata.insert(memory_of(name), "documents are kept there".to_owned());
-        let mut outage = self.journal.outage("write to");
-        loop {
-            match self.journal.context.update_stream(&journal).await {
-                Ok(_) => return Ok(()),
-                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
-            }
-        }
+        let update = || async {
+            let updated = self.journal.context.update_stream(&journal).await;
+            updated.map(|_| ()).map_err(|error| Fault::of_question(error, &self.journal.name))
+        };
+        self.journal.write("write to", update).await
     }
 }
 

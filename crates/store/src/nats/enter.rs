@@ -28,8 +28,7 @@ impl Server {
         manner: &Manner,
         unheard: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
-        let (mut outage, mut race) = (self.journal.outage("commit to"), self.journal.race("commit to"));
-        let mut overtaken = None;
+        let (mut outage, mut race, mut overtaken) = (None, self.journal.race("commit to"), None);
         loop {
             let look = self.look(&commit.run).await?;
             let place = match &look.place {
@@ -60,6 +59,7 @@ impl Server {
             }
             let entering = self.compose_entry(&commit, manner, &look, place).await?;
             let channel = &place.bucket.channel;
+            let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             let fault = match channel.append_once(&place.subject, after, entering.payload.clone()).await {
                 Ok(sequence) => {
                     *unheard = Some(after);

@@ -6,7 +6,7 @@
 //!
 //! * `backend`: the contract, by means of the others
 //! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
-//!   `patience`: how long we put up with them
+//!   `patience`, `outage`: how long we put up with them, and who is told
 //! * `message`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
 //! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
@@ -34,6 +34,7 @@ mod lease;
 mod live;
 mod look;
 mod message;
+mod outage;
 mod patience;
 mod read;
 mod server;
@@ -46,6 +47,7 @@ mod whole;
 pub use backend::NatsStore;
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
+pub use outage::{Tell, Waiting};
 pub use patience::Patience;
 pub use server::{ConnectFault, LEAST_VERSION, Note};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
@@ -13,6 +14,7 @@ use uuid::Uuid;
 use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
+use super::outage::{Outages, Tell};
 use super::patience::Budget;
 use super::settings::{Access, NatsSettings};
 use crate::Digest;
@@ -126,7 +128,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Connects, and creates the streams where there are none.
-    pub(super) async fn open(settings: &NatsSettings) -> Result<Self, Unavailable> {
+    pub(super) async fn open(settings: &NatsSettings, tell: Tell) -> Result<Self, Unavailable> {
         let client = connect(settings).await.map_err(|fault| Unavailable::Server {
             server: settings.server(),
             doing: "connect to",
@@ -139,8 +141,8 @@ impl Server {
         }
         let answer = settings.patience.answer;
         let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
-        let mut opening =
-            Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
+        let (outages, clustered) = (Outages::new(settings, tell), info.cluster.is_some());
+        let mut opening = Opening { settings, outages, context, clustered, notes, is_new: false };
         let [journal, blobs, leases] = opening.streams().await?;
         opening.look_at_bucket(&journal).await?;
         // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
@@ -246,6 +248,7 @@ fn version(text: &str) -> Option<[u64; 3]> {
 /// The way from a connection to the streams.
 pub(super) struct Opening<'s> {
     pub(super) settings: &'s NatsSettings,
+    pub(super) outages: Arc<Outages>,
     pub(super) context: Context,
     pub(super) clustered: bool,
     pub(super) notes: Vec<Note>,
@@ -313,25 +316,21 @@ impl Opening<'_> {
 
     /// A cluster that has just begun has no leader yet, and is waited for.
     pub(super) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
-        let mut outage = self.budget("open the streams of", self.settings.patience.outage);
-        loop {
-            match self.context.get_stream(name).await {
-                Ok(stream) => return Ok(Some(stream)),
-                Err(error) if code(&error) == Some(NO_STREAM) => return Ok(None),
-                Err(error) => outage.bear(Fault::of_question(error, name)).await?,
-            }
-        }
+        find_stream(&self.context, &self.outages, name, "open the streams of").await
     }
 
     /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
     pub(super) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
         config.num_replicas = self.settings.replicas;
-        let patience = self.settings.patience;
-        let mut outage = self.budget("create the streams of", patience.outage);
-        let mut peers = self.budget("create the streams of", patience.answer);
+        let (doing, answer) = ("create the streams of", self.settings.patience.answer);
+        let mut outage = self.outages.writes(&config.name).budget(doing);
+        let mut peers = Budget::new(&self.settings.server(), doing, answer);
         loop {
             let error = match self.context.create_stream(&config).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => {
+                    self.outages.answered(&config.name, true);
+                    return Ok(stream);
+                }
                 Err(error) => error,
             };
             let too_many = code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
@@ -379,16 +378,30 @@ impl Opening<'_> {
             name: stream.cached_info().config.name.clone(),
             stream,
             patience: self.settings.patience,
+            outages: Arc::clone(&self.outages),
         }
     }
 
     pub(super) fn gone(&self, stream: &str) -> Unavailable {
         Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
     }
+}
 
-    pub(super) fn budget(&self, doing: &'static str, length: Duration) -> Budget {
-        Budget::new(&self.settings.server(), doing, length)
-    }
+/// Looks for a stream until the servers say whether there is one.
+pub(super) async fn find_stream(
+    context: &Context,
+    outages: &Arc<Outages>,
+    name: &str,
+    doing: &'static str,
+) -> Result<Option<Stream>, Unavailable> {
+    let ask = || async {
+        match context.get_stream(name).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if code(&error) == Some(NO_STREAM) => Ok(None),
+            Err(error) => Err(Fault::of_question(error, name)),
+        }
+    };
+    outages.reads(name).insist(doing, ask).await
 }
 
 /// A stream that keeps what it has, and refuses what does not fit.

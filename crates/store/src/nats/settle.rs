@@ -46,7 +46,7 @@ impl Server {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = self.journal.outage("settle a write at");
+        let mut outage = self.journal.writing("settle a write at");
         loop {
             let seen = Seen::of(self.last(run).await?.as_ref());
             if seen.sequence != after {
@@ -71,7 +71,7 @@ impl Server {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = self.journal.outage("settle a write at");
+        let mut outage = None;
         loop {
             let look = self.look(run).await?;
             let place = look.place.filter(|place| place.last == after);
@@ -88,6 +88,7 @@ impl Server {
                 None if after == 0 => (Bytes::new(), deletion()),
                 Some(_) | None => continue,
             };
+            let outage = outage.get_or_insert_with(|| bucket.channel.writing("settle a write at"));
             match bucket.channel.append_with(&subject, after, payload, headers).await {
                 // The next round finds it in the way.
                 Ok(_) => {}

@@ -79,7 +79,7 @@ impl Watch {
 
     /// A call that is dropped half-way loses nothing: whatever was heard is kept until it is given.
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
-        let mut outage = self.server.journal.outage("watch");
+        let mut outage = self.server.journal.reading("watch");
         loop {
             let behind = self.read().await?;
             if behind == 0 && (!self.news.is_empty() || self.is_foreign) {
@@ -103,7 +103,7 @@ impl Watch {
                 Err(_) => {
                     self.look().await?;
                     // It has answered: what comes now is another outage.
-                    outage = self.server.journal.outage("watch");
+                    outage = self.server.journal.reading("watch");
                     None
                 }
             };
@@ -118,6 +118,7 @@ impl Watch {
         match heard {
             Some(Ok(message)) => match found(&message) {
                 Ok(found) => {
+                    self.server.journal.answered();
                     self.heard.push_back(found);
                     None
                 }
@@ -259,13 +260,7 @@ fn found(message: &Message) -> Result<(Found, u64), Fault> {
 }
 
 async fn open(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Unavailable> {
-    let mut outage = channel.outage("watch");
-    loop {
-        match open_once(channel, subject.clone(), start).await {
-            Ok(feed) => return Ok(feed),
-            Err(fault) => outage.bear(fault).await?,
-        }
-    }
+    channel.read("watch", || open_once(channel, subject.clone(), start)).await
 }
 
 async fn open_once(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Fault> {

@@ -19,7 +19,7 @@ use crate::render;
 /// Verifies every run, and mends the files that show them.
 pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = here.nats.as_deref().expect("BUG: we are here because of it");
-    let store = match AnyStore::connect(settings.clone(), &here.location).await {
+    let store = match AnyStore::connect(settings.clone(), &here.location, render::waiting).await {
         Err(gone @ Unavailable::NoStream { .. }) => return Err(lost(here, settings, gone).await),
         store => store?,
     };
@@ -101,7 +101,7 @@ async fn lost(here: &Here, settings: &NatsSettings, gone: Unavailable) -> Failur
     for run in shown(&here.repo) {
         know(run, "its `run_state.json`".to_owned());
     }
-    let entries = match LiveBucket::find(settings).await {
+    let entries = match LiveBucket::find(settings, render::waiting).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };
