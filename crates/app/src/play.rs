@@ -14,6 +14,7 @@ use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest, Staging};
 use serde::Deserialize;
 use store::{AnyStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -259,18 +260,22 @@ pub(crate) async fn detach(
     let (out, err) = output.map_err(|error| {
         Failure::new(Exit::Store, format!("cannot write `{}`", log.display())).because(Some(&error))
     })?;
-    if let AnyStore::Nats(store, _) = store {
-        // On its command line everybody could read them.
-        command.envs(store.settings().access.variables());
+    let words = access_of(store);
+    if words.is_some() {
+        command.arg("--access-from-stdin");
     }
     let mut watch = store.watch(run, Revision(0)).await?;
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(if words.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(out)
         .stderr(err)
         .process_group(0)
         .spawn()
         .map_err(|error| Failure::new(Exit::Bug, "cannot start the engine").because(Some(&error)))?;
+    if let (Some(mut stdin), Some(words)) = (child.stdin.take(), words) {
+        // One that has ended already says itself why.
+        let _heard = stdin.write_all(words.as_bytes()).await;
+    }
     let pid = child.id().unwrap_or_default();
     tokio::select! {
         begun = first_entry_by(&mut watch, pid) => begun?,
@@ -289,6 +294,15 @@ pub(crate) async fn detach(
         render::note(format_args!("`callboard watch {run}` follows it, `callboard stop {run}` stops it"));
     }
     Ok(Exit::Delivered)
+}
+
+/// What an engine in the background has to say to its store. On its command line everybody could read it, and of its variables
+/// agents are told.
+fn access_of(store: &AnyStore) -> Option<String> {
+    match store {
+        AnyStore::Nats(store, _) => store.settings().access.words(),
+        AnyStore::Embedded(_) => None,
+    }
 }
 
 fn ended_at_once(run: &RunId, log: &Path, code: Option<i32>) -> Failure {
