@@ -43,6 +43,9 @@ pub enum Unavailable {
     /// Nothing is put in its place: an empty journal would look as if there had never been a run.
     #[error("the stream `{stream}` at the NATS server `{server}` is gone")]
     NoStream { server: String, stream: String },
+    /// What was at this address is not there any more, and something like it is. Nothing is written to it.
+    #[error("the NATS server `{server}` has another store now than when we came")]
+    OtherStore { server: String },
 }
 
 impl Unavailable {

@@ -51,6 +51,10 @@ impl Failure {
             Unavailable::NoStream { .. } => self.code(Code::NoStream).hint(
                 "nothing was put in its place; `callboard recover` tells what was in it and what can be brought back",
             ),
+            Unavailable::OtherStore { .. } => self
+                .code(Code::NoStream)
+                .hint("was it started with another directory? start it with the one it had (`nats-server -js -sd DIR`), then type the same again")
+                .hint("nothing is lost: agents work on, and nothing was written to the other store"),
             Unavailable::Io { .. } | Unavailable::Database { .. } => self,
         }
     }

@@ -150,3 +150,30 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
     assert!(stage::wait(streams.get_stream("callboard-journal")).is_err(), "it was made again");
 }
+
+/// Somebody has forgotten its directory, and a command made a store in the empty one.
+#[test]
+fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_written_there() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    let watching = scene.callboard(&["watch", "trial"]).start();
+    watching.wait_until_it_says("b#1.1");
+    scene.backing().server().kill();
+    let had = scene.backing().server().restart_empty();
+    let listed = scene.callboard(&["ls"]).run();
+    assert!(listed.stderr.contains("a new store was made"), "{}", listed.transcript());
+    gate.open();
+    agent.wait();
+    for session in [engine.wait(), watching.wait()] {
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains("error[E024]: the NATS server `"), "{}", session.transcript());
+        assert!(session.stderr.contains("has another store now"), "{}", session.transcript());
+    }
+    assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
+    scene.backing().server().kill();
+    let _empty = scene.backing().server().restart_in(had);
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    expect_each_step_once(&scene);
+}

@@ -61,6 +61,7 @@ impl Server {
             clustered: self.clustered,
             notes: Vec::new(),
             is_new: false,
+            same: self.journal.same.clone(),
         }
     }
 
@@ -146,9 +147,16 @@ impl Server {
     async fn journal_now(&self) -> Result<stream::Config, Unavailable> {
         let mut outage = self.journal.outage("read from");
         loop {
-            match self.journal.stream.get_info().await {
+            // What is read here is written back.
+            let info = async {
+                self.journal.before().await?;
+                let info = self.journal.stream.get_info().await;
+                let info = info.map_err(|error| Fault::of_question(error, &self.journal.name))?;
+                self.journal.still().await.map(|()| info)
+            };
+            match info.await {
                 Ok(info) => return Ok(info.config),
-                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
+                Err(fault) => outage.bear(fault).await?,
             }
         }
     }

@@ -1,6 +1,7 @@
 //! One stream as we use it: ask the leader, append by compare-and-set, read on from a sequence. Every wait has an end.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
@@ -14,6 +15,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::fault::Fault;
 use super::patience::{Budget, Patience};
+use super::same::Same;
 use crate::error::Unavailable;
 
 /// A message of a stream.
@@ -43,6 +45,8 @@ pub(super) struct Channel {
     pub(super) stream: Stream,
     pub(super) name: String,
     pub(super) patience: Patience,
+    /// None for what is no store of ours.
+    pub(super) same: Option<Arc<Same>>,
 }
 
 /// How many messages are asked for one by one before a consumer is made, which costs as much as that.
@@ -58,6 +62,22 @@ impl Channel {
 
     pub(super) fn race(&self, doing: &'static str) -> Budget {
         Budget::new(&self.server, doing, self.patience.conflict)
+    }
+
+    /// Before a question: whether it will be our store that hears it.
+    pub(super) async fn before(&self) -> Result<(), Fault> {
+        match &self.same {
+            Some(same) => same.before().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Before an answer is believed: whether it was our store that gave it.
+    pub(super) async fn still(&self) -> Result<(), Fault> {
+        match &self.same {
+            Some(same) => same.still().await,
+            None => Ok(()),
+        }
     }
 
     /// Asks the leader, never a replica that may be behind: what is decided rests on this.
@@ -77,7 +97,10 @@ impl Channel {
             Which::Last => question.last_by_subject(subject),
             Which::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
         };
-        match question.send().await {
+        self.before().await?;
+        let answer = question.send().await;
+        self.still().await?;
+        match answer {
             Ok(StreamMessage { sequence, payload, headers, .. }) => {
                 Ok(Some(Found { sequence, payload, headers }))
             }
@@ -105,11 +128,18 @@ impl Channel {
         mut headers: HeaderMap,
     ) -> Result<u64, Fault> {
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(expected));
+        self.before().await?;
         let publish = async {
             let answer = self.context.publish_with_headers(subject.to_owned(), headers, payload).await?;
             answer.await
         };
-        match publish.await {
+        let done = publish.await;
+        match self.still().await {
+            // It may have been written there.
+            Err(Fault::Passing(source)) => return Err(Fault::Unanswered(source)),
+            still => still?,
+        }
+        match done {
             Ok(done) => Ok(done.sequence),
             Err(error) => Err(self.deleted(Fault::of_write(error, &self.name)).await),
         }
@@ -198,6 +228,7 @@ impl Channel {
         to: u64,
         found: &mut Vec<Found>,
     ) -> Result<(), Fault> {
+        self.before().await?;
         let consumer = self
             .stream
             .create_consumer(pull::Config {
@@ -211,7 +242,13 @@ impl Channel {
             })
             .await
             .map_err(|error| Fault::of_question(error, &self.name))?;
-        let fetched = self.fetch_from(&consumer, next, to, found).await;
+        let before = (*next, found.len());
+        let mut fetched = self.fetch_from(&consumer, next, to, found).await;
+        if let Err(fault) = self.still().await {
+            *next = before.0;
+            found.truncate(before.1);
+            fetched = Err(fault);
+        }
         let (stream, name) = (self.stream.clone(), consumer.cached_info().name.clone());
         tokio::spawn(async move { stream.delete_consumer(&name).await.is_ok() });
         fetched
@@ -259,9 +296,14 @@ impl Channel {
                 let subjects = self.stream.info_with_subjects(filter).await?;
                 subjects.map_ok(|(subject, _)| subject).try_collect::<Vec<_>>().await
             };
-            match listed.await {
+            let answer = async {
+                self.before().await?;
+                let listed = listed.await.map_err(|error| Fault::of_question(error, &self.name));
+                self.still().await.and(listed)
+            };
+            match answer.await {
                 Ok(subjects) => return Ok(subjects),
-                Err(error) => outage.bear(Fault::of_question(error, &self.name)).await?,
+                Err(fault) => outage.bear(fault).await?,
             }
         }
     }

@@ -25,6 +25,8 @@ pub(super) enum Fault {
     Lasting(Source),
     /// The stream was deleted.
     Gone { stream: String },
+    /// Another store is where ours was.
+    Replaced,
 }
 
 pub(super) type Source = Box<dyn Error + Send + Sync>;

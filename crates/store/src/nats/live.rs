@@ -53,7 +53,7 @@ impl LiveBucket {
             }
         };
         let patience = settings.patience;
-        let channel = Channel { server, context, stream, name: stream_name, patience };
+        let channel = Channel { server, context, stream, name: stream_name, patience, same: None };
         Ok(Some(Self { name: settings.bucket.clone(), channel }))
     }
 

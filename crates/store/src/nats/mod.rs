@@ -6,7 +6,7 @@
 //!
 //! * `backend`: the contract, by means of the others
 //! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
-//!   `patience`: how long we put up with them
+//!   `same`: that they are of the store we opened · `patience`: how long we put up with them
 //! * `message`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
 //! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
@@ -36,6 +36,7 @@ mod look;
 mod message;
 mod patience;
 mod read;
+mod same;
 mod server;
 mod settings;
 mod settle;

@@ -81,6 +81,10 @@ impl Watch {
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         let mut outage = self.server.journal.outage("watch");
         loop {
+            if let Err(fault) = self.server.journal.still().await {
+                outage.bear(fault).await?;
+                continue;
+            }
             let behind = self.read().await?;
             if behind == 0 && (!self.news.is_empty() || self.is_foreign) {
                 return Ok(self.give());
@@ -269,6 +273,7 @@ async fn open(channel: &Channel, subject: String, start: u64) -> Result<Ordered,
 }
 
 async fn open_once(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Fault> {
+    channel.before().await?;
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
         filter_subject: subject,
