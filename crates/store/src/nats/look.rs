@@ -87,7 +87,7 @@ impl Server {
                 Stands::Ahead(ahead) => {
                     let now = self.last(run).await?.map(|record| record.sequence);
                     if now == record.map(|record| record.sequence) {
-                        return Err(self.bad_message(ahead));
+                        return Err(self.bad_message(run, ahead));
                     }
                 }
                 Stands::Uncopied(entry, bucket) => {
@@ -156,7 +156,7 @@ impl Server {
     }
 
     pub(super) fn read_entry(&self, run: &RunId, found: &Found) -> Result<Read, Unavailable> {
-        entry::read(run, found).map_err(|error| self.bad_message(error))
+        entry::read(run, found).map_err(|error| self.bad_message(run, error))
     }
 
     /// What was written to the place since the newest copy was made.

@@ -11,7 +11,7 @@
 //!   `known`: what this process remembers of it
 //! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
 //!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
-//!   `aside`: what others wrote there · `live`: a bucket of others
+//!   `aside`: what others wrote there · `strangers`: what others wrote to the journal · `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
 //!   the engine
 
@@ -41,6 +41,7 @@ mod server;
 mod settings;
 mod settle;
 mod spill;
+mod strangers;
 mod watch;
 mod whole;
 
@@ -50,4 +51,5 @@ pub use live::{LiveBucket, LiveEntry};
 pub use patience::Patience;
 pub use server::{ConnectFault, LEAST_VERSION, Note};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
+pub use strangers::Stranger;
 pub(crate) use watch::Watch;

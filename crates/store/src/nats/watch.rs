@@ -180,13 +180,13 @@ impl Watch {
     async fn read(&mut self) -> Result<u64, ReadError> {
         let mut behind = 0;
         while let Some((found, pending)) = self.heard.front() {
-            let record = decode(found).map_err(|error| self.server.bad_message(error))?;
+            let record = decode(found).map_err(|error| self.server.bad_message(&self.run, error))?;
             behind = *pending;
             let newest = self.news.last().map_or(self.after, |entry| entry.revision);
             if let Some(committed) = record.committed()
                 && record.head.revision > newest
             {
-                let delta = self.server.delta(record.sequence, committed).await?;
+                let delta = self.server.delta(&self.run, record.sequence, committed).await?;
                 self.news.push(StoredEntry { revision: record.head.revision, body: delta.entry });
             }
             self.watch_place(&record.head);
