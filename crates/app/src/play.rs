@@ -1,5 +1,6 @@
 //! Being the engine of a run, in front of a person or in the background.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -20,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::face::Face;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
 use crate::progress::Progress;
 use crate::rescue::rescue;
@@ -110,7 +111,8 @@ pub(crate) async fn play<P: Face>(
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
     let after_failure = P::after_failure(run, &engine.journal().document);
-    let (told, insisted) = insisting(interrupts()?);
+    let interrupted = Cell::new(false);
+    let (told, insisted) = insisting(interrupts()?, &interrupted);
     let rest = tokio::select! {
         rest = engine.play(asked, told) => rest,
         () = insisted => {
@@ -119,7 +121,10 @@ pub(crate) async fn play<P: Face>(
         }
     };
     progress.clear();
-    let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error, after_failure)))?;
+    let rest = rest.map_err(|error| {
+        let failure = rescue(here, store, refused::<P>(run, error, after_failure));
+        if interrupted.get() { unwritten(run, failure) } else { failure }
+    })?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
     progress.conclude(store, &moment, rest);
     Ok(exit_of(rest))
@@ -214,10 +219,11 @@ pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
     Ok(told)
 }
 
-/// Hands interrupts on, and says when somebody has insisted: an engine that waits for its store does not hear them, and
-/// to be cut off is no more to it than to be killed.
+/// Hands interrupts on and notes that there was one; says when somebody has insisted: an engine that waits for its store
+/// does not hear them, and to be cut off is no more to it than to be killed.
 fn insisting(
     mut interrupts: mpsc::UnboundedReceiver<()>,
+    interrupted: &Cell<bool>,
 ) -> (mpsc::UnboundedReceiver<()>, impl Future<Output = ()>) {
     let (tell, told) = mpsc::unbounded_channel();
     let insisted = async move {
@@ -225,10 +231,21 @@ fn insisting(
             if interrupts.recv().await.is_none() || tell.send(()).is_err() {
                 std::future::pending::<()>().await;
             }
+            interrupted.set(true);
         }
         tokio::time::sleep(LEAVING).await;
     };
     (told, insisted)
+}
+
+/// An engine that was told to go, and whose store could not be told.
+fn unwritten(run: &RunId, failure: Failure) -> Failure {
+    match failure.code {
+        Some(Code::NoServer | Code::NoStream) => failure.hint(format_args!(
+            "that it was interrupted is not written: its agents work on, and `callboard resume {run}` adopts them"
+        )),
+        _ => failure,
+    }
 }
 
 fn left_behind(run: &RunId) -> Failure {
