@@ -321,6 +321,8 @@ impl From<runner::LoadError> for Failure {
                 Self::corrupted(&error).hint(hint)
             }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
+            LoadError::Outrun { .. } => Self::from_error(Exit::Store, &error)
+                .hint("nothing is lost: end that client, then type the same again"),
             LoadError::Unsettled { run, source } => Self::from(*source).while_doing(format_args!(
                 "cannot settle what another client wrote in the place of the document of run `{run}`"
             )),
