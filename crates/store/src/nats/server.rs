@@ -36,7 +36,7 @@ pub(super) const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 /// Pieces of a blob, unless the server takes only smaller messages.
 const CHUNK: usize = 128 * 1024;
 /// What of a message's size is not its payload.
-const HEADERS: usize = 4 * 1024;
+pub(super) const HEADERS: usize = 4 * 1024;
 
 /// Why a server could not be used as a store.
 #[derive(Debug, thiserror::Error)]
