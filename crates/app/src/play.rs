@@ -80,7 +80,12 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
 /// The same, in the premises of the store that it works for.
 pub(crate) fn at_home(house: House, store: &AnyStore) -> Result<House, Failure> {
     store.prepare_premises()?;
-    Ok(House { store_root: store.premises().root().to_owned(), ..house })
+    Ok(as_guest(house, store))
+}
+
+/// The same for whoever starts nobody, and leaves no trace on a machine that has nothing of the run.
+pub(crate) fn as_guest(house: House, store: &AnyStore) -> House {
+    House { store_root: store.premises().root().to_owned(), ..house }
 }
 
 pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
