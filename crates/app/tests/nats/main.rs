@@ -4,6 +4,7 @@
 
 mod losing;
 mod migrating;
+mod strangers;
 
 use testkit::Scene;
 use testkit::nats::Server;

@@ -14,6 +14,7 @@ use super::message::Content;
 use super::outage::{Tell, nobody};
 use super::server::{Note, Server};
 use super::settings::NatsSettings;
+use super::strangers::Stranger;
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
@@ -56,6 +57,16 @@ impl NatsStore {
     /// then finds it gone, and can put it back: the journal has all of it.
     pub async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         self.server().await?.rebuild_buckets().await
+    }
+
+    /// Messages of the journal that somebody else has put there; no run goes on behind one.
+    pub async fn strangers(&self) -> Result<Vec<Stranger>, Unavailable> {
+        self.server().await?.strangers().await
+    }
+
+    /// Takes such a message out of the journal, when it is kept under its [name](Stranger::name).
+    pub async fn set_stranger_aside(&self, stranger: &Stranger) -> Result<(), Unavailable> {
+        self.server().await?.set_stranger_aside(stranger).await
     }
 
     #[must_use]

@@ -12,7 +12,7 @@ use protocol::RunId;
 use super::channel::Channel;
 use super::fault::Fault;
 use super::journal::is_not_understood;
-use super::server::{Note, Opening, Server, endless};
+use super::server::{HEADERS, Note, Opening, Server, endless};
 use crate::error::Unavailable;
 
 /// How many entries of a document the bucket keeps. The journal has them all.
@@ -62,6 +62,7 @@ impl Server {
             clustered: self.clustered,
             notes: Vec::new(),
             is_new: false,
+            same: self.journal.same.clone(),
         }
     }
 
@@ -136,7 +137,10 @@ impl Server {
 
     fn keep(&self, opening: &Opening<'_>, name: &str, stream: Stream, is_remembered: bool) -> Bucket {
         let limit = usize::try_from(stream.cached_info().config.max_message_size).ok();
-        let limit = limit.filter(|size| *size > 0).map_or(self.largest, |limit| limit.min(self.largest));
+        // What the server counts are payload and headers.
+        let limit = limit
+            .filter(|size| *size > 0)
+            .map_or(self.largest, |limit| limit.saturating_sub(HEADERS).min(self.largest));
         let bucket =
             Bucket { name: name.to_owned(), channel: opening.channel(stream), largest: limit, is_remembered };
         self.buckets.put(bucket.clone());
@@ -146,8 +150,11 @@ impl Server {
     /// The settings of the journal as they are now.
     async fn journal_now(&self) -> Result<stream::Config, Unavailable> {
         let ask = || async {
+            // What is read here is written back.
+            self.journal.before().await?;
             let info = self.journal.stream.get_info().await;
-            info.map(|info| info.config).map_err(|error| Fault::of_question(error, &self.journal.name))
+            let info = info.map_err(|error| Fault::of_question(error, &self.journal.name))?;
+            self.journal.still().await.map(|()| info.config)
         };
         self.journal.read("read from", ask).await
     }

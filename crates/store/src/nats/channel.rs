@@ -11,11 +11,12 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::fault::Fault;
 use super::outage::Outages;
 use super::patience::{Budget, Patience};
+use super::same::Same;
 use crate::error::Unavailable;
 
 /// A message of a stream.
@@ -46,6 +47,8 @@ pub(super) struct Channel {
     pub(super) name: String,
     pub(super) patience: Patience,
     pub(super) outages: Arc<Outages>,
+    /// None for what is no store of ours.
+    pub(super) same: Option<Arc<Same>>,
 }
 
 /// How many messages are asked for one by one before a consumer is made, which costs as much as that.
@@ -92,6 +95,22 @@ impl Channel {
         Budget::new(&self.server, doing, self.patience.conflict)
     }
 
+    /// Before a question: whether it will be our store that hears it.
+    pub(super) async fn before(&self) -> Result<(), Fault> {
+        match &self.same {
+            Some(same) => same.before().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Before an answer is believed: whether it was our store that gave it.
+    pub(super) async fn still(&self) -> Result<(), Fault> {
+        match &self.same {
+            Some(same) => same.still().await,
+            None => Ok(()),
+        }
+    }
+
     /// Asks the leader, never a replica that may be behind: what is decided rests on this.
     pub(super) async fn find(&self, subject: &str, which: Which) -> Result<Option<Found>, Unavailable> {
         self.read("read from", || self.find_once(subject, which)).await
@@ -103,7 +122,10 @@ impl Channel {
             Which::Last => question.last_by_subject(subject),
             Which::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
         };
-        match question.send().await {
+        self.before().await?;
+        let answer = question.send().await;
+        self.still().await?;
+        match answer {
             Ok(StreamMessage { sequence, payload, headers, .. }) => {
                 Ok(Some(Found { sequence, payload, headers }))
             }
@@ -131,11 +153,18 @@ impl Channel {
         mut headers: HeaderMap,
     ) -> Result<u64, Fault> {
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(expected));
+        self.before().await?;
         let publish = async {
             let answer = self.context.publish_with_headers(subject.to_owned(), headers, payload).await?;
             answer.await
         };
-        match publish.await {
+        let done = publish.await;
+        match self.still().await {
+            // It may have been written there.
+            Err(Fault::Passing(source)) => return Err(Fault::Unanswered(source)),
+            still => still?,
+        }
+        match done {
             Ok(done) => {
                 self.outages.answered(&self.name, true);
                 Ok(done.sequence)
@@ -235,6 +264,7 @@ impl Channel {
         to: u64,
         found: &mut Vec<Found>,
     ) -> Result<(), Fault> {
+        self.before().await?;
         let consumer = self
             .stream
             .create_consumer(pull::Config {
@@ -248,7 +278,13 @@ impl Channel {
             })
             .await
             .map_err(|error| Fault::of_question(error, &self.name))?;
-        let fetched = self.fetch_from(&consumer, next, to, found).await;
+        let before = (*next, found.len());
+        let mut fetched = self.fetch_from(&consumer, next, to, found).await;
+        if let Err(fault) = self.still().await {
+            *next = before.0;
+            found.truncate(before.1);
+            fetched = Err(fault);
+        }
         let (stream, name) = (self.stream.clone(), consumer.cached_info().name.clone());
         tokio::spawn(async move { stream.delete_consumer(&name).await.is_ok() });
         fetched
@@ -290,10 +326,15 @@ impl Channel {
 
     /// The subjects that have messages, as the leader knows them.
     pub(super) async fn subjects(&self, filter: &str) -> Result<Vec<String>, Unavailable> {
-        let list = || async {
+        let list = async || {
             let subjects = self.stream.info_with_subjects(filter).await?;
             subjects.map_ok(|(subject, _)| subject).try_collect::<Vec<_>>().await
         };
-        self.read("list the runs of", || list().map_err(|error| Fault::of_question(error, &self.name))).await
+        let ask = || async {
+            self.before().await?;
+            let listed = list().await.map_err(|error| Fault::of_question(error, &self.name));
+            self.still().await.and(listed)
+        };
+        self.read("list the runs of", ask).await
     }
 }

@@ -47,7 +47,7 @@ impl LiveBucket {
         let (patience, outages) = (settings.patience, Outages::new(settings, tell));
         let found = find_stream(&context, &outages, &stream_name, "look for a bucket at").await?;
         let Some(stream) = found else { return Ok(None) };
-        let channel = Channel { server, context, stream, name: stream_name, patience, outages };
+        let channel = Channel { server, context, stream, name: stream_name, patience, outages, same: None };
         Ok(Some(Self { name: settings.bucket.clone(), channel }))
     }
 

@@ -4,6 +4,8 @@
 //! changed. Whoever looks and finds a copy missing makes it; then what is newest in the bucket is what the journal says, or
 //! somebody else wrote it.
 
+use std::time::Instant;
+
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use protocol::RunId;
 use serde_json::{Map, Value};
@@ -75,6 +77,17 @@ enum Stands {
 impl Server {
     /// Looks at a run, and makes the copies that are missing.
     pub(super) async fn look(&self, run: &RunId) -> Result<Look, Unavailable> {
+        // Whoever pauses loses again, so nobody does; but not for ever.
+        let mut end = None;
+        let mut lost_again = || {
+            let now = Instant::now();
+            if now < *end.get_or_insert(now + self.journal.patience.outage) {
+                return Ok(());
+            }
+            let (server, source) =
+                (self.journal.server.clone(), "others write to the run without pause".into());
+            Err(Unavailable::Server { server, doing: "look at a run of", source })
+        };
         loop {
             // The journal first: an entry that is newer than what it says has then been there.
             let record = self.last(run).await?;
@@ -87,12 +100,17 @@ impl Server {
                 Stands::Ahead(ahead) => {
                     let now = self.last(run).await?.map(|record| record.sequence);
                     if now == record.map(|record| record.sequence) {
-                        return Err(self.bad_message(ahead));
+                        return Err(self.bad_message(run, ahead));
                     }
+                    lost_again()?;
                 }
                 Stands::Uncopied(entry, bucket) => {
                     // Somebody else may have made it; either way we look again.
-                    let _made = self.copy(run, &Seen::of(record.as_ref()), &entry, &bucket).await?;
+                    if let Err(Overtaken) =
+                        self.copy(run, &Seen::of(record.as_ref()), &entry, &bucket).await?
+                    {
+                        lost_again()?;
+                    }
                 }
             }
         }
@@ -156,7 +174,7 @@ impl Server {
     }
 
     pub(super) fn read_entry(&self, run: &RunId, found: &Found) -> Result<Read, Unavailable> {
-        entry::read(run, found).map_err(|error| self.bad_message(error))
+        entry::read(run, found).map_err(|error| self.bad_message(run, error))
     }
 
     /// What was written to the place since the newest copy was made.

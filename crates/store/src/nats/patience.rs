@@ -67,6 +67,7 @@ impl Budget {
             Fault::Gone { stream } => {
                 return Err(Unavailable::NoStream { server: self.server.clone(), stream });
             }
+            Fault::Replaced => return Err(Unavailable::OtherStore { server: self.server.clone() }),
             Fault::Lasting(source) => return Err(self.spent(source)),
         };
         let now = Instant::now();

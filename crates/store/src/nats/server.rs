@@ -16,6 +16,7 @@ use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
 use super::outage::{Outages, Tell};
 use super::patience::Budget;
+use super::same::{Same, number_of};
 use super::settings::{Access, NatsSettings};
 use crate::Digest;
 use crate::error::Unavailable;
@@ -36,7 +37,7 @@ pub(super) const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 /// Pieces of a blob, unless the server takes only smaller messages.
 const CHUNK: usize = 128 * 1024;
 /// What of a message's size is not its payload.
-const HEADERS: usize = 4 * 1024;
+pub(super) const HEADERS: usize = 4 * 1024;
 
 /// Why a server could not be used as a store.
 #[derive(Debug, thiserror::Error)]
@@ -140,15 +141,17 @@ impl Server {
             notes.push(Note::OldServer { version: info.version });
         }
         let answer = settings.patience.answer;
-        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
+        let connection = number_of(&client.statistics());
+        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client.clone());
         let (outages, clustered) = (Outages::new(settings, tell), info.cluster.is_some());
-        let mut opening = Opening { settings, outages, context, clustered, notes, is_new: false };
+        let mut opening = Opening { settings, outages, context, clustered, notes, is_new: false, same: None };
         let [journal, blobs, leases] = opening.streams().await?;
         opening.look_at_bucket(&journal).await?;
         // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
         let lease = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
         let lease = lease.unwrap_or(settings.lease);
         let id = id_of(journal.cached_info());
+        opening.same = Some(Arc::new(Same::new(client, opening.context.clone(), id.clone(), connection)));
         let largest = info.max_payload.saturating_sub(HEADERS);
         Ok(Self {
             id,
@@ -170,7 +173,7 @@ impl Server {
 }
 
 /// The id that the journal got when it was made; one that was made by hand is known by when it was.
-fn id_of(journal: &stream::Info) -> String {
+pub(super) fn id_of(journal: &stream::Info) -> String {
     match journal.config.metadata.get(ID) {
         Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
         _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),
@@ -254,6 +257,8 @@ pub(super) struct Opening<'s> {
     pub(super) notes: Vec<Note>,
     /// The journal was made just now.
     pub(super) is_new: bool,
+    /// Known when all streams are there.
+    pub(super) same: Option<Arc<Same>>,
 }
 
 impl Opening<'_> {
@@ -379,6 +384,7 @@ impl Opening<'_> {
             stream,
             patience: self.settings.patience,
             outages: Arc::clone(&self.outages),
+            same: self.same.clone(),
         }
     }
 

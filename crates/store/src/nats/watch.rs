@@ -81,6 +81,10 @@ impl Watch {
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         let mut outage = self.server.journal.reading("watch");
         loop {
+            if let Err(fault) = self.server.journal.still().await {
+                outage.bear(fault).await?;
+                continue;
+            }
             let behind = self.read().await?;
             if behind == 0 && (!self.news.is_empty() || self.is_foreign) {
                 return Ok(self.give());
@@ -177,13 +181,13 @@ impl Watch {
     async fn read(&mut self) -> Result<u64, ReadError> {
         let mut behind = 0;
         while let Some((found, pending)) = self.heard.front() {
-            let record = decode(found).map_err(|error| self.server.bad_message(error))?;
+            let record = decode(found).map_err(|error| self.server.bad_message(&self.run, error))?;
             behind = *pending;
             let newest = self.news.last().map_or(self.after, |entry| entry.revision);
             if let Some(committed) = record.committed()
                 && record.head.revision > newest
             {
-                let delta = self.server.delta(record.sequence, committed).await?;
+                let delta = self.server.delta(&self.run, record.sequence, committed).await?;
                 self.news.push(StoredEntry { revision: record.head.revision, body: delta.entry });
             }
             self.watch_place(&record.head);
@@ -264,6 +268,7 @@ async fn open(channel: &Channel, subject: String, start: u64) -> Result<Ordered,
 }
 
 async fn open_once(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Fault> {
+    channel.before().await?;
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
         filter_subject: subject,

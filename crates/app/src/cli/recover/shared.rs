@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{AnyStore, LiveBucket, LiveEntry, NatsSettings, Note, Store as _, Unavailable};
 
 use super::account::Account;
-use super::{Arguments, sound};
+use super::{Arguments, sound, strangers};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::Here;
@@ -24,12 +24,17 @@ pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Fa
         store => store?,
     };
     let mut told = Account::new(here, arguments);
+    if let AnyStore::Nats(nats, _) = &store {
+        strangers::set_aside(nats, arguments.dry_run, &mut told).await?;
+    }
     let deleted = store.notes().await?.iter().filter_map(|note| match note {
         Note::Gone { stream } => Some(format!("the stream `{stream}` was deleted")),
         Note::OldServer { .. } | Note::FewerReplicas { .. } | Note::OtherSettings { .. } => None,
     });
+    let deleted: Vec<_> = deleted.collect();
+    let is_deleted = !deleted.is_empty();
     told.damage.extend(deleted);
-    if !told.damage.is_empty() && arguments.dry_run {
+    if is_deleted && arguments.dry_run {
         told.notes.push("each document in it would be written again from the journal".to_owned());
         return Ok(told.tell());
     }
