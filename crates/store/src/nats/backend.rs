@@ -11,7 +11,8 @@ use super::channel::Overtaken;
 use super::fault::Fault;
 use super::known::Seen;
 use super::message::Content;
-use super::server::{Note, Server};
+use super::note::Note;
+use super::server::Server;
 use super::settings::NatsSettings;
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
@@ -70,7 +71,7 @@ impl NatsStore {
         self.server().await?.put_run(gathering).await
     }
 
-    async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
+    pub(super) async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
         self.0.server.get_or_try_init(async || Server::open(&self.0.settings).await.map(Arc::new)).await
     }
 }

@@ -8,7 +8,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Info, LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
@@ -83,6 +83,17 @@ impl Channel {
             }
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(Fault::of_question(error, &self.name)),
+        }
+    }
+
+    /// The stream as it is now: its settings, and who keeps it.
+    pub(super) async fn info(&self) -> Result<Info, Unavailable> {
+        let mut outage = self.outage("read from");
+        loop {
+            match self.stream.get_info().await {
+                Ok(info) => return Ok(info),
+                Err(error) => outage.bear(Fault::of_question(error, &self.name)).await?,
+            }
         }
     }
 

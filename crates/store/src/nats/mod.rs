@@ -14,10 +14,12 @@
 //!   `aside`: what others wrote there · `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
 //!   the engine
+//! * `note`, `peers`: what is not as it should be there · `bereft`: what is left without the blobs
 
 mod aside;
 mod backend;
 mod behind;
+mod bereft;
 mod blobs;
 mod bucket;
 mod canonical;
@@ -34,7 +36,9 @@ mod lease;
 mod live;
 mod look;
 mod message;
+mod note;
 mod patience;
+mod peers;
 mod read;
 mod server;
 mod settings;
@@ -44,9 +48,12 @@ mod watch;
 mod whole;
 
 pub use backend::NatsStore;
+pub use bereft::Bereft;
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
+pub use note::Note;
 pub use patience::Patience;
-pub use server::{ConnectFault, LEAST_VERSION, Note};
+pub use peers::{Peer, Standing};
+pub use server::{BLOB_STREAM, ConnectFault, LEAST_VERSION};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
 pub(crate) use watch::Watch;

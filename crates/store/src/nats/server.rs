@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
 use async_nats::jetstream::{Context, ContextBuilder};
-use async_nats::{Client, ConnectError, ConnectOptions};
+use async_nats::{Client, ConnectError, ConnectOptions, ServerInfo};
 use uuid::Uuid;
 
 use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
+use super::note::Note;
 use super::patience::Budget;
 use super::settings::{Access, NatsSettings};
 use crate::Digest;
@@ -29,7 +30,7 @@ const ID: &str = "callboard-store";
 pub(super) const LEASES: &str = "callboard-leases";
 /// The bucket of the object store, and the stream below it.
 pub(super) const BLOBS: &str = "callboard-blobs";
-pub(super) const BLOB_STREAM: &str = "OBJ_callboard-blobs";
+pub const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 
 /// Pieces of a blob, unless the server takes only smaller messages.
 const CHUNK: usize = 128 * 1024;
@@ -66,41 +67,6 @@ impl ConnectFault {
     }
 }
 
-/// What somebody who runs the store should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
-    /// The server works, a newer one works better.
-    OldServer { version: String },
-    /// The loss of one server is the loss of what it keeps.
-    FewerReplicas { stream: String, wanted: usize, found: usize },
-    /// Something else than we would have set. It is used as it is.
-    OtherSettings { stream: String, setting: &'static str, found: String },
-    /// Somebody deleted it. It is not made again; what needs it cannot go on.
-    Gone { stream: String },
-}
-
-impl std::fmt::Display for Note {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OldServer { version } => {
-                write!(f, "the NATS server is version {version}; 2.12 or later is recommended")
-            }
-            Self::FewerReplicas { stream, wanted, found } => {
-                write!(
-                    f,
-                    "stream `{stream}` has {found} of {wanted} replicas: it does not survive the loss of a server"
-                )
-            }
-            Self::OtherSettings { stream, setting, found } => {
-                write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
-            }
-            Self::Gone { stream } => {
-                write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")
-            }
-        }
-    }
-}
-
 /// An open store.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -127,20 +93,10 @@ pub(super) struct Server {
 impl Server {
     /// Connects, and creates the streams where there are none.
     pub(super) async fn open(settings: &NatsSettings) -> Result<Self, Unavailable> {
-        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
-            server: settings.server(),
-            doing: "connect to",
-            source: fault.into(),
-        })?;
-        let info = client.server_info();
-        let mut notes = Vec::new();
+        let (mut opening, info) = Opening::begin(settings).await?;
         if version(&info.version).is_none_or(|version| version < GOOD_VERSION) {
-            notes.push(Note::OldServer { version: info.version });
+            opening.notes.push(Note::OldServer { version: info.version });
         }
-        let answer = settings.patience.answer;
-        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
-        let mut opening =
-            Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
         let [journal, blobs, leases] = opening.streams().await?;
         opening.look_at_bucket(&journal).await?;
         // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
@@ -253,7 +209,21 @@ pub(super) struct Opening<'s> {
     pub(super) is_new: bool,
 }
 
-impl Opening<'_> {
+impl<'s> Opening<'s> {
+    /// Connects. What is found out about the server on the way comes along.
+    pub(super) async fn begin(settings: &'s NatsSettings) -> Result<(Self, ServerInfo), Unavailable> {
+        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
+            server: settings.server(),
+            doing: "connect to",
+            source: fault.into(),
+        })?;
+        let info = client.server_info();
+        let answer = settings.patience.answer;
+        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
+        let (clustered, notes) = (info.cluster.is_some(), Vec::new());
+        Ok((Self { settings, context, clustered, notes, is_new: false }, info))
+    }
+
     /// Finds the journal, the blobs and the leases, or makes them.
     ///
     /// What was deleted under us is not made again as if nothing had been in it. The journal is made first and looked
@@ -355,7 +325,12 @@ impl Opening<'_> {
         let stream = &config.name;
         if config.num_replicas < self.settings.replicas {
             let (wanted, found) = (self.settings.replicas, config.num_replicas);
-            self.notes.push(Note::FewerReplicas { stream: stream.clone(), wanted, found });
+            let (stream, alone) = (stream.clone(), !self.clustered);
+            self.notes.push(Note::FewerReplicas { stream, wanted, found, alone });
+        }
+        let (wanted, found) = (self.settings.lease, config.max_age);
+        if stream == LEASES && found != wanted && !found.is_zero() {
+            self.notes.push(Note::OtherLease { stream: stream.clone(), wanted, found });
         }
         let mut other = |setting, found: String| {
             self.notes.push(Note::OtherSettings { stream: stream.clone(), setting, found });
