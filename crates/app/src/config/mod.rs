@@ -76,9 +76,7 @@ pub(crate) struct Flags {
 impl Sources {
     /// The usual places: this process's environment, the project's file and the user's.
     fn usual(flags: Flags, project_root: &Path) -> Self {
-        let user_file = etcetera::choose_base_strategy()
-            .ok()
-            .map(|directories| directories.config_dir().join("callboard").join("config.toml"));
+        let user_file = Config::user_directory().map(|directory| directory.join("config.toml"));
         Self {
             flags,
             env: std::env::vars_os().collect(),
@@ -92,6 +90,18 @@ impl Config {
     /// Reads the usual places for the project at `root`.
     pub(crate) fn find(root: &Path, flags: Flags) -> Result<Self, ConfigErrors> {
         Self::load(Sources::usual(flags, root))
+    }
+
+    /// The same for a process that has none of our variables, and is told this store or none.
+    pub(crate) fn without_environment(root: &Path, store: Option<PathBuf>) -> Result<Self, ConfigErrors> {
+        let flags = Flags { store, ..Flags::default() };
+        Self::load(Sources { env: Vec::new(), ..Sources::usual(flags, root) })
+    }
+
+    /// The directory of the user's own file.
+    pub(crate) fn user_directory() -> Option<PathBuf> {
+        let directories = etcetera::choose_base_strategy().ok()?;
+        Some(directories.config_dir().join("callboard"))
     }
 
     /// How many attempts may run at once. To count processors takes a look at a dozen files, and most commands never ask.

@@ -5,6 +5,7 @@
 mod doctoring;
 mod losing;
 mod migrating;
+mod units;
 
 use testkit::Scene;
 use testkit::nats::Server;
