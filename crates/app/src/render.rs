@@ -14,6 +14,7 @@ use protocol::steps::load::Problem;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::typed;
 #[cfg(test)]
 pub(crate) use excerpt::draw;
 pub(crate) use excerpt::{Remark, Severity, excerpt};
@@ -64,7 +65,8 @@ pub(crate) fn json_pretty(value: &impl Serialize) {
 
 /// Tells people something.
 pub(crate) fn talk(line: impl std::fmt::Display) {
-    ignore_closed(writeln!(anstream::stderr(), "{}", tame(&line.to_string())));
+    let line = line.to_string();
+    ignore_closed(writeln!(anstream::stderr(), "{}", tame(&typed::completed(&line))));
 }
 
 pub(crate) fn note(text: impl std::fmt::Display) {

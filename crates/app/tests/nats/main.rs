@@ -5,6 +5,7 @@
 mod doctoring;
 mod losing;
 mod migrating;
+mod saying;
 mod units;
 
 use testkit::Scene;

@@ -1,13 +1,14 @@
 //! From settings to an open store: connect, look at the version, find or make the streams.
 
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
 use async_nats::jetstream::{Context, ContextBuilder};
-use async_nats::{Client, ConnectError, ConnectOptions, ServerInfo};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerInfo, rustls};
 use uuid::Uuid;
 
 use super::channel::Channel;
@@ -41,7 +42,7 @@ const HEADERS: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectFault {
     #[error(transparent)]
-    Client(#[from] ConnectError),
+    Client(ConnectError),
     #[error("it did not answer within {} seconds", .0.as_secs_f32())]
     Silent(Duration),
     #[error(
@@ -51,19 +52,56 @@ pub enum ConnectFault {
     TooOld(String),
     #[error("JetStream is not enabled there; start it with `nats-server -js`")]
     NoJetStream,
+    /// It says no more than that. What we said is known here.
+    #[error("it does not let us in: {}", told(.0))]
+    Refused(Access),
+    /// Our own key did not serve to prove who we are.
+    #[error(transparent)]
+    Unproven(ConnectError),
+    #[error("it does not speak TLS")]
+    NoTls(#[source] ConnectError),
+    /// It does, and one of us does not trust the other.
+    #[error(transparent)]
+    Untrusted(ConnectError),
     #[error("could not read `{}`", path.display())]
     Secret { path: PathBuf, source: io::Error },
 }
 
 impl ConnectFault {
-    /// Whether the server is there, and does not let us in.
-    #[must_use]
-    pub fn is_refusal(&self) -> bool {
-        use async_nats::ConnectErrorKind::{Authentication, AuthorizationViolation};
-        match self {
-            Self::Client(error) => matches!(error.kind(), Authentication | AuthorizationViolation),
-            Self::Silent(_) | Self::TooOld(_) | Self::NoJetStream | Self::Secret { .. } => false,
+    fn of(error: ConnectError, settings: &NatsSettings) -> Self {
+        match (error.kind(), spoken(&error)) {
+            (ConnectErrorKind::AuthorizationViolation, _) => Self::Refused(settings.access.clone()),
+            (ConnectErrorKind::Authentication, _) => Self::Unproven(error),
+            (_, Some(rustls::Error::InvalidMessage(_))) => Self::NoTls(error),
+            (ConnectErrorKind::Tls, _) | (_, Some(_)) => Self::Untrusted(error),
+            (_, None) => Self::Client(error),
         }
+    }
+}
+
+/// What went wrong in the talk about TLS, if there was any.
+fn spoken(error: &ConnectError) -> Option<&rustls::Error> {
+    let mut next = error.source();
+    while let Some(error) = next {
+        // An error of the system passes over what it holds when it is asked for its cause.
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let found = held.and_then(|held| held.downcast_ref()).or_else(|| error.downcast_ref());
+        if found.is_some() {
+            return found;
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// What we said about ourselves.
+fn told(access: &Access) -> String {
+    match access {
+        Access::Anonymous => "it wants to know who we are, and nothing says so".to_owned(),
+        Access::Password { user, .. } => format!("it does not know user `{user}` with this password"),
+        Access::Token(_) => "it does not know this token".to_owned(),
+        Access::Credentials(path) => format!("it does not know the user in `{}`", path.display()),
+        Access::Nkey(path) => format!("it does not know the key in `{}`", path.display()),
     }
 }
 
@@ -139,7 +177,8 @@ pub(super) async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFa
     // The first one may be silent and the last one well.
     let all = answer * u32::try_from(settings.servers.len()).unwrap_or(1);
     let connected = tokio::time::timeout(all, options.connect(&settings.servers)).await;
-    let client = connected.map_err(|_| ConnectFault::Silent(all))??;
+    let client = connected.map_err(|_| ConnectFault::Silent(all))?;
+    let client = client.map_err(|error| ConnectFault::of(error, settings))?;
     let info = client.server_info();
     if version(&info.version).is_some_and(|version| version < LEAST_VERSION) {
         return Err(ConnectFault::TooOld(info.version));
