@@ -98,6 +98,23 @@ fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them(
 }
 
 #[test]
+fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    let mut gate = scene.gate("gate");
+    let engine = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    delete(&scene, "OBJ_callboard-blobs");
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    assert!(block_on(async { client(&scene).await.get_stream("OBJ_callboard-blobs").await }).is_err());
+}
+
+#[test]
 fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     let scene = scene();
     delivered(&scene);
