@@ -44,6 +44,11 @@ pub(crate) fn data(line: impl std::fmt::Display) {
     ignore_closed(writeln!(anstream::stdout(), "{}", tame(&line.to_string())));
 }
 
+/// Prints a line of data with something to type in it.
+pub(crate) fn advice(line: impl std::fmt::Display) {
+    data(typed::completed(&line.to_string()));
+}
+
 /// Prints text that has its own line ends. Programs get it as it is.
 pub(crate) fn raw(text: &str) {
     let text = if io::stdout().is_terminal() { tame(text) } else { text.into() };

@@ -87,6 +87,13 @@ fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
     let session = scene.callboard(&["show", "nobody", "--store", &typed]).run();
     let hint = format!("hint: `callboard ls {store}` lists the runs of this repository\n");
     assert!(session.stderr.ends_with(&hint), "{}", session.stderr);
+    let failing = ["run", "wf.yaml", "--run-id", "bad", "--wrapper", "/bin/false", "--max-attempts", "1"];
+    let session = scene.callboard(&[&failing[..], &["--store", &typed]].concat()).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let shown = scene.callboard(&["show", "bad", "--store", &typed]).run();
+    for told in [&session.stderr, &shown.stdout] {
+        assert!(told.contains(&format!("`callboard retry bad {store}`")), "{told}");
+    }
     // Whoever has it in a variable need not say it again.
     let session = scene.callboard(&["show", "nobody"]).run();
     assert!(session.stderr.ends_with("hint: `callboard ls` lists the runs of this repository\n"));
