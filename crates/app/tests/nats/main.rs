@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod doctoring;
 mod losing;
 mod migrating;
+mod saying;
 mod strangers;
+mod units;
 
 use testkit::Scene;
 use testkit::nats::Server;
