@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use testkit::{Held, Running, Scene, stage, status};
+use testkit::{Held, Running, Scene, status};
 
-use crate::{configure, scene};
+use crate::{configure, delete_stream, has_stream, scene};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
 fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
@@ -135,11 +135,7 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     let mut gate = scene.gate("gate");
     let (engine, _agent) = in_the_middle(&scene);
     let address = scene.backing().address().unwrap();
-    let streams = stage::wait(async {
-        let client = async_nats::connect(&address).await.unwrap();
-        async_nats::jetstream::new(client)
-    });
-    stage::wait(streams.delete_stream("callboard-journal")).unwrap();
+    delete_stream(&scene, "callboard-journal");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -148,5 +144,5 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
-    assert!(stage::wait(streams.get_stream("callboard-journal")).is_err(), "it was made again");
+    assert!(!has_stream(&scene, "callboard-journal"), "it was made again");
 }
