@@ -8,7 +8,7 @@ use bytes::Bytes;
 use protocol::RunId;
 use serde_json::{Map, Value};
 
-use super::channel::{Found, Overtaken, Which};
+use super::channel::{Found, Overtaken};
 use super::commit::{Draft, LARGEST_HERE, Manner, check_epoch};
 use super::entry::{self, Read};
 use super::fault::Fault;
@@ -29,7 +29,7 @@ impl Server {
         unheard: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
         let (mut outage, mut race) = (self.journal.outage("commit to"), self.journal.race("commit to"));
-        let mut overtaken = None;
+        let mut refused: Option<(u64, _)> = None;
         loop {
             let look = self.look(&commit.run).await?;
             let place = match &look.place {
@@ -54,9 +54,11 @@ impl Server {
                 *unheard = None;
             }
             check(&commit, &look)?;
-            if let Some(source) = overtaken.take() {
-                // The run stands where it stood: somebody has said again what was there.
-                race.bear(Fault::Passing(source)).await?;
+            if let Some((expected, source)) = refused.take() {
+                // The run stands where it stood. If what we expected is still there the server is in trouble, nobody was
+                // faster; else somebody has said again what was there.
+                let budget = if expected == after { &mut outage } else { &mut race };
+                budget.bear(Fault::Passing(source)).await?;
             }
             let entering = self.compose_entry(&commit, manner, &look, place).await?;
             let channel = &place.bucket.channel;
@@ -68,16 +70,7 @@ impl Server {
                 Err(fault) => fault,
             };
             match fault {
-                Fault::Sequence(source) => {
-                    let last =
-                        channel.find(&place.subject, Which::Last).await?.map_or(0, |last| last.sequence);
-                    if last == after {
-                        // Refused although what we expected is still there: the server is in trouble, nobody was faster.
-                        outage.bear(Fault::Passing(source)).await?;
-                    } else {
-                        overtaken = Some(source);
-                    }
-                }
+                Fault::Sequence(source) => refused = Some((after, source)),
                 fault => {
                     if matches!(fault, Fault::Unanswered(_)) {
                         *unheard = Some(after);
