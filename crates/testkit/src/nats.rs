@@ -1,5 +1,7 @@
 //! Real NATS servers for tests: each one a process of its own on a free port, with a directory of its own, stopped by its
-//! id, and killed by the kernel if the test does not live to do so.
+//! id, and killed by the kernel if the test does not live to do so. And a [`Wire`] to them that can be meddled with.
+
+mod wire;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,6 +12,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use store::{AnyStore, LEAST_VERSION, Location, NatsSettings, NatsStore, Patience};
+
+pub use wire::{Line, Wire, deliver};
 
 use crate::port::Port;
 

@@ -63,9 +63,7 @@ impl Scene {
         for made in [scene.repo(), &scene.home(), &scene.kit()] {
             fs::create_dir_all(made).expect("a directory can be made");
         }
-        let agent = scene.agent();
-        fs::write(&agent, AGENT).expect("the agent can be written");
-        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        scene.write_program(scene.agent(), AGENT);
         symlink(&scene.program, scene.kit().join("callboard")).expect("a link can be made");
         mkfifo(&scene.kit().join("never"));
         scene.git(&["init", "--quiet", "--initial-branch=main"]);
@@ -172,10 +170,17 @@ impl Scene {
     }
 
     /// Writes a file of the repository.
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub fn write(&self, name: impl AsRef<Path>, text: &str) -> PathBuf {
         let path = self.repo.join(name);
         fs::create_dir_all(path.parent().expect("a file lies in a directory")).expect("it can be made");
         fs::write(&path, text).expect("the file can be written");
+        path
+    }
+
+    /// Writes a program, into the repository unless its path says otherwise.
+    pub fn write_program(&self, path: impl AsRef<Path>, script: &str) -> PathBuf {
+        let path = self.write(path, script);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
         path
     }
 
@@ -224,12 +229,25 @@ impl Scene {
         Callboard::new(self, arguments)
     }
 
+    /// The same with `--wrapper AGENT` at the end: whatever it plays, the scripted agent plays.
+    pub fn played(&self, arguments: &[&str]) -> Callboard<'_> {
+        self.played_with(arguments, &[])
+    }
+
+    /// `callboard run wf.yaml --run-id RUN --wrapper AGENT`.
+    pub fn run_named(&self, run: &str) -> Callboard<'_> {
+        self.played(&["run", "wf.yaml", "--run-id", run])
+    }
+
     /// `callboard run wf.yaml --run-id trial --wrapper AGENT`, and more arguments.
     pub fn run(&self, more: &[&str]) -> Callboard<'_> {
+        self.played_with(&["run", "wf.yaml", "--run-id", "trial"], more)
+    }
+
+    fn played_with(&self, arguments: &[&str], more: &[&str]) -> Callboard<'_> {
         let agent = self.agent();
         let agent = agent.to_str().expect("our paths are UTF-8");
-        let arguments = [&["run", "wf.yaml", "--run-id", "trial", "--wrapper", agent], more].concat();
-        self.callboard(&arguments)
+        self.callboard(&[arguments, &["--wrapper", agent], more].concat())
     }
 
     /// The journal of a run, oldest entry first.

@@ -1,6 +1,8 @@
 //! Runs on a real store, opened and played in the test's own process: for what no command can be asked, and where no other
 //! process is needed.
 
+pub mod cycle;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -8,9 +10,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use protocol::entry::{Author, Entry};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::rules::DEFAULT_TRIES;
-use protocol::run::Action;
+use protocol::run::{Action, Decision};
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
 use protocol::{Protocol, RunId, SeatName, Stage, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
@@ -181,4 +183,23 @@ pub async fn append<P: Protocol, S: Store>(
     };
     journal.position = store.commit(commit).await?;
     Ok(())
+}
+
+/// Writes what an engine on that host decided by itself before it was killed, and did nothing about.
+pub async fn decided<P: Protocol, S: Store>(
+    journal: &mut Journal<P, S>,
+    store: &S,
+    host: &str,
+    Decision { changes, actions }: Decision<P>,
+) {
+    let entry = Entry {
+        v: ENTRY_VERSION,
+        at: Clock::system().now().max(journal.folded.at),
+        by: Author::Engine { host: host.to_owned(), boot_id: "then".to_owned(), pid: 1 },
+        input: Input::Due,
+        changes,
+        actions,
+        timers: Vec::new(),
+    };
+    append(journal, store, &entry).await.expect("nobody else writes");
 }

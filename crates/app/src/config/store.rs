@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use store::{Access, BadSettings, NatsSettings};
+use toml::de::DeTable;
 
 use super::file::{Reader, Value};
 use super::rows::{self, Row};
@@ -87,34 +88,22 @@ pub(super) struct Shared {
 impl Shared {
     /// Fills what is left open from a weaker source.
     pub(super) fn lay_over(&mut self, weaker: Self) {
-        let Self {
-            replicas,
-            lease,
-            conflicts,
-            outages,
-            bucket,
-            user,
-            password,
-            token,
-            creds,
-            nkey,
-            ca,
-            cert,
-            key,
-        } = self;
-        fill(replicas, weaker.replicas);
-        fill(lease, weaker.lease);
-        fill(conflicts, weaker.conflicts);
-        fill(outages, weaker.outages);
-        fill(bucket, weaker.bucket);
-        fill(user, weaker.user);
-        fill(password, weaker.password);
-        fill(token, weaker.token);
-        fill(creds, weaker.creds);
-        fill(nkey, weaker.nkey);
-        fill(ca, weaker.ca);
-        fill(cert, weaker.cert);
-        fill(key, weaker.key);
+        let stronger = std::mem::take(self);
+        *self = Self {
+            replicas: stronger.replicas.or(weaker.replicas),
+            lease: stronger.lease.or(weaker.lease),
+            conflicts: stronger.conflicts.or(weaker.conflicts),
+            outages: stronger.outages.or(weaker.outages),
+            bucket: stronger.bucket.or(weaker.bucket),
+            user: stronger.user.or(weaker.user),
+            password: stronger.password.or(weaker.password),
+            token: stronger.token.or(weaker.token),
+            creds: stronger.creds.or(weaker.creds),
+            nkey: stronger.nkey.or(weaker.nkey),
+            ca: stronger.ca.or(weaker.ca),
+            cert: stronger.cert.or(weaker.cert),
+            key: stronger.key.or(weaker.key),
+        };
     }
 
     /// Says all of it to a store on NATS. Who the address names is let in as that; else files come before words.
@@ -183,10 +172,6 @@ impl Shared {
     }
 }
 
-fn fill<T>(stronger: &mut Option<T>, weaker: Option<T>) {
-    *stronger = stronger.take().or(weaker);
-}
-
 fn set<T: Clone>(setting: &mut T, sourced: Option<&Sourced<T>>) {
     if let Some(sourced) = sourced {
         setting.clone_from(&sourced.value);
@@ -208,64 +193,76 @@ pub(super) fn read(
     value: &Value<'_>,
     origin: &Origin,
 ) -> (Option<Sourced<StorePlace>>, Shared) {
-    let sourced = |place| Sourced::new(place, origin.clone());
     if value.get_ref().as_str().is_some() {
-        return (reader.store("store", value).map(sourced), Shared::default());
+        let place = reader.store("store", value);
+        return (place.map(|place| Sourced::new(place, origin.clone())), Shared::default());
     }
     let Some(table) = value.get_ref().as_table() else {
         reader.wrong_type("store", value, "a directory, an address or a table");
         return (None, Shared::default());
     };
     reader.check_keys("store.", table, &KEYS);
-    let place = table.get("address").and_then(|value| reader.store("store.address", value)).map(sourced);
-    let get = |key: &str| table.get(key);
-    let mut length = |key: &str| {
-        let length = get(key).and_then(|value| reader.duration(&format!("store.{key}"), value));
-        length.map(|length| Sourced::new(length, origin.clone()))
+    let mut settings = Settings { reader, table, origin };
+    let place = settings.read("address", Reader::store);
+    let shared = Shared {
+        replicas: settings.read("replicas", replicas),
+        lease: settings.read("lease", Reader::duration),
+        conflicts: settings.read("conflicts", Reader::duration),
+        outages: settings.read("outages", Reader::duration),
+        bucket: settings.read("bucket", bucket),
+        user: settings.read("user", Reader::string),
+        password: settings.read("password", secret),
+        token: settings.read("token", secret),
+        creds: settings.read("creds", Reader::path),
+        nkey: settings.read("nkey", Reader::path),
+        ca: settings.read("ca", Reader::path),
+        cert: settings.read("cert", Reader::path),
+        key: settings.read("key", Reader::path),
     };
-    let (lease, conflicts, outages) = (length("lease"), length("conflicts"), length("outages"));
-    let mut text = |key: &str| {
-        let text = get(key).and_then(|value| reader.string(&format!("store.{key}"), value));
-        text.map(|text| Sourced::new(text, origin.clone()))
-    };
-    let (bucket, user) = (text("bucket"), text("user"));
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-    let odd = bucket.as_ref().is_some_and(|bucket| !bucket.value.chars().all(is_plain));
-    let secret = |text: Sourced<String>| Sourced::new(Secret(text.value), text.origin);
-    let (password, token) = (text("password").map(secret), text("token").map(secret));
-    let mut file = |key: &str| {
-        let path = get(key).and_then(|value| reader.path(&format!("store.{key}"), value));
-        path.map(|path| Sourced::new(path, origin.clone()))
-    };
-    let (creds, nkey) = (file("creds"), file("nkey"));
-    let (ca, cert, key) = (file("ca"), file("cert"), file("key"));
-    let replicas = get("replicas").and_then(|value| reader.positive("store.replicas", value));
-    if let Some(value) = get("bucket").filter(|_| odd) {
-        reader.fault(value.span(), "`store.bucket` is no name of a bucket: letters, digits, - and _");
-    }
-    // Servers refuse more.
-    if let Some(value) = get("replicas").filter(|_| replicas.is_some_and(|replicas| replicas.get() > 5)) {
-        reader.fault(value.span(), "`store.replicas` is more than 5, which is all that NATS keeps");
-    }
-    if let (Some(alone), None) | (None, Some(alone)) = (get("cert"), get("key")) {
+    if let (Some(alone), None) | (None, Some(alone)) = (table.get("cert"), table.get("key")) {
         reader.fault(alone.span(), "`store.cert` and `store.key` belong together; one of them is missing");
     }
-    let shared = Shared {
-        replicas: replicas.map(|replicas| Sourced::new(replicas, origin.clone())),
-        lease,
-        conflicts,
-        outages,
-        bucket,
-        user,
-        password,
-        token,
-        creds,
-        nkey,
-        ca,
-        cert,
-        key,
-    };
     (place, shared)
+}
+
+/// The table `[store]` of a file.
+struct Settings<'r, 'f, 't> {
+    reader: &'r mut Reader<'f>,
+    table: &'r DeTable<'t>,
+    origin: &'r Origin,
+}
+
+impl<'f> Settings<'_, 'f, '_> {
+    fn read<T>(
+        &mut self,
+        key: &str,
+        read: impl FnOnce(&mut Reader<'f>, &str, &Value<'_>) -> Option<T>,
+    ) -> Option<Sourced<T>> {
+        let value = read(self.reader, &format!("store.{key}"), self.table.get(key)?)?;
+        Some(Sourced::new(value, self.origin.clone()))
+    }
+}
+
+fn replicas(reader: &mut Reader<'_>, key: &str, value: &Value<'_>) -> Option<NonZeroU32> {
+    let replicas = reader.positive(key, value)?;
+    // Servers refuse more.
+    if replicas.get() > 5 {
+        reader.fault(value.span(), format!("`{key}` is more than 5, which is all that NATS keeps"));
+    }
+    Some(replicas)
+}
+
+fn bucket(reader: &mut Reader<'_>, key: &str, value: &Value<'_>) -> Option<String> {
+    let bucket = reader.string(key, value)?;
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    if !bucket.chars().all(is_plain) {
+        reader.fault(value.span(), format!("`{key}` is no name of a bucket: letters, digits, - and _"));
+    }
+    Some(bucket)
+}
+
+fn secret(reader: &mut Reader<'_>, key: &str, value: &Value<'_>) -> Option<Secret> {
+    reader.string(key, value).map(Secret)
 }
 
 /// The variables that other programs of NATS read, too.

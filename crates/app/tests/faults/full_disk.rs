@@ -138,10 +138,7 @@ fn a_run_that_finds_no_room_is_not_half_opened() {
         assert_eq!(scene.callboard(&["ls"]).run().stdout, "");
         assert_eq!(scene.run(&[]).run().code, 0);
         disk.fill();
-        let agent = scene.agent();
-        let second = || {
-            scene.callboard(&["run", "wf.yaml", "--run-id", "second", "--wrapper", agent.to_str().unwrap()])
-        };
+        let second = || scene.run_named("second");
         let refused = second().run();
         assert_eq!(refused.code, 5, "with a store: {}", refused.transcript());
         assert!(refused.stderr.contains("is full"), "{}", refused.stderr);

@@ -36,10 +36,7 @@ fn ten_thousand_runs_are_in_nobodys_way() {
     embedded_only!("runs that were copied in its file");
     let scene = scene();
     scene.workflow(&["a"]);
-    let agent = scene.agent();
-    let run = |name: &str| {
-        scene.callboard(&["run", "wf.yaml", "--run-id", name, "--wrapper", agent.to_str().unwrap()])
-    };
+    let run = |name: &str| scene.run_named(name);
     assert_eq!(run("first").run().code, 0);
     multiply(&scene, "first");
     let listed = scene.callboard(&["ls", "--json"]).run().json();

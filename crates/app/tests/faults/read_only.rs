@@ -21,9 +21,7 @@ fn expect_a_look_and_no_more(scene: &Scene, reason: &str) {
         assert!(refused.stderr.contains("cannot be written"), "{}", refused.stderr);
         assert!(refused.stderr.contains(reason), "{}", refused.stderr);
     }
-    let agent = scene.agent();
-    let arguments = ["run", "wf.yaml", "--run-id", "second", "--wrapper", agent.to_str().unwrap()];
-    let refused = scene.callboard(&arguments).run();
+    let refused = scene.run_named("second").run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     assert!(refused.stderr.contains("cannot be written"), "{}", refused.stderr);
 }

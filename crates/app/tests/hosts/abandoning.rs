@@ -56,11 +56,7 @@ fn its_agent_is_told_when_it_reports() {
 #[test]
 fn a_host_whose_engine_leads_is_not_given_up() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 wait gate"]);
-    let mut gate = stage.scene.gate("gate");
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
+    let (engine, _agent, mut gate) = stage.at_work();
     let refused = stage.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     let told = format!("already has an engine: process {} on `a`", engine.pid());
@@ -98,9 +94,8 @@ fn a_cycle_goes_on_from_the_phase_that_was_on_it() {
     let stage = Stage::new();
     let _gate = stage.scene.gate("gate");
     stage.scene.plan(&["execute * wait gate"]);
-    let agent = stage.scene.agent();
-    let peer = ["peer", "create-spec", "--spec", "x", "--wrapper", agent.to_str().unwrap()];
-    let engine = stage.on("a", &peer).start();
+    let peer = stage.scene.played(&["peer", "create-spec", "--spec", "x"]);
+    let engine = peer.env("CALLBOARD_HOST", "a").start();
     let agent = Held::of(stage.scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
     engine.kill();
     engine.wait();

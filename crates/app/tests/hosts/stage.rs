@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Callboard, Gate, Held, Scene};
+use testkit::{Callboard, Gate, Held, Running, Scene};
 
 /// For tests in which somebody waits for its end.
 const SHORT: Duration = Duration::from_secs(1);
@@ -37,6 +37,27 @@ impl Stage {
     /// `callboard run` of `wf.yaml` on that host.
     pub(crate) fn run_on(&self, host: &str, more: &[&str]) -> Callboard<'_> {
         self.scene.run(more).env("CALLBOARD_HOST", host)
+    }
+
+    /// A run of one step that is at work on host `a`, and waits at the gate.
+    pub(crate) fn at_work(&self) -> (Running<'_>, Held, Gate) {
+        let gate = self.scene.gate("gate");
+        self.scene.workflow(&["first"]);
+        self.scene.plan(&["first 1 wait gate"]);
+        let engine = self.run_on("a", &[]).start();
+        let agent = Held::of(self.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+        (engine, agent, gate)
+    }
+
+    /// A run of one step whose engine on host `a` was told to end in the middle of it.
+    pub(crate) fn interrupted(&self, more: &[&str]) {
+        self.scene.workflow(&["first"]);
+        self.scene.plan(&["first 1 hang"]);
+        let engine = self.run_on("a", more).start();
+        self.scene.ledger().wait_for_begin("first#1.1");
+        engine.interrupt();
+        assert_eq!(engine.wait().code, 130);
+        self.scene.plan(&[]);
     }
 
     /// A run of two steps, of which the first was at work on host `a` when its engine was killed. Its agent works on,

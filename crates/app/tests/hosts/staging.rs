@@ -7,12 +7,7 @@ use crate::stage::Stage;
 #[test]
 fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 hang"]);
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
-    engine.interrupt();
-    assert_eq!(engine.wait().code, 130);
+    stage.interrupted(&[]);
     // On another machine there is a clone elsewhere.
     let (repo, away) = (stage.scene.repo(), stage.scene.repo().with_file_name("away"));
     fs::rename(repo, &away).unwrap();
@@ -60,16 +55,10 @@ fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it()
 #[test]
 fn a_run_whose_agents_start_elsewhere_needs_that_directory_too() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 hang"]);
     let workdir = stage.scene.repo().with_file_name("desk");
     fs::create_dir(&workdir).unwrap();
-    let engine = stage.run_on("a", &["--workdir", workdir.to_str().unwrap()]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
-    engine.interrupt();
-    assert_eq!(engine.wait().code, 130);
+    stage.interrupted(&["--workdir", workdir.to_str().unwrap()]);
     fs::remove_dir(&workdir).unwrap();
-    stage.scene.plan(&[]);
     let refused = stage.on("b", &["resume", "trial"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("`--workdir DIR` names another directory"), "{}", refused.stderr);

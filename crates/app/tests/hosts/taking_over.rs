@@ -28,11 +28,7 @@ fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back()
 #[test]
 fn a_second_host_follows_the_run_and_ends_as_it_does() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 wait gate"]);
-    let mut gate = stage.scene.gate("gate");
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
+    let (engine, _agent, mut gate) = stage.at_work();
     let leaving = stage.on("b", &["resume", "trial"]).start();
     leaving.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
     leaving.wait_until_it_says("first#1.1 is at work on `a`");
@@ -53,11 +49,7 @@ fn a_second_host_follows_the_run_and_ends_as_it_does() {
 #[test]
 fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 wait gate"]);
-    let mut gate = stage.scene.gate("gate");
-    let engine = stage.run_on("a", &[]).start();
-    let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let (engine, agent, mut gate) = stage.at_work();
     let following = stage.on("b", &["resume", "trial"]).start();
     following.wait_until_it_says("first#1.1 is at work on `a`");
     let gone = format!("its engine, process {} on `a`, leads no more; it is this host's turn", engine.pid());
@@ -75,13 +67,7 @@ fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
 #[test]
 fn a_run_that_rests_is_free_for_other_hosts_at_once() {
     let stage = Stage::with_lease(LONG);
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 hang"]);
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
-    engine.interrupt();
-    assert_eq!(engine.wait().code, 130);
-    stage.scene.plan(&[]);
+    stage.interrupted(&[]);
     let session = stage.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains("following"), "{}", session.stderr);
@@ -157,12 +143,7 @@ fn an_engine_that_was_thought_dead_stops_and_its_attempt_stays_on_its_host() {
 #[test]
 fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 hang"]);
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
-    engine.interrupt();
-    assert_eq!(engine.wait().code, 130);
+    stage.interrupted(&[]);
     let mut gate = stage.scene.gate("gate");
     stage.scene.plan(&["first * wait gate"]);
     let both = ["b", "c"].map(|host| stage.on(host, &["resume", "trial"]).start());
@@ -180,11 +161,7 @@ fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
 #[test]
 fn nobody_follows_in_the_background() {
     let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 wait gate"]);
-    let mut gate = stage.scene.gate("gate");
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
+    let (engine, _agent, mut gate) = stage.at_work();
     let refused = stage.on("b", &["resume", "trial", "--detach"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     // And what is led elsewhere is no run that was cut off.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::{Server, settings};
-use testkit::{DEADLINE, Scene, Session};
+use testkit::{DEADLINE, Scene, Session, stage};
 
-use crate::{block_on, client, scene};
+use crate::{client, scene};
 
 /// What was found about the store, by the beginning of what it says.
 #[track_caller]
@@ -24,7 +24,7 @@ fn a_server_of_three_that_is_down_is_named_with_what_it_keeps() {
     let servers = Server::start_three();
     let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
     let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
-    assert_eq!(testkit::stage::wait(store.open()).unwrap(), [], "three replicas of everything");
+    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
     let [first, _second, mut third] = servers;
     let scene = Scene::on(first, env!("CARGO_BIN_EXE_callboard"));
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
@@ -58,7 +58,7 @@ fn a_server_of_three_that_is_down_is_named_with_what_it_keeps() {
 fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
-    testkit::stage::wait(store.open()).unwrap();
+    stage::wait(store.open()).unwrap();
     let scene = Scene::on(server, env!("CARGO_BIN_EXE_callboard"));
     let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "a lease ends");
     let finding = doctor();
@@ -70,8 +70,8 @@ fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
     assert_eq!(doctor(), Value::Null);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
-    block_on(async {
-        let client = client(&scene).await;
+    let client = client(&scene);
+    stage::wait(async {
         let leases = client.get_stream("callboard-leases").await.unwrap();
         let mut config = leases.cached_info().config.clone();
         config.max_age = Duration::from_secs(20);

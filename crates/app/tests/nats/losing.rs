@@ -1,8 +1,8 @@
 //! Streams that somebody deletes: named, never made again, and what was in them told as far as it is known.
 
-use testkit::Scene;
+use testkit::{Scene, stage};
 
-use crate::{block_on, client, scene};
+use crate::{client, delete_stream, has_stream, scene};
 
 const WORKFLOW: &str = "
 name: notes
@@ -12,21 +12,15 @@ steps:
 
 fn delivered(scene: &Scene) {
     scene.write("wf.yaml", WORKFLOW);
-    let agent = scene.agent();
-    let run = ["run", "wf.yaml", "--run-id", "notes", "--wrapper", agent.to_str().unwrap()];
-    let session = scene.callboard(&run).run();
+    let session = scene.run_named("notes").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-}
-
-fn delete(scene: &Scene, stream: &str) {
-    block_on(async { client(scene).await.delete_stream(stream).await.unwrap() });
 }
 
 #[test]
 fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
     let scene = scene();
     delivered(&scene);
-    delete(&scene, "callboard-journal");
+    delete_stream(&scene, "callboard-journal");
     for command in [&["ls"][..], &["show", "notes"], &["resume", "notes"]] {
         let session = scene.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
@@ -37,8 +31,7 @@ fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
     assert_eq!(session.code, 5, "{}", session.transcript());
     let known = "run `notes` was in it; left: 1 attempt on this machine, its `run_state.json`";
     assert!(session.stderr.contains(known), "{}", session.transcript());
-    let made = block_on(async { client(&scene).await.get_stream("callboard-journal").await });
-    assert!(made.is_err());
+    assert!(!has_stream(&scene, "callboard-journal"));
     let doctor = scene.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
     assert!(doctor.stdout.contains("`callboard-journal`"), "{}", doctor.transcript());
@@ -55,7 +48,7 @@ fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them(
     assert_eq!(scene.callboard(&large).run().code, 0);
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
     assert_eq!(scene.callboard(&cycle).run().code, 0);
-    delete(&scene, "OBJ_callboard-blobs");
+    delete_stream(&scene, "OBJ_callboard-blobs");
     for command in [
         &["ls"][..],
         &["show", "notes"],
@@ -94,7 +87,7 @@ fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them(
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
     assert!(doctor.stdout.contains("`OBJ_callboard-blobs`"), "{}", doctor.transcript());
     assert!(doctor.stdout.contains("$ callboard recover --dry-run"), "{}", doctor.transcript());
-    assert!(block_on(async { client(&scene).await.get_stream("OBJ_callboard-blobs").await }).is_err());
+    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
 }
 
 #[test]
@@ -105,13 +98,13 @@ fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
-    delete(&scene, "OBJ_callboard-blobs");
+    delete_stream(&scene, "OBJ_callboard-blobs");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
     assert!(session.stderr.contains(gone), "{}", session.transcript());
-    assert!(block_on(async { client(&scene).await.get_stream("OBJ_callboard-blobs").await }).is_err());
+    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
 }
 
 #[test]
@@ -122,19 +115,19 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     let peer = scene.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
     assert_eq!(peer.code, 0, "{}", peer.transcript());
     let before = scene.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
-    delete(&scene, "KV_agent-os-peer-state");
+    delete_stream(&scene, "KV_agent-os-peer-state");
     let resumed = scene.callboard(&["resume", cycle]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("`KV_agent-os-peer-state`"), "{}", resumed.transcript());
     assert_eq!(scene.callboard(&["show", "notes"]).run().code, 0, "other runs go on");
-    assert!(block_on(async { client(&scene).await.get_stream("KV_agent-os-peer-state").await }).is_err());
+    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
     let doctor = scene.callboard(&["doctor"]).run();
     assert!(doctor.stdout.contains("KV_agent-os-peer-state"), "{}", doctor.transcript());
     let dry = scene.callboard(&["recover", "--dry-run"]).run();
     assert!(dry.stdout.contains("`KV_agent-os-peer-state` was deleted"), "{}", dry.transcript());
     assert!(!dry.stdout.contains("what would become of its runs"), "{}", dry.transcript());
     assert!(!dry.stderr.contains("keeps the store as it is"), "{}", dry.transcript());
-    assert!(block_on(async { client(&scene).await.get_stream("KV_agent-os-peer-state").await }).is_err());
+    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
     let recovered = scene.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(
@@ -142,8 +135,9 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
         "{}",
         recovered.transcript()
     );
-    let entry = block_on(async {
-        let bucket = client(&scene).await.get_stream("KV_agent-os-peer-state").await.unwrap();
+    let client = client(&scene);
+    let entry = stage::wait(async {
+        let bucket = client.get_stream("KV_agent-os-peer-state").await.unwrap();
         let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
         bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload
     });
@@ -159,7 +153,7 @@ fn a_new_store_where_another_was_says_so() {
     let scene = scene();
     delivered(&scene);
     for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {
-        delete(&scene, stream);
+        delete_stream(&scene, stream);
     }
     let session = scene.callboard(&["ls"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -1,29 +1,48 @@
-//! Sessions of the real binary that are about NATS: each on a server of its own, whatever the other tests run on.
+//! Sessions of the real binary that are about NATS: each on a server of its own, whatever the other tests run on. What is true
+//! on either store is in `sessions` and `faults`, which run on both.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod doctoring;
+mod large;
+mod leases;
 mod losing;
 mod migrating;
+mod outages;
 mod saying;
+mod secrets;
 mod strangers;
 mod units;
 
-use testkit::Scene;
+use async_nats::jetstream;
 use testkit::nats::Server;
+use testkit::{Scene, stage};
+
+/// A fresh repository whose runs are on that server.
+fn scene_on(server: Server) -> Scene {
+    Scene::on(server, env!("CARGO_BIN_EXE_callboard"))
+}
 
 /// A fresh repository whose runs are on a server of its own.
 fn scene() -> Scene {
-    Scene::on(Server::start(), env!("CARGO_BIN_EXE_callboard"))
+    scene_on(Server::start())
+}
+
+/// Says more about the store, in the user's own configuration.
+fn configure(scene: &Scene, settings: &str) {
+    scene.write("../home/.config/callboard/config.toml", &format!("[store]\nreplicas = 1\n{settings}\n"));
 }
 
 /// A client of that server that knows nothing of us.
-async fn client(scene: &Scene) -> async_nats::jetstream::Context {
+fn client(scene: &Scene) -> jetstream::Context {
     let address = scene.backing().address().unwrap();
-    async_nats::jetstream::new(async_nats::connect(address).await.unwrap())
+    stage::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
 }
 
-/// Does what waits, within a test that does not.
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+fn delete_stream(scene: &Scene, stream: &str) {
+    stage::wait(client(scene).delete_stream(stream)).unwrap();
+}
+
+fn has_stream(scene: &Scene, stream: &str) -> bool {
+    stage::wait(client(scene).get_stream(stream)).is_ok()
 }

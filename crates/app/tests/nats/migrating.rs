@@ -6,9 +6,9 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::stream;
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
-use testkit::Scene;
+use testkit::{Scene, stage};
 
-use crate::{block_on, client, scene};
+use crate::{client, scene};
 
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
@@ -16,8 +16,7 @@ const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer
 const BUCKET: &str = "agent-os-peer-state";
 
 /// Fills the bucket as the programs of old did.
-async fn fill_so(scene: &Scene, lines: &str) {
-    let client = client(scene).await;
+async fn fill_so(client: &Context, lines: &str) {
     let config = stream::Config {
         name: format!("KV_{BUCKET}"),
         subjects: vec![format!("$KV.{BUCKET}.>")],
@@ -29,12 +28,12 @@ async fn fill_so(scene: &Scene, lines: &str) {
     for line in lines.lines() {
         let item: Value = serde_json::from_str(line).unwrap();
         let value = item["value"].as_str().map_or_else(|| item["value"].to_string(), str::to_owned);
-        put(&client, item["key"].as_str().unwrap(), value).await;
+        put(client, item["key"].as_str().unwrap(), value).await;
     }
 }
 
 fn fill(scene: &Scene, lines: &str) {
-    block_on(fill_so(scene, lines));
+    stage::wait(fill_so(&client(scene), lines));
 }
 
 async fn put(client: &Context, key: &str, value: String) {
@@ -56,7 +55,7 @@ async fn keys_of(client: &Context) -> BTreeSet<String> {
 }
 
 fn keys(scene: &Scene) -> BTreeSet<String> {
-    block_on(async { keys_of(&client(scene).await).await })
+    stage::wait(keys_of(&client(scene)))
 }
 
 fn import(scene: &Scene, more: &[&str]) -> testkit::Session {
@@ -86,7 +85,7 @@ fn a_bucket_in_use_is_told_first_then_taken_over_and_its_old_keys_stay() {
 fn delete_old_rids_the_bucket_of_what_was_taken_over_and_of_nothing_else() {
     let scene = scene();
     fill(&scene, G1);
-    block_on(async { put(&client(&scene).await, "somebody.elses", "1".to_owned()).await });
+    stage::wait(put(&client(&scene), "somebody.elses", "1".to_owned()));
     let entered = import(&scene, &["--write", "--delete-old"]);
     assert_eq!(entered.code, 0, "{}", entered.transcript());
     let left = keys(&scene);

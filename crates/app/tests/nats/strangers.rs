@@ -1,8 +1,8 @@
 //! Somebody publishes on the subject of a run: it stops that run and no other, and a person can set it aside.
 
-use testkit::{Scene, status};
+use testkit::{Scene, stage, status};
 
-use crate::{block_on, client, scene};
+use crate::{client, scene};
 
 /// One run that is delivered, and one that was interrupted before its second step.
 fn two_runs(scene: &Scene) {
@@ -22,9 +22,8 @@ fn two_runs(scene: &Scene) {
 
 fn publish(scene: &Scene, run: &str, bytes: &'static str) {
     let subject = format!("callboard.run.{run}");
-    block_on(async {
-        client(scene).await.publish(subject, bytes.into()).await.unwrap().await.unwrap();
-    });
+    let client = client(scene);
+    stage::wait(async { client.publish(subject, bytes.into()).await.unwrap().await.unwrap() });
 }
 
 #[test]

@@ -72,8 +72,7 @@ fn an_open_attempt_counts_as_interrupted_where_it_was_imported() {
     let here = scene();
     let session = here.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
     assert_eq!(session.json()["interrupted"], serde_json::json!(["b#1.1"]), "{}", session.transcript());
-    let agent = here.agent();
-    let resumed = here.callboard(&["resume", "trial", "--wrapper", agent.to_str().unwrap()]).run();
+    let resumed = here.played(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // What it did there is not done again, and what was open there was neither adopted nor ended.
     assert_eq!(here.ledger().begun(), ["b#1.2"]);

@@ -117,10 +117,7 @@ fn git_does_not_see_the_views() {
     scene.git(&["add", "."]);
     scene.git(&["commit", "--quiet", "--message=workflow"]);
     for run in ["one", "two"] {
-        let agent = scene.agent();
-        let session =
-            scene.callboard(&["run", "wf.yaml", "--run-id", run, "--wrapper", agent.to_str().unwrap()]).run();
-        assert_eq!(session.code, 0);
+        assert_eq!(scene.run_named(run).run().code, 0);
     }
     assert_eq!(scene.git(&["status", "--porcelain"]), "");
     let excluded = fs::read_to_string(scene.repo().join(".git/info/exclude")).unwrap();
@@ -164,11 +161,10 @@ fn a_hundred_steps_at_once() {
 fn repository_and_workflow_can_be_named_from_elsewhere() {
     let scene = scene();
     scene.workflow(&["a"]);
-    let (repo, agent) = (scene.repo().to_str().unwrap(), scene.agent());
+    let repo = scene.repo().to_str().unwrap();
     let workflow = scene.repo().join("wf.yaml");
-    let run =
-        ["run", "--repo", repo, "--workflow", workflow.to_str().unwrap(), "--run-id", "trial", "--wrapper"];
-    let session = scene.callboard(&[&run[..], &[agent.to_str().unwrap()]].concat()).current_dir("/").run();
+    let run = ["run", "--repo", repo, "--workflow", workflow.to_str().unwrap(), "--run-id", "trial"];
+    let session = scene.played(&run).current_dir("/").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
     assert_eq!(scene.callboard(&["show", "trial", "--repo", repo]).current_dir("/").run().code, 0);

@@ -175,9 +175,7 @@ fn git_that_kills_the_coder(scene: &Scene) -> PathBuf {
 }
 
 fn program(scene: &Scene, name: &str, script: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
-    let path = scene.write(&format!("../home/bin/{name}"), script);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = scene.write_program(scene.home().join("bin").join(name), script);
     path.parent().expect("it lies in a directory").to_owned()
 }
 

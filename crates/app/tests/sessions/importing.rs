@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -111,9 +110,7 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
     assert_eq!(alone.code, 2, "{}", alone.transcript());
     assert!(alone.stderr.starts_with("error[E007]: nobody plays agent `executor`"), "{}", alone.stderr);
     assert_eq!(scene.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
-    let agent = scene.kit().join("peer.sh");
-    fs::write(&agent, AGENT).unwrap();
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = scene.write_program(scene.kit().join("peer.sh"), AGENT);
     let resumed = scene.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let started: Vec<_> = resumed.stderr.lines().filter(|line| line.ends_with("started")).collect();

@@ -124,10 +124,8 @@ fn nothing_to_look_at_is_no_error_but_a_run_that_is_not_there_is() {
 fn a_beginning_of_a_name_must_be_of_one_run_only() {
     let scene = scene();
     scene.workflow(&["a"]);
-    let agent = scene.agent();
     for run in ["pale", "palm"] {
-        let run = scene.callboard(&["run", "wf.yaml", "--run-id", run, "--wrapper", agent.to_str().unwrap()]);
-        assert_eq!(run.run().code, 0);
+        assert_eq!(scene.run_named(run).run().code, 0);
     }
     assert_eq!(scene.callboard(&["show", "palm"]).run().code, 0);
     assert_snapshot!(scene.callboard(&["show", "pal"]).run().transcript(), @"

@@ -18,9 +18,7 @@ use testkit::{Callboard, Scene, stage};
 
 /// `callboard peer` with the scripted agent, and more arguments.
 fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
-    let agent = scene.agent();
-    let agent = agent.to_str().unwrap();
-    scene.callboard(&[&["peer"], arguments, &["--wrapper", agent]].concat())
+    scene.played(&[&["peer"], arguments].concat())
 }
 
 /// `callboard peer --rehearse` with a script, and more arguments.

@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 use protocol::peer::{Continued, Definition, Mode, Peer};
@@ -33,9 +32,7 @@ fn open_cycle(scene: &Scene, cycle: &str, continues: Option<Continued>) {
     answer(scene, "execute", &json!({"progress": "done"}));
     answer(scene, "express", &json!({"summary": "it is there"}));
     answer(scene, "review", &json!({"quality_score": 85}));
-    let agent = scene.kit().join("peer.sh");
-    fs::write(&agent, AGENT).unwrap();
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    scene.write_program(scene.kit().join("peer.sh"), AGENT);
     let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
     let definition = Definition { mode, continues, ..stage::new_cycle(cycle) };
     let run = stage::run_of(&definition);

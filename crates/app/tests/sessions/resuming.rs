@@ -39,12 +39,9 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
-    let agent = scene.agent();
     let mut ledger = 0;
     let mut interrupt = |run: &str| {
-        let running = scene
-            .callboard(&["run", "wf.yaml", "--run-id", run, "--wrapper", agent.to_str().unwrap()])
-            .start();
+        let running = scene.run_named(run).start();
         testkit::until(&scene.kit(), "another begin", || {
             (scene.ledger().begun().len() > ledger).then_some(())
         });
@@ -146,20 +143,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
-    let agent = scene.agent();
-    let open = |name| {
-        scene
-            .callboard(&[
-                "run",
-                "wf.yaml",
-                "--detach",
-                "--run-id",
-                name,
-                "--wrapper",
-                agent.to_str().unwrap(),
-            ])
-            .run()
-    };
+    let open = |name| scene.played(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
     for name in ["killed", "stopped", "working"] {
         assert_eq!(open(name).code, 0);
     }

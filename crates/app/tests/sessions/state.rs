@@ -8,7 +8,6 @@ mod manual;
 mod writers;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -31,9 +30,7 @@ const PLAN: &str = r#"echo '{"phases": [{"phase": "preparation"}], "success_crit
 fn cycle(planner: &str) -> Scene {
     let scene = scene();
     open(&scene);
-    let agent = agent(&scene);
-    fs::write(&agent, AGENT).unwrap();
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    scene.write_program(agent(&scene), AGENT);
     fs::create_dir_all(scene.kit().join("parts")).unwrap();
     part(&scene, "plan", &format!("{planner}\n{PLAN}\n"));
     part(&scene, "execute", r#"echo '{"execution_status": "success"}'"#);

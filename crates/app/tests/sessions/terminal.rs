@@ -1,7 +1,6 @@
 //! What a person at a terminal sees and types.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use crate::{scene, status};
 
@@ -50,7 +49,7 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
 fn what_an_agent_reports_does_not_steer_the_terminal_of_whoever_looks() {
     let scene = scene();
     scene.workflow(&["a"]);
-    let agent = scene.write(
+    let agent = scene.write_program(
         "agent.sh",
         r#"#!/bin/sh
 cat >"$REPORT_PATH" <<END
@@ -60,7 +59,6 @@ cat >"$REPORT_PATH" <<END
 END
 "#,
     );
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
     let agent = agent.to_str().unwrap();
     let run = ["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1", "--wrapper", agent];
     let look: [&[&str]; 7] = [

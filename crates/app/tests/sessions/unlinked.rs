@@ -156,9 +156,7 @@ fn a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request()
     let ended = running.wait();
     let copy = saved(&ended.stderr);
     scene.plan(&[]);
-    let agent = scene.agent();
-    let another = ["run", "wf.yaml", "--run-id", "another", "--wrapper", agent.to_str().unwrap()];
-    assert_eq!(scene.callboard(&another).run().code, 0);
+    assert_eq!(scene.run_named("another").run().code, 0);
     let back = scene.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
     assert_eq!(back.code, 0, "{}", back.transcript());
     assert!(back.stdout.contains("were added:\n  trial whole"), "{}", back.stdout);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
+use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Request, seat_waiting};
 use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, RunId, SeatName};
@@ -52,16 +52,7 @@ impl Scene {
         let (definition, mut run) = (&journal.frozen.definition, journal.folded.run.clone());
         let places = run.seated().count() + 1;
         let decision = seat_waiting(definition, &mut run, places);
-        let entry = Entry {
-            v: ENTRY_VERSION,
-            at: journal.folded.at,
-            by: Author::Engine { host: host.to_owned(), boot_id: "then".to_owned(), pid: 1 },
-            input: Input::Due,
-            changes: decision.changes,
-            actions: decision.actions,
-            timers: Vec::new(),
-        };
-        stage::append(&mut journal, &self.store, &entry).await.unwrap();
+        stage::decided(&mut journal, &self.store, host, decision).await;
     }
 
     pub(crate) async fn journal(&self) -> Journal<Steps, NatsStore> {

@@ -6,11 +6,11 @@ use protocol::edit::Patch;
 use runner::{Clock, EditError, Journal, edit};
 use serde_json::json;
 use store::{CommitError, NatsStore};
+use testkit::nats::Wire;
+use testkit::stage::cycle::Cycle;
 use testkit::stage::person;
 
 use crate::Scene;
-use crate::cycle::Cycle;
-use crate::wire::Wire;
 
 fn draft(text: impl serde::Serialize) -> Patch {
     Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!(text))])

@@ -3,24 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod client;
-#[allow(dead_code, reason = "written for another store")]
-#[path = "../stage/cycle.rs"]
-mod cycle;
 mod edits;
 mod engine;
 mod foreign;
 mod independent;
-#[allow(dead_code, reason = "written for tests that need more of it")]
-#[path = "../../../store/tests/nats/wire.rs"]
-mod wire;
 
 use runner::{Clock, Journal};
 use store::{NatsSettings, NatsStore};
 use tempfile::TempDir;
+use testkit::nats::Server;
+use testkit::stage::cycle::{Cycle, planning_on};
 
 use client::Client;
-use cycle::Cycle;
-use testkit::nats::{self as servers, Server};
 
 /// A cycle in its first phase on a server of its own, and another client.
 struct Scene {
@@ -35,7 +29,7 @@ impl Scene {
     async fn new() -> Self {
         let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
         let store = NatsStore::new(server.settings());
-        let cycle = cycle::planning_on(&store, directory.path()).await.unwrap();
+        let cycle = planning_on(&store, directory.path()).await;
         let client = Client::of(&server, &cycle.run).await;
         Self { server, store, cycle, client, directory }
     }

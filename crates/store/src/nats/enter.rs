@@ -8,7 +8,7 @@ use bytes::Bytes;
 use protocol::RunId;
 use serde_json::{Map, Value};
 
-use super::channel::{Found, Overtaken, Which};
+use super::channel::{Found, Overtaken};
 use super::commit::{Draft, LARGEST_HERE, Manner, check_epoch};
 use super::entry::{self, Read};
 use super::fault::Fault;
@@ -28,7 +28,8 @@ impl Server {
         manner: &Manner,
         unheard: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
-        let (mut outage, mut race, mut overtaken) = (None, self.journal.race("commit to"), None);
+        let (mut outage, mut race) = (None, self.journal.race("commit to"));
+        let mut refused: Option<(u64, _)> = None;
         loop {
             let look = self.look(&commit.run).await?;
             let place = match &look.place {
@@ -44,7 +45,8 @@ impl Server {
                     continue;
                 }
             };
-            let after = place.last;
+            let (channel, after) = (&place.bucket.channel, place.last);
+            let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             if unheard.is_some_and(|unheard| unheard != after) {
                 if let Some(position) = self.landed_entry(&commit.run, commit.write_id).await? {
                     check_epoch(&commit, &look.head())?;
@@ -53,13 +55,13 @@ impl Server {
                 *unheard = None;
             }
             check(&commit, &look)?;
-            if let Some(source) = overtaken.take() {
-                // The run stands where it stood: somebody has said again what was there.
-                race.bear(Fault::Passing(source)).await?;
+            if let Some((expected, source)) = refused.take() {
+                // The run stands where it stood. If what we expected is still there the server is in trouble, nobody was
+                // faster; else somebody has said again what was there.
+                let budget = if expected == after { &mut *outage } else { &mut race };
+                budget.bear(Fault::Passing(source)).await?;
             }
             let entering = self.compose_entry(&commit, manner, &look, place).await?;
-            let channel = &place.bucket.channel;
-            let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             let fault = match channel.append_once(&place.subject, after, entering.payload.clone()).await {
                 Ok(sequence) => {
                     *unheard = Some(after);
@@ -68,16 +70,7 @@ impl Server {
                 Err(fault) => fault,
             };
             match fault {
-                Fault::Sequence(source) => {
-                    let last =
-                        channel.find(&place.subject, Which::Last).await?.map_or(0, |last| last.sequence);
-                    if last == after {
-                        // Refused although what we expected is still there: the server is in trouble, nobody was faster.
-                        outage.bear(Fault::Passing(source)).await?;
-                    } else {
-                        overtaken = Some(source);
-                    }
-                }
+                Fault::Sequence(source) => refused = Some((after, source)),
                 fault => {
                     if matches!(fault, Fault::Unanswered(_)) {
                         *unheard = Some(after);

@@ -66,12 +66,17 @@ impl Look {
 
 /// What is found in the place of a document.
 enum Stands {
-    /// A commit that the journal has not, and the bucket it is in.
-    Uncopied(Box<Entry>, String),
-    /// Commits beyond the next one. The bucket keeps some entries only: while we looked, more may have been made and copied.
-    Ahead(BadMessage),
     /// All that the journal should have, it has.
     Copied(Box<Place>),
+    Beyond(Beyond),
+}
+
+/// What the journal had not when we asked it. Others may have copied it since.
+enum Beyond {
+    /// The next commit, and the bucket it is in.
+    Next(Box<Entry>, String),
+    /// A later one. The bucket keeps some entries only: while we looked, more may have been made than it keeps.
+    Later(BadMessage),
 }
 
 impl Server {
@@ -88,30 +93,33 @@ impl Server {
                 (self.journal.server.clone(), "others write to the run without pause".into());
             Err(Unavailable::Server { server, doing: "look at a run of", source })
         };
+        // The journal first: an entry that is newer than what it says has then been there.
+        let mut record = self.last(run).await?;
         loop {
-            // The journal first: an entry that is newer than what it says has then been there.
-            let record = self.last(run).await?;
             let head = record.as_ref().map_or_else(Head::absent, |record| record.head.clone());
             let Some((bucket, subject)) = self.place(run, &head).await? else {
                 return Ok(Look { record, place: None });
             };
-            match Box::pin(self.stands(run, &head, bucket, subject)).await? {
+            let beyond = match Box::pin(self.stands(run, &head, bucket, subject)).await? {
                 Stands::Copied(place) => return Ok(Look { record, place: Some(place) }),
-                Stands::Ahead(ahead) => {
-                    let now = self.last(run).await?.map(|record| record.sequence);
-                    if now == record.map(|record| record.sequence) {
-                        return Err(self.bad_message(run, ahead));
-                    }
-                    lost_again()?;
-                }
-                Stands::Uncopied(entry, bucket) => {
+                Stands::Beyond(beyond) => beyond,
+            };
+            // Among many writers the journal has mostly moved on while the bucket was asked.
+            let seen = Seen::of(record.as_ref());
+            record = self.last(run).await?;
+            if record.as_ref().map_or(0, |record| record.sequence) != seen.sequence {
+                lost_again()?;
+                continue;
+            }
+            match beyond {
+                Beyond::Next(entry, bucket) => {
                     // Somebody else may have made it; either way we look again.
-                    if let Err(Overtaken) =
-                        self.copy(run, &Seen::of(record.as_ref()), &entry, &bucket).await?
-                    {
+                    if let Err(Overtaken) = self.copy(run, &seen, &entry, &bucket).await? {
                         lost_again()?;
                     }
+                    record = self.last(run).await?;
                 }
+                Beyond::Later(ahead) => return Err(self.bad_message(run, ahead)),
             }
         }
     }
@@ -153,19 +161,18 @@ impl Server {
             place.shown = Some(entry.document.clone());
             return Ok(Stands::Copied(place));
         }
-        let since = self.since(run, head, &place).await?;
+        let since = self.since(run, head, &place, &found).await?;
         if let Some(ahead) = since.ahead {
-            return Ok(Stands::Ahead(ahead));
+            return Ok(Stands::Beyond(Beyond::Later(ahead)));
         }
         if let Some(entry) = since.uncopied {
-            return Ok(Stands::Uncopied(entry, place.bucket.name));
+            return Ok(Stands::Beyond(Beyond::Next(entry, place.bucket.name)));
         }
         place.foreign = match (&head.entered, newest) {
             (None, Read::Unfit(Meddling::Deleted)) => None,
             (None, _) => Some(place.foreign(Some(&found), Err(Meddling::NoPart))),
             (Some(entered), newest) => {
-                let unseen =
-                    since.foreign > 1 && found.headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE).is_none();
+                let unseen = since.foreign > 1 && came_after(&found).is_none();
                 let change = self.judge(run, entered, &place, newest, unseen).await?;
                 Some(place.foreign(Some(&found), change))
             }
@@ -178,13 +185,24 @@ impl Server {
     }
 
     /// What was written to the place since the newest copy was made.
-    async fn since(&self, run: &RunId, head: &Head, place: &Place) -> Result<Since, Unavailable> {
+    async fn since(
+        &self,
+        run: &RunId,
+        head: &Head,
+        place: &Place,
+        newest: &Found,
+    ) -> Result<Since, Unavailable> {
         let mut since = Since { uncopied: None, ahead: None, foreign: 0 };
         let after = head.entered.as_ref().map_or(0, |entered| entered.sequence);
         if place.last <= after {
             return Ok(since);
         }
-        for found in place.bucket.channel.scan(&place.subject, after + 1, place.last).await? {
+        let written = if came_after(newest) == Some(after) {
+            vec![newest.clone()]
+        } else {
+            place.bucket.channel.scan(&place.subject, after + 1, place.last).await?
+        };
+        for found in written {
             match self.read_entry(run, &found)? {
                 Read::Ours(entry) if entry.revision() == head.revision.next() => {
                     since.uncopied = Some(entry);
@@ -257,6 +275,11 @@ pub(super) fn copied(seen: &Seen, entry: &Entry, bucket: &str) -> Head {
         entered: Some(entry.entered(bucket)),
         ..entry.head.clone()
     }
+}
+
+/// What stood in the place before, if its writer had to know it.
+fn came_after(found: &Found) -> Option<u64> {
+    found.headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE)?.as_str().parse().ok()
 }
 
 fn text(document: Map<String, Value>) -> String {

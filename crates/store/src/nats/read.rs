@@ -90,10 +90,11 @@ impl Server {
         checkpoint: &Record,
         delta: &Delta,
     ) -> Result<Vec<ViewMark>, ReadError> {
-        if checkpoint.head.entered.is_none() {
+        let between = checkpoint.before + 1..checkpoint.sequence;
+        if checkpoint.head.entered.is_none() || between.is_empty() {
             return Ok(Vec::new());
         }
-        let between = self.records(run, checkpoint.before + 1, checkpoint.sequence).await?;
+        let between = self.records(run, between.start, between.end).await?;
         let marks = between.into_iter().filter_map(|record| match record.content {
             Content::Marks { views, .. } => Some(views),
             Content::Commit(_) | Content::Lead { .. } | Content::Fence { .. } => None,

@@ -9,13 +9,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 use store::{Access, ConnectFault, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
+use testkit::nats::Server;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::certificates::Authority;
 use crate::contract::{change, run};
 use crate::opening::{fault, whole};
-use crate::servers::Server;
 
 /// All that is logged on this thread, by whomever, however small.
 struct Log {

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use protocol::Revision;
 use store::{CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
+use testkit::nats::{Server, Wire, deliver};
 
 use crate::contract::{change, run};
-use crate::servers::Server;
-use crate::wire::{Wire, deliver};
 
 fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.body.as_str()).collect()

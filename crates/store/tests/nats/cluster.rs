@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use protocol::Revision;
 use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _};
+use testkit::nats::{Server, settings};
 
 use crate::contract::{Backend, change, run};
 use crate::outages::Writers;
-use crate::servers::{Server, settings};
 
 struct Three([Server; 3]);
 

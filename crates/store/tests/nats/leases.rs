@@ -5,11 +5,10 @@ use std::time::Duration;
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
 use store::{CommitError, LeadError, NatsSettings, NatsStore, Note, Position, Store as _};
+use testkit::nats::{Server, Wire};
 
 use crate::contract::roles::Player;
 use crate::contract::{change, run};
-use crate::servers::Server;
-use crate::wire::Wire;
 
 /// A store whose leases are short. Whoever makes the streams settles that for all.
 async fn with_short_leases(server: &Server) -> NatsStore {

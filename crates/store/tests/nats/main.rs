@@ -16,13 +16,12 @@ mod replaced;
 mod rubbish;
 mod sizes;
 mod whole;
-mod wire;
 
 use std::ffi::{OsStr, OsString};
 
 use contract::Backend;
 use store::{AnyStore, COMMIT_LIMIT, NatsStore};
-use testkit::nats::{self as servers, Server};
+use testkit::nats::{self, Server};
 
 impl Backend for Server {
     /// By way of the one that stands for either: it must hand on every call.
@@ -38,7 +37,7 @@ impl Backend for Server {
     }
 
     fn attach(address: &OsStr) -> AnyStore {
-        servers::any(NatsStore::new(servers::settings(address.to_str().unwrap())))
+        nats::any(NatsStore::new(nats::settings(address.to_str().unwrap())))
     }
 
     /// The server has no check of its own; the suite has compared all that was acknowledged.

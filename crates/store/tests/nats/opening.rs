@@ -9,9 +9,9 @@ use store::{
     CommitError, ConnectFault, NatsSettings, NatsStore, Note, Patience, Position, ReadError, Store as _,
     Unavailable,
 };
+use testkit::nats::{Server, free_port};
 
 use crate::contract::{change, run};
-use crate::servers::{Server, free_port};
 
 /// An error with all its causes, as a person sees it.
 pub(crate) fn whole(error: &dyn Error) -> String {

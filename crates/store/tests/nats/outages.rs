@@ -7,10 +7,10 @@ use protocol::{Revision, RunId};
 use store::{
     CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store, Unavailable, WriteId,
 };
+use testkit::nats::Server;
 
 use crate::contract::roles::Player;
 use crate::contract::{Backend, change, run};
-use crate::servers::Server;
 
 /// A store that gives up soon.
 fn impatient(server: &Server) -> NatsStore {

@@ -5,9 +5,9 @@ use base64::engine::general_purpose::URL_SAFE;
 use protocol::Revision;
 use serde_json::json;
 use store::{CommitError, Digest, NatsStore, Position, ReadError, Store as _, Stranger, Unavailable};
+use testkit::nats::Server;
 
 use crate::contract::{change, run};
-use crate::servers::Server;
 
 async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) {
     let client = async_nats::connect(server.address()).await.unwrap();

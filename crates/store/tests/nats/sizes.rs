@@ -3,8 +3,8 @@
 use store::{Commit, CommitError, NatsStore, Position, Store as _};
 
 use crate::contract::{change, part, run};
-use crate::servers::Server;
 use protocol::Revision;
+use testkit::nats::Server;
 
 #[tokio::test]
 async fn a_change_that_is_larger_than_a_message_lands_on_a_server_with_small_ones() {

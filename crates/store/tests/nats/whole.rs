@@ -8,10 +8,9 @@ use store::{
     AnyStore, CommitError, DraftError, LeadError, Location, NatsSettings, NatsStore, Position, RunWriter,
     Store as _,
 };
+use testkit::nats::{self, Server, Wire};
 
 use crate::contract::{change, part, run};
-use crate::servers::{self, Server};
-use crate::wire::Wire;
 
 const ENTRIES: u64 = 40;
 
@@ -96,7 +95,7 @@ async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one()
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
     leave_half(&server, &store, &run).await;
     let wire = Wire::to(&server).await;
-    let late = servers::any(wire.store(Duration::from_secs(60)));
+    let late = nats::any(wire.store(Duration::from_secs(60)));
     wire.hold_at("STREAM.PURGE");
     let bringing = tokio::spawn({
         let run = run.clone();
@@ -120,6 +119,6 @@ async fn the_premises_of_a_store_lead_to_its_servers_and_are_the_same_by_every_a
     let (servers, place) = store.premises().shared().unwrap();
     assert!(servers.ends_with(&server.address()), "{servers}");
     let address = server.address().replace("127.0.0.1", "localhost");
-    let by_name = AnyStore::connect(servers::settings(&address), &place, |_| {}).await.unwrap();
+    let by_name = AnyStore::connect(nats::settings(&address), &place, |_| {}).await.unwrap();
     assert_eq!(by_name.premises(), store.premises());
 }

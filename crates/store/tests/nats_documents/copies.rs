@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
 use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _, StoredEntry, ViewMark};
+use testkit::nats::{Server, Wire, deliver};
 
 use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
 use crate::showing::Showing;
-use crate::wire::{Wire, deliver};
-use testkit::nats::Server;
 
 fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.body.as_str()).collect()

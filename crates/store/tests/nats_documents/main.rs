@@ -5,11 +5,6 @@
 
 #[path = "../contract/mod.rs"]
 mod contract;
-#[allow(dead_code, reason = "written for tests that need more of it")]
-#[path = "../nats/wire.rs"]
-mod wire;
-/// Where tests of the other binary look for them.
-use testkit::nats as servers;
 
 mod bucket;
 mod client;

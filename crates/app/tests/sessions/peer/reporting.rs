@@ -1,7 +1,5 @@
 //! What a phase hands in is checked while there is somebody to mend it.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use insta::assert_snapshot;
 
 use super::{ALL, document, transitions};
@@ -22,9 +20,7 @@ esac >"$kit/output.json"
 #[test]
 fn an_agent_that_forgets_its_output_is_told_at_once_and_can_mend_it_in_the_same_try() {
     let scene = scene();
-    let agent = scene.kit().join("forgetful.sh");
-    std::fs::write(&agent, AGENT).unwrap();
-    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = scene.write_program(scene.kit().join("forgetful.sh"), AGENT);
     let wrapper = agent.to_str().unwrap();
     let session = scene.callboard(&["peer", "create-spec", "--spec", "x", "--wrapper", wrapper]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -8,14 +8,14 @@ use store::{NatsSettings, NatsStore, Store as _};
 use testkit::nats::Server;
 use testkit::{Running, Scene, stage, status};
 
-use crate::configure;
+use crate::{configure, scene_on};
 
 /// How long leases are is settled when the store is made.
 fn scene_with_short_leases() -> Scene {
     let server = Server::start();
     let settings = NatsSettings { lease: Duration::from_secs(1), ..server.settings() };
     stage::wait(async { NatsStore::new(settings).id().await.map(drop) }).unwrap();
-    let scene = Scene::on(server, env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(server);
     configure(&scene, "lease = \"1s\"");
     scene
 }

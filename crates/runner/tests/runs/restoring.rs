@@ -1,20 +1,17 @@
 //! A document that is not what was written, on a real store that somebody else has written into.
 
-mod stage;
-
 use std::num::NonZeroU32;
 
-use protocol::peer::{CycleStatus, Definition, Document, Event, Mode, Peer, State};
+use protocol::peer::{CycleStatus, Definition, Document, Event, Peer, State};
 use protocol::run::{Phase, Request};
-use protocol::{Revision, RunId, Stage};
-use runner::{
-    Again, Asked, Clock, Engine, EngineError, Frozen, House, Journal, LoadError, RestoreError, Staging,
-};
+use protocol::{Revision, RunId};
+use runner::{Again, Asked, Clock, Engine, EngineError, House, Journal, LoadError, RestoreError};
 use rusqlite::Connection;
 use serde_json::Value;
 use store::{AnyStore, Location, SqliteStore, Store as _, Tenure};
+use testkit::stage::{frozen, new_cycle, run_of};
 
-use stage::{house, person};
+use crate::stage::{house, person};
 
 /// A cycle that was opened and stopped: two revisions.
 struct Stopped {
@@ -28,26 +25,10 @@ impl Stopped {
         let directory = tempfile::tempdir()?;
         let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
         let store = AnyStore::from(SqliteStore::open(&location)?);
-        let definition = Definition {
-            cycle: "peer:global:cycle:1".parse()?,
-            instruction: "plan-product".to_owned(),
-            mode: Mode::New,
-            instruction_args: String::new(),
-            user_requirements: "a product".to_owned(),
-            continues: None,
-            advice: None,
-            tries: NonZeroU32::MIN,
-            timeout: None,
-        };
-        let run = RunId::new(definition.cycle.key())?;
-        let staging = Staging {
-            stage: Stage { run: run.clone(), repo_dir: directory.path().display().to_string() },
-            workdir: directory.path().to_owned(),
-            player: None,
-            env: Vec::new(),
-        };
-        let frozen = Frozen { title: "trial".to_owned(), definition, staging };
-        runner::open::<Peer, _>(&store, &Clock::system(), person(), frozen).await?;
+        let definition = Definition { tries: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
+        let run = run_of(&definition);
+        let frozen = frozen::<Peer>(definition, &run, directory.path(), None);
+        runner::open(&store, &Clock::system(), person(), frozen).await?;
         let stopped = Self { _directory: directory, store, run };
         let asked = Asked { request: Request::Stop, by: Some(person()), reason: None };
         let mut nobody = ();

@@ -6,12 +6,12 @@ use std::path::Path;
 use testkit::nats::Server;
 use testkit::{Held, Scene, status};
 
-use crate::configure;
+use crate::{configure, scene_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 
 fn scene() -> Scene {
-    Scene::on(Server::start_for("ann", PASSWORD), env!("CARGO_BIN_EXE_callboard"))
+    scene_on(Server::start_for("ann", PASSWORD))
 }
 
 /// Every file below a directory that holds the password.
@@ -45,9 +45,7 @@ const CYCLE: &str = "peer:spec:x:cycle:1";
 /// Everything that a cycle and the commands about it say.
 fn played_and_looked_at(scene: &Scene) -> String {
     scene.plan(&AGENTS);
-    let agent = scene.agent();
-    let played = ["peer", "create-spec", "--spec", "x", "--wrapper", agent.to_str().unwrap()];
-    let session = scene.callboard(&played).run();
+    let session = scene.played(&["peer", "create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let mut said = session.stderr + &session.stdout;
     for command in [

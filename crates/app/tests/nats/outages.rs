@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::{Held, Running, Scene, stage, status};
+use testkit::{Held, Running, Scene, status};
 
-use crate::{configure, scene};
+use crate::{configure, delete_stream, has_stream, scene};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
 fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
@@ -138,11 +138,7 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     let mut gate = scene.gate("gate");
     let (engine, _agent) = in_the_middle(&scene);
     let address = scene.backing().address().unwrap();
-    let streams = stage::wait(async {
-        let client = async_nats::connect(&address).await.unwrap();
-        async_nats::jetstream::new(client)
-    });
-    stage::wait(streams.delete_stream("callboard-journal")).unwrap();
+    delete_stream(&scene, "callboard-journal");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -151,7 +147,7 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
-    assert!(stage::wait(streams.get_stream("callboard-journal")).is_err(), "it was made again");
+    assert!(!has_stream(&scene, "callboard-journal"), "it was made again");
 }
 
 /// Somebody has forgotten its directory, and a command made a store in the empty one.
@@ -185,7 +181,7 @@ fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_wri
 fn an_engine_that_is_told_to_go_while_its_server_is_away_says_what_is_not_written_and_leaves_its_agents() {
     for signal in [Signal::TERM, Signal::INT] {
         let scene = scene();
-        configure(&scene, "outages = \"1s\"");
+        configure(&scene, "outages = \"2s\"");
         let mut gate = scene.gate("gate");
         let (engine, agent) = in_the_middle(&scene);
         scene.backing().server().kill();

@@ -1,7 +1,5 @@
 //! A run as it was at any of its revisions, on a real store.
 
-mod stage;
-
 use protocol::entry::Author;
 use protocol::run::{Phase, Request};
 use protocol::steps::Steps;
@@ -10,7 +8,7 @@ use runner::{Clock, History, Journal, Moment, MomentError};
 use store::{SNAPSHOT_EVERY, Store as _};
 use testkit::Ground;
 
-use stage::{opened, person};
+use crate::stage::{opened, person};
 
 type At = Moment<Steps>;
 

@@ -1,6 +1,6 @@
 //! A wire between client and server that can hold back what is said on it, and answer in the server's place.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use store::{NatsSettings, NatsStore, Patience};
@@ -10,14 +10,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex as Held;
 use tokio::task::JoinHandle;
 
-use crate::servers::Server;
+use super::Server;
 
-pub(crate) struct Wire {
+/// To one server, for the stores at its other end.
+#[derive(Debug)]
+pub struct Wire {
     address: String,
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     /// Whether what clients say is held back from now on.
     holding: bool,
@@ -34,21 +36,23 @@ struct State {
 }
 
 /// One connection: its two directions, what is held back of the first, and what the server says.
-pub(crate) struct Line {
+#[derive(Debug)]
+pub struct Line {
     pumps: [JoinHandle<()>; 2],
     held: Arc<Held<(OwnedWriteHalf, Vec<u8>)>>,
     said: Arc<Held<OwnedReadHalf>>,
 }
 
 impl Wire {
-    pub(crate) async fn to(server: &Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
+    pub async fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
         let (state, target) = (Arc::new(Mutex::new(State::default())), server.address());
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (from_server, to_server) = TcpStream::connect(&target).await.unwrap().into_split();
+                let (from_server, to_server) =
+                    TcpStream::connect(&target).await.expect("the server listens").into_split();
                 let (from_client, to_client) = client.into_split();
                 let held = Arc::new(Held::new((to_server, Vec::new())));
                 let (said, to_client) = (Arc::new(Held::new(from_server)), Arc::new(Held::new(to_client)));
@@ -58,42 +62,39 @@ impl Wire {
                     tokio::spawn(up),
                     tokio::spawn(downstream(Arc::clone(&said), to_client, Arc::clone(&shared))),
                 ];
-                shared.lock().unwrap().lines.push(Line { pumps, held, said });
+                lock(&shared).lines.push(Line { pumps, held, said });
             }
         });
         Self { address, state }
     }
 
     /// A store at the other end, which waits so long for an outage to end.
-    pub(crate) fn store(&self, outage: Duration) -> NatsStore {
-        let settings: NatsSettings = self.address.parse().unwrap();
+    pub fn store(&self, outage: Duration) -> NatsStore {
+        let settings: NatsSettings = self.address.parse().expect("an address of ours");
         let patience = Patience { answer: Duration::from_millis(300), outage, ..Patience::default() };
         NatsStore::new(NatsSettings { replicas: 1, patience, ..settings })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        lock(&self.state)
     }
 
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         self.state().holding = true;
     }
 
     /// Holds back the next write to a bucket, and what follows it.
-    #[allow(dead_code, reason = "not every suite has buckets")]
-    pub(crate) fn hold_writes(&self) {
+    pub fn hold_writes(&self) {
         self.state().holding_writes = true;
     }
 
     /// Holds back what has these words in it, and what follows it.
-    #[allow(dead_code, reason = "not every suite needs it")]
-    pub(crate) fn hold_at(&self, words: &'static str) {
+    pub fn hold_at(&self, words: &'static str) {
         self.state().holding_at = Some(words);
     }
 
     /// Lets the server hear what was held back, and all that follows it.
-    #[allow(dead_code, reason = "not every suite needs it")]
-    pub(crate) async fn let_go(&self) {
+    pub async fn let_go(&self) {
         let lines: Vec<_> = {
             let mut state = self.state();
             (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
@@ -108,29 +109,27 @@ impl Wire {
     }
 
     /// Lets the next write to a bucket through, and nothing come back any more.
-    #[allow(dead_code, reason = "not every suite has buckets")]
-    pub(crate) fn mute_writes(&self) {
+    pub fn mute_writes(&self) {
         self.state().muting = true;
     }
 
     /// The same from the next write to a run on.
-    #[allow(dead_code, reason = "not every suite needs it")]
-    pub(crate) fn mute_writes_to_runs(&self) {
+    pub fn mute_writes_to_runs(&self) {
         self.state().muting_runs = true;
     }
 
     /// Refuses so many writes to runs, as a server does while another write on the same subject is under way.
-    pub(crate) fn refuse(&self, times: u32) {
+    pub fn refuse(&self, times: u32) {
         self.state().refusals = times;
     }
 
     /// How many writes are still to be refused.
-    pub(crate) fn refusals(&self) -> u32 {
+    pub fn refusals(&self) -> u32 {
         self.state().refusals
     }
 
     /// Waits until something is held back.
-    pub(crate) async fn holds_something(&self) {
+    pub async fn holds_something(&self) {
         loop {
             let lines: Vec<_> = self.state().lines.iter().map(|line| Arc::clone(&line.held)).collect();
             for line in lines {
@@ -143,7 +142,7 @@ impl Wire {
     }
 
     /// Cuts the clients off. The server does not notice; whoever connects from now on is let through.
-    pub(crate) fn cut(&self) -> Vec<Line> {
+    pub fn cut(&self) -> Vec<Line> {
         let mut state = self.state();
         (state.holding, state.holding_writes, state.holding_at) = (false, false, None);
         (state.muting, state.muting_runs, state.muted) = (false, false, false);
@@ -162,23 +161,28 @@ async fn upstream(
     // Room for all that a client says at once, so that a write is not torn where nobody would know it.
     let mut words = Vec::with_capacity(1 << 20);
     while let Ok(1..) = client.read_buf(&mut words).await {
-        while state.lock().unwrap().refusals > 0
+        while lock(&state).refusals > 0
             && let Some(write) = find_write(&words, TO_RUN)
         {
             if words.len() < write.end {
                 // The rest of it is on its way.
-                client.read_buf(&mut words).await.unwrap();
+                client.read_buf(&mut words).await.expect("a client says all of a write");
                 continue;
             }
             words.drain(write.start..write.end);
-            state.lock().unwrap().refusals -= 1;
+            lock(&state).refusals -= 1;
             let answer = r#"{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"callboard-journal","seq":0}"#;
             let message = format!("MSG {} 0 {}\r\n{answer}\r\n", write.inbox, answer.len());
-            to_client.lock().await.write_all(message.as_bytes()).await.unwrap();
+            to_client
+                .lock()
+                .await
+                .write_all(message.as_bytes())
+                .await
+                .expect("a client waits for its answer");
         }
         let (server, bytes) = &mut *held.lock().await;
         let is_held = {
-            let mut state = state.lock().unwrap();
+            let mut state = lock(&state);
             let writes = find_write(&words, TO_BUCKET).is_some();
             state.holding |= state.holding_writes && writes;
             state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
@@ -193,6 +197,11 @@ async fn upstream(
         }
         words.clear();
     }
+}
+
+/// A pump that panicked has left nothing half said.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn contains(words: &[u8], part: &[u8]) -> bool {
@@ -210,13 +219,15 @@ struct Write {
 const TO_RUN: &[u8] = b"HPUB callboard.run.";
 const TO_BUCKET: &[u8] = b"HPUB $KV.";
 
+const PLAIN: &str = "the protocol of NATS is plain text";
+
 /// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
 fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
     let start = words.windows(verb.len()).position(|window| window == verb)?;
     let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
-    let line = std::str::from_utf8(&words[start..start + length]).unwrap();
+    let line = std::str::from_utf8(&words[start..start + length]).expect(PLAIN);
     let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-    let end = start + length + 2 + size.parse::<usize>().unwrap() + 2;
+    let end = start + length + 2 + size.parse::<usize>().expect(PLAIN) + 2;
     Some(Write { start, end, inbox: inbox.to_owned() })
 }
 
@@ -227,7 +238,7 @@ async fn downstream(
 ) {
     let (mut server, mut buffer) = (server.lock().await, [0; 65536]);
     while let Ok(length @ 1..) = server.read(&mut buffer).await {
-        let muted = state.lock().unwrap().muted;
+        let muted = lock(&state).muted;
         if !muted && client.lock().await.write_all(&buffer[..length]).await.is_err() {
             break;
         }
@@ -235,17 +246,17 @@ async fn downstream(
 }
 
 /// Lets the server hear what was held back of lines that are cut, and gives what it answers to the write in it.
-pub(crate) async fn deliver(lines: Vec<Line>) -> String {
+pub async fn deliver(lines: Vec<Line>) -> String {
     for Line { held, said, .. } in lines {
         let (server, bytes) = &mut *held.lock().await;
         let write = find_write(bytes, TO_BUCKET).or_else(|| find_write(bytes, TO_RUN));
         let Some(Write { inbox, .. }) = write else { continue };
-        server.write_all(bytes).await.unwrap();
+        server.write_all(bytes).await.expect("the server listens");
         let (mut answers, mut buffer) = (String::new(), [0; 65536]);
         loop {
-            let length = said.lock().await.read(&mut buffer).await.unwrap();
+            let length = said.lock().await.read(&mut buffer).await.expect("the server answers");
             assert!(length > 0, "the server hung up: {answers}");
-            answers.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
+            answers.push_str(std::str::from_utf8(&buffer[..length]).expect(PLAIN));
             if let Some((_, answer)) = answers.split_once(&inbox)
                 && let Some((answer, _)) = answer.split_once("}\r\n")
             {

@@ -1,7 +1,5 @@
 //! A run on a real store, for tests that need no process.
 
-#![allow(dead_code, reason = "no test needs all of it")]
-
 use std::num::NonZeroU32;
 use std::path::Path;
 

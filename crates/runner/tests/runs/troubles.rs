@@ -1,13 +1,5 @@
 //! What becomes of a commit that the store does not answer, or answers wrongly.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
-#[path = "stage/cycle.rs"]
-mod cycle;
-mod stage;
-#[path = "stage/troubled.rs"]
-mod troubled;
-
 use protocol::Revision;
 use protocol::edit::Patch;
 use protocol::peer::Peer;
@@ -16,9 +8,10 @@ use protocol::steps::Steps;
 use runner::{Clock, EditError, Journal, RequestError};
 use store::{CommitError, Store as _, Unavailable};
 use testkit::Ground;
+use testkit::stage::cycle::planning;
 
-use stage::{opened, person};
-use troubled::{Answer, Troubled};
+use crate::stage::{opened, person};
+use crate::troubled::{Answer, Troubled};
 
 async fn scene() -> (Ground, Troubled, Journal<Steps, Troubled>) {
     let ground = Ground::new();
@@ -64,7 +57,7 @@ async fn a_conflict_with_nobody_is_an_outage_and_not_a_lost_race() {
 #[tokio::test]
 async fn an_edit_that_conflicts_with_nobody_is_no_sequence_conflict() {
     let ground = Ground::new();
-    let cycle = cycle::planning(&ground).await.unwrap();
+    let cycle = planning(&ground).await;
     let store = Troubled::new(ground.store().await);
     let mut journal = Journal::<Peer, _>::load(&store, &Clock::system(), &cycle.run).await.unwrap().unwrap();
     store.answers(Answer::Conflict, usize::from(u8::MAX));

@@ -1,7 +1,5 @@
 //! Requests that are committed between two steps of an engine, on a real store.
 
-mod stage;
-
 use protocol::SeatName;
 use protocol::run::{Halt, Phase, Request};
 use protocol::steps::Steps;
@@ -10,7 +8,7 @@ use store::{Store as _, Tenure};
 use testkit::Ground;
 use tokio::sync::mpsc;
 
-use stage::{house, opened, person};
+use crate::stage::{house, opened, person};
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
 async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest>, Phase)> {

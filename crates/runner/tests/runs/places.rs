@@ -1,10 +1,6 @@
 //! On a store that no other machine can have, an attempt is here, whatever this machine was called when it began.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
-mod stage;
-
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Folded, Input};
+use protocol::entry::Folded;
 use protocol::run::seat_waiting;
 use protocol::steps::Steps;
 use runner::{Asked, Clock, Engine, EngineError, Journal};
@@ -12,22 +8,13 @@ use store::{AnyStore, Tenure};
 use testkit::{Ground, embedded_only};
 use tokio::sync::mpsc;
 
-use stage::{house, opened};
+use crate::stage::{house, opened};
 
 /// A run whose step was begun on this machine while it had another name.
 async fn begun(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnyStore> {
     let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
     let decision = seat_waiting::<Steps>(&journal.frozen.definition, &mut journal.folded.run.clone(), 1);
-    let entry = Entry {
-        v: ENTRY_VERSION,
-        at: journal.folded.at,
-        by: Author::Engine { host: "another-name".to_owned(), boot_id: "then".to_owned(), pid: 1 },
-        input: Input::Due,
-        changes: decision.changes,
-        actions: decision.actions,
-        timers: Vec::new(),
-    };
-    testkit::stage::append(&mut journal, store, &entry).await.unwrap();
+    testkit::stage::decided(&mut journal, store, "another-name", decision).await;
     journal
 }
 

@@ -1,0 +1,12 @@
+//! Runs on a real store, opened, changed and looked at in the test's own process.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod edits;
+mod moments;
+mod places;
+mod requests;
+mod restoring;
+mod stage;
+mod troubled;
+mod troubles;

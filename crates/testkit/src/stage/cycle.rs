@@ -1,0 +1,46 @@
+//! A cycle in its first phase.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use protocol::peer::{Definition, Peer, Phase};
+use protocol::run::{Attempt, Change, ChangeOf, Decision};
+use protocol::{TryNo, Turn};
+use runner::{Clock, Journal};
+use store::{AnyStore, Store};
+
+use super::{decided, frozen, new_cycle, person, run_of};
+use crate::backing::Ground;
+
+pub type Cycle<S = AnyStore> = Journal<Peer, S>;
+
+/// Opens a cycle and lets its planner begin.
+pub async fn planning(ground: &Ground) -> Cycle {
+    planning_on(&ground.store().await, ground.path()).await
+}
+
+/// The same on a store of any kind.
+pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
+    let definition = Definition { tries: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
+    let run = run_of(&definition);
+    let frozen = frozen::<Peer>(definition, &run, directory, None);
+    let opened = runner::open(store, &Clock::system(), person(), frozen).await;
+    let mut journal = opened.expect("a new cycle can be opened");
+    let seat = Phase::Plan;
+    if !journal.folded.run.chairs.contains_key(&seat) {
+        engine_writes(&mut journal, store, vec![Change::Called { seat, turn: Turn(1) }]).await;
+    }
+    began(&mut journal, store, 1).await;
+    journal
+}
+
+/// The planner's try of that number begins.
+pub async fn began<S: Store>(journal: &mut Cycle<S>, store: &S, number: u32) {
+    let attempt = Attempt { seat: Phase::Plan, turn: Turn(1), try_no: TryNo(number) };
+    engine_writes(journal, store, vec![Change::Began { attempt, counted: number }]).await;
+}
+
+/// Commits what an engine would.
+pub async fn engine_writes<S: Store>(journal: &mut Cycle<S>, store: &S, changes: Vec<ChangeOf<Peer>>) {
+    decided(journal, store, "here", Decision { changes, actions: Vec::new() }).await;
+}
