@@ -1,5 +1,6 @@
 //! The servers that keep our streams, as the leader of each stream sees them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::PeerInfo;
@@ -41,31 +42,35 @@ impl Server {
     async fn peers(&self) -> Result<Vec<Peer>, Unavailable> {
         let bucket = self.bucket(&self.settings.bucket).await?;
         let ours = [&self.journal, &self.blobs, &self.leases];
-        let mut peers: Vec<Peer> = Vec::new();
+        let mut seen: BTreeMap<String, Vec<(String, Option<Standing>)>> = BTreeMap::new();
         for channel in ours.into_iter().chain(bucket.as_ref().map(|bucket| &bucket.channel)) {
             let replicas = channel.info().await?.cluster.map(|cluster| cluster.replicas).unwrap_or_default();
-            for (server, standing) in replicas.into_iter().filter_map(standing) {
-                let stream = channel.name.clone();
-                match peers.iter_mut().find(|peer| peer.server == server) {
-                    Some(peer) => {
-                        peer.standing = peer.standing.worse(standing);
-                        peer.streams.push(stream);
-                    }
-                    None => peers.push(Peer { server, standing, streams: vec![stream] }),
-                }
+            for peer in replicas {
+                let standing = standing(&peer);
+                seen.entry(peer.name).or_default().push((channel.name.clone(), standing));
             }
         }
-        peers.sort_by(|one, other| one.server.cmp(&other.server));
-        Ok(peers)
+        Ok(seen.into_iter().filter_map(|(server, streams)| Peer::of(server, streams)).collect())
+    }
+}
+
+impl Peer {
+    /// A server as each stream that it keeps a copy of knows it; `None` if none of them misses anything.
+    fn of(server: String, streams: Vec<(String, Option<Standing>)>) -> Option<Self> {
+        let standing = streams.iter().filter_map(|(_, standing)| *standing).reduce(Standing::worse)?;
+        // Some of them notice later than others that it is down.
+        let is_down = matches!(standing, Standing::Silent(_));
+        let streams = streams.into_iter().filter(|(_, standing)| is_down || standing.is_some());
+        Some(Self { server, standing, streams: streams.map(|(stream, _)| stream).collect() })
     }
 }
 
 /// What is wrong with a server, if anything is.
-fn standing(PeerInfo { name, current, offline, active, lag }: PeerInfo) -> Option<(String, Standing)> {
-    if offline || active >= SILENCE {
-        Some((name, Standing::Silent(active)))
+fn standing(PeerInfo { current, offline, active, lag, .. }: &PeerInfo) -> Option<Standing> {
+    if *offline || *active >= SILENCE {
+        Some(Standing::Silent(*active))
     } else {
-        (!current).then(|| (name, Standing::Behind(lag.unwrap_or_default())))
+        (!current).then(|| Standing::Behind(lag.unwrap_or_default()))
     }
 }
 

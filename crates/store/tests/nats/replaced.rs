@@ -6,7 +6,7 @@ use protocol::Revision;
 use store::{CommitError, NatsSettings, NatsStore, ReadError, Store as _, Unavailable};
 
 use crate::contract::{change, run};
-use crate::servers::Server;
+use testkit::nats::Server;
 
 fn is_gone(error: &Unavailable) -> bool {
     matches!(error, Unavailable::NoStream { stream, .. } if stream == "callboard-journal")
