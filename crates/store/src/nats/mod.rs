@@ -14,7 +14,7 @@
 //!   `aside`: what others wrote there · `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
 //!   the engine
-//! * `note`, `peers`: what is not as it should be there · `bereft`: what is left without the blobs
+//! * `note`, `laggards`: what is not as it should be there · `bereft`: what is left without the blobs
 
 mod aside;
 mod backend;
@@ -31,6 +31,7 @@ mod fault;
 mod fold;
 mod journal;
 mod known;
+mod laggards;
 mod lead;
 mod lease;
 mod live;
@@ -38,7 +39,6 @@ mod look;
 mod message;
 mod note;
 mod patience;
-mod peers;
 mod read;
 mod server;
 mod settings;
@@ -49,11 +49,11 @@ mod whole;
 
 pub use backend::NatsStore;
 pub use bereft::Bereft;
+pub use laggards::{Laggard, Standing};
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
 pub use note::Note;
 pub use patience::Patience;
-pub use peers::{Peer, Standing};
 pub use server::{BLOB_STREAM, ConnectFault, LEAST_VERSION};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
 pub(crate) use watch::Watch;

@@ -1,4 +1,4 @@
-//! The servers that keep our streams, as the leader of each stream sees them.
+//! Which of the servers that keep our streams have not all of them, as the leader of each stream sees it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::Unavailable;
 
 /// A server of the cluster that has not all that it should keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
+pub struct Laggard {
     /// As it calls itself.
     pub server: String,
     pub standing: Standing,
@@ -32,31 +32,31 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 impl NatsStore {
     /// The servers that are down or have not caught up, in the order of their names.
-    pub async fn peers(&self) -> Result<Vec<Peer>, Unavailable> {
-        self.server().await?.peers().await
+    pub async fn laggards(&self) -> Result<Vec<Laggard>, Unavailable> {
+        self.server().await?.laggards().await
     }
 }
 
 impl Server {
-    async fn peers(&self) -> Result<Vec<Peer>, Unavailable> {
+    async fn laggards(&self) -> Result<Vec<Laggard>, Unavailable> {
         let bucket = self.bucket(&self.settings.bucket).await?;
         let ours = [&self.journal, &self.blobs, &self.leases];
-        let mut peers: Vec<Peer> = Vec::new();
+        let mut laggards: Vec<Laggard> = Vec::new();
         for channel in ours.into_iter().chain(bucket.as_ref().map(|bucket| &bucket.channel)) {
             let replicas = channel.info().await?.cluster.map(|cluster| cluster.replicas).unwrap_or_default();
             for (server, standing) in replicas.into_iter().filter_map(standing) {
                 let stream = channel.name.clone();
-                match peers.iter_mut().find(|peer| peer.server == server) {
-                    Some(peer) => {
-                        peer.standing = peer.standing.worse(standing);
-                        peer.streams.push(stream);
+                match laggards.iter_mut().find(|laggard| laggard.server == server) {
+                    Some(laggard) => {
+                        laggard.standing = laggard.standing.worse(standing);
+                        laggard.streams.push(stream);
                     }
-                    None => peers.push(Peer { server, standing, streams: vec![stream] }),
+                    None => laggards.push(Laggard { server, standing, streams: vec![stream] }),
                 }
             }
         }
-        peers.sort_by(|one, other| one.server.cmp(&other.server));
-        Ok(peers)
+        laggards.sort_by(|one, other| one.server.cmp(&other.server));
+        Ok(laggards)
     }
 }
 
