@@ -55,12 +55,9 @@ fn missed(Laggard { server, standing, streams }: &Laggard) -> Finding {
     let names = names.join(", ");
     match standing {
         Standing::Silent(length) => {
-            let length = render::duration(*length);
-            let finding = Finding::act(
-                CHECK,
-                format!("server `{server}` is down: the others last heard of it {length} ago"),
-            );
-            finding
+            let heard = length
+                .map(|length| format!("; the others last heard of it {} ago", render::duration(length)));
+            Finding::act(CHECK, format!("server `{server}` is down{}", heard.unwrap_or_default()))
                 .detail(format!(
                     "it keeps a copy of {names}; until it is back the loss of another one stops all runs"
                 ))

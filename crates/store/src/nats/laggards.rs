@@ -1,6 +1,6 @@
 //! Which of the servers that keep our streams have not all of them, as the leader of each stream sees it.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_nats::jetstream::stream::PeerInfo;
 
@@ -21,8 +21,8 @@ pub struct Laggard {
 /// How it stands with the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody has heard of it for so long.
-    Silent(Duration),
+    /// Nobody has heard of it for so long; not at all, if it led and another one had to.
+    Silent(Option<Duration>),
     /// It is there, and this much is still to come.
     Behind(u64),
 }
@@ -43,8 +43,11 @@ impl Server {
         let ours = [&self.journal, &self.blobs, &self.leases];
         let mut laggards: Vec<Laggard> = Vec::new();
         for channel in ours.into_iter().chain(bucket.as_ref().map(|bucket| &bucket.channel)) {
-            let replicas = channel.info().await?.cluster.map(|cluster| cluster.replicas).unwrap_or_default();
-            for (server, standing) in replicas.into_iter().filter_map(standing) {
+            let info = channel.info().await?;
+            let Some(cluster) = info.cluster else { continue };
+            let led = since(cluster.leader_since.unwrap_or(info.created).unix_timestamp());
+            let found = cluster.replicas.into_iter().filter_map(|replica| standing(replica, led));
+            for (server, standing) in found {
                 let stream = channel.name.clone();
                 match laggards.iter_mut().find(|laggard| laggard.server == server) {
                     Some(laggard) => {
@@ -60,24 +63,57 @@ impl Server {
     }
 }
 
-/// What is wrong with a server, if anything is.
-fn standing(PeerInfo { name, current, offline, active, lag }: PeerInfo) -> Option<(String, Standing)> {
-    if offline || active >= SILENCE {
-        Some((name, Standing::Silent(active)))
+/// What is wrong with a server, if anything is, in the eyes of one that has led for so long. Whoever has just begun to lead has
+/// not heard of the others yet: it neither misses them nor knows what they have.
+fn standing(replica: PeerInfo, led: Duration) -> Option<(String, Standing)> {
+    let PeerInfo { name, current, offline, active, lag } = replica;
+    let heard = Some(active).filter(|active| !active.is_zero());
+    let is_silent = offline || active >= SILENCE || (heard.is_none() && !current && led >= SILENCE);
+    if is_silent {
+        Some((name, Standing::Silent(heard)))
     } else {
-        (!current).then(|| (name, Standing::Behind(lag.unwrap_or_default())))
+        (!current && led >= SILENCE).then(|| (name, Standing::Behind(lag.unwrap_or_default())))
     }
+}
+
+/// How long ago that was, by our clock and in seconds: near enough.
+fn since(unix_seconds: i64) -> Duration {
+    let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_seconds).unwrap_or_default());
+    SystemTime::now().duration_since(then).unwrap_or_default()
 }
 
 impl Standing {
     /// One stream may have heard of a server later than another.
     fn worse(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Silent(one), Self::Silent(other)) => Self::Silent(one.min(other)),
+            (Self::Silent(Some(one)), Self::Silent(Some(other))) => Self::Silent(Some(one.min(other))),
+            (Self::Silent(one), Self::Silent(other)) => Self::Silent(one.or(other)),
             (silent @ Self::Silent(_), Self::Behind(_)) | (Self::Behind(_), silent @ Self::Silent(_)) => {
                 silent
             }
             (Self::Behind(one), Self::Behind(other)) => Self::Behind(one.max(other)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As three servers told it of one that was stopped, killed, killed while it led, and started again.
+    #[test]
+    fn who_is_silent_is_told_from_who_is_behind_and_from_who_has_not_been_asked_yet() {
+        let (long, short) = (Duration::from_secs(60), Duration::from_secs(2));
+        let of = |current, offline, active, led| {
+            let (name, active) = ("n2".to_owned(), Duration::from_secs(active));
+            let told = PeerInfo { name, current, offline, active, lag: Some(7) };
+            standing(told, led).map(|(_, standing)| standing)
+        };
+        assert_eq!(of(true, false, 1, long), None);
+        assert_eq!(of(false, true, 0, short), Some(Standing::Silent(None)));
+        assert_eq!(of(false, false, 12, long), Some(Standing::Silent(Some(Duration::from_secs(12)))));
+        assert_eq!(of(false, false, 0, long), Some(Standing::Silent(None)));
+        assert_eq!(of(false, false, 1, long), Some(Standing::Behind(7)));
+        assert_eq!(of(false, false, 0, short), None);
     }
 }
