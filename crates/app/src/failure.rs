@@ -283,8 +283,14 @@ impl From<CommitError> for Failure {
             }
             CommitError::Unavailable(unavailable) => failure.advised(unavailable),
             CommitError::Unknown { source, .. } => {
-                let is_of_servers = matches!(source.downcast_ref(), Some(Unavailable::Server { .. }));
-                failure.maybe(is_of_servers.then_some(Code::NoServer)).hint(
+                let code = match source.downcast_ref() {
+                    Some(Unavailable::Server { .. }) => Some(Code::NoServer),
+                    Some(Unavailable::NoStream { .. } | Unavailable::OtherStore { .. }) => {
+                        Some(Code::NoStream)
+                    }
+                    _ => None,
+                };
+                failure.maybe(code).hint(
                     "trying again doubles nothing: when the store answers, `callboard resume` goes on from whatever landed",
                 )
             }
@@ -315,6 +321,8 @@ impl From<runner::LoadError> for Failure {
                 Self::corrupted(&error).hint(hint)
             }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
+            LoadError::Outrun { .. } => Self::from_error(Exit::Store, &error)
+                .hint("nothing is lost: end that client, then type the same again"),
             LoadError::Unsettled { run, source } => Self::from(*source).while_doing(format_args!(
                 "cannot settle what another client wrote in the place of the document of run `{run}`"
             )),

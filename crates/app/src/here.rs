@@ -97,7 +97,7 @@ impl Here {
     }
 
     async fn connect(&self, settings: &NatsSettings) -> Result<AnyStore, Failure> {
-        let store = AnyStore::connect(settings.clone(), &self.location).await?;
+        let store = AnyStore::connect(settings.clone(), &self.location, render::waiting).await?;
         if let AnyStore::Nats(nats, _) = &store
             && nats.is_new().await?
         {

@@ -1,5 +1,6 @@
 //! Being the engine of a run, in front of a person or in the background.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -14,12 +15,13 @@ use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest, Staging};
 use serde::Deserialize;
 use store::{AnyStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::face::Face;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
 use crate::progress::Progress;
 use crate::rescue::rescue;
@@ -78,7 +80,12 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
 /// The same, in the premises of the store that it works for.
 pub(crate) fn at_home(house: House, store: &AnyStore) -> Result<House, Failure> {
     store.prepare_premises()?;
-    Ok(House { store_root: store.premises().root().to_owned(), ..house })
+    Ok(as_guest(house, store))
+}
+
+/// The same for whoever starts nobody, and leaves no trace on a machine that has nothing of the run.
+pub(crate) fn as_guest(house: House, store: &AnyStore) -> House {
+    House { store_root: store.premises().root().to_owned(), ..house }
 }
 
 pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
@@ -109,7 +116,8 @@ pub(crate) async fn play<P: Face>(
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }
     let after_failure = P::after_failure(run, &engine.journal().document);
-    let (told, insisted) = insisting(interrupts()?);
+    let interrupted = Cell::new(false);
+    let (told, insisted) = insisting(interrupts()?, &interrupted);
     let rest = tokio::select! {
         rest = engine.play(asked, told) => rest,
         () = insisted => {
@@ -118,7 +126,10 @@ pub(crate) async fn play<P: Face>(
         }
     };
     progress.clear();
-    let rest = rest.map_err(|error| rescue(here, store, refused::<P>(run, error, after_failure)))?;
+    let rest = rest.map_err(|error| {
+        let failure = rescue(here, store, refused::<P>(run, error, after_failure));
+        if interrupted.get() { unwritten(run, failure) } else { failure }
+    })?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
     progress.conclude(store, &moment, rest);
     Ok(exit_of(rest))
@@ -213,10 +224,11 @@ pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
     Ok(told)
 }
 
-/// Hands interrupts on, and says when somebody has insisted: an engine that waits for its store does not hear them, and
-/// to be cut off is no more to it than to be killed.
+/// Hands interrupts on and notes that there was one; says when somebody has insisted: an engine that waits for its store
+/// does not hear them, and to be cut off is no more to it than to be killed.
 fn insisting(
     mut interrupts: mpsc::UnboundedReceiver<()>,
+    interrupted: &Cell<bool>,
 ) -> (mpsc::UnboundedReceiver<()>, impl Future<Output = ()>) {
     let (tell, told) = mpsc::unbounded_channel();
     let insisted = async move {
@@ -224,10 +236,21 @@ fn insisting(
             if interrupts.recv().await.is_none() || tell.send(()).is_err() {
                 std::future::pending::<()>().await;
             }
+            interrupted.set(true);
         }
         tokio::time::sleep(LEAVING).await;
     };
     (told, insisted)
+}
+
+/// An engine that was told to go, and whose store could not be told.
+fn unwritten(run: &RunId, failure: Failure) -> Failure {
+    match failure.code {
+        Some(Code::NoServer | Code::NoStream) => failure.hint(format_args!(
+            "that it was interrupted is not written: its agents work on, and `callboard resume {run}` adopts them"
+        )),
+        _ => failure,
+    }
 }
 
 fn left_behind(run: &RunId) -> Failure {
@@ -259,18 +282,22 @@ pub(crate) async fn detach(
     let (out, err) = output.map_err(|error| {
         Failure::new(Exit::Store, format!("cannot write `{}`", log.display())).because(Some(&error))
     })?;
-    if let AnyStore::Nats(store, _) = store {
-        // On its command line everybody could read them.
-        command.envs(store.settings().access.variables());
+    let words = access_of(store);
+    if words.is_some() {
+        command.arg("--access-from-stdin");
     }
     let mut watch = store.watch(run, Revision(0)).await?;
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(if words.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(out)
         .stderr(err)
         .process_group(0)
         .spawn()
         .map_err(|error| Failure::new(Exit::Bug, "cannot start the engine").because(Some(&error)))?;
+    if let (Some(mut stdin), Some(words)) = (child.stdin.take(), words) {
+        // One that has ended already says itself why.
+        let _heard = stdin.write_all(words.as_bytes()).await;
+    }
     let pid = child.id().unwrap_or_default();
     tokio::select! {
         begun = first_entry_by(&mut watch, pid) => begun?,
@@ -289,6 +316,15 @@ pub(crate) async fn detach(
         render::note(format_args!("`callboard watch {run}` follows it, `callboard stop {run}` stops it"));
     }
     Ok(Exit::Delivered)
+}
+
+/// What an engine in the background has to say to its store. On its command line everybody could read it, and of its variables
+/// agents are told.
+fn access_of(store: &AnyStore) -> Option<String> {
+    match store {
+        AnyStore::Nats(store, _) => store.settings().access.words(),
+        AnyStore::Embedded(_) => None,
+    }
 }
 
 fn ended_at_once(run: &RunId, log: &Path, code: Option<i32>) -> Failure {

@@ -7,9 +7,11 @@ mod words;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anstyle::AnsiColor;
 pub(crate) use anstyle::Style;
+use indicatif::MultiProgress;
 use protocol::steps::load::Problem;
 use serde::Serialize;
 
@@ -62,9 +64,28 @@ pub(crate) fn json_pretty(value: &impl Serialize) {
     ignore_closed(writeln!(io::stdout().lock(), "{text}"));
 }
 
+/// What is drawn on the terminal while a run is played, if anything is.
+static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
+
+/// From now on these lines are drawn: what we say is said above them.
+pub(crate) fn draws(lines: &MultiProgress) {
+    *DRAWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
+}
+
 /// Tells people something.
 pub(crate) fn talk(line: impl std::fmt::Display) {
-    ignore_closed(writeln!(anstream::stderr(), "{}", tame(&line.to_string())));
+    let line = tame(&line.to_string()).into_owned();
+    let talk = || ignore_closed(writeln!(anstream::stderr(), "{line}"));
+    let drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match drawn {
+        Some(lines) => lines.suspend(talk),
+        None => talk(),
+    }
+}
+
+/// Tells people that we wait for a server.
+pub(crate) fn waiting(news: &store::Waiting) {
+    note(news);
 }
 
 pub(crate) fn note(text: impl std::fmt::Display) {

@@ -147,7 +147,7 @@ async fn lead<'a, P: Face>(
     tenure: Tenure,
     nobody: &'a mut (),
 ) -> Result<Led<'a, P>, Failure> {
-    let house = play::at_home(play::house(here, Again::default())?, store)?;
+    let house = play::as_guest(play::house(here, Again::default())?, store);
     match Engine::<P, _>::lead(store, house, run, tenure, nobody).await {
         Ok(engine) => match play::is_kept_here(here, store, run, &engine.journal().frozen.staging) {
             Ok(()) => Ok(Led::ByUs(Box::new(engine))),

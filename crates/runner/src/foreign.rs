@@ -2,6 +2,7 @@
 //! and the document put back.
 
 use std::fmt;
+use std::time::Duration;
 
 use protocol::entry::{Author, Input, Remains};
 use protocol::run::Decision;
@@ -12,6 +13,12 @@ use crate::causes::with_causes;
 use crate::clock::Clock;
 use crate::journal::{Journal, LoadError, Luggage};
 use crate::restore::PLAUSIBLE;
+
+/// So many races with somebody who writes there again and again are lost before we give up: some two seconds.
+const RACES: u32 = 16;
+/// The first pause is at most this long, and is doubled so often.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_DOUBLED: u32 = 5;
 
 /// What became of a foreign write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +64,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     /// Settles what somebody else wrote in the place of the document, if anybody did. Others may do so at the same time:
     /// one of us gets it done.
     pub(crate) async fn settle(&mut self) -> Result<(), LoadError> {
-        let mut too_large = None;
+        let (mut too_large, mut races) = (None, 0);
         while let Some(foreign) = self.foreign.take() {
             let edit = match too_large.take() {
                 Some(why) => Err(why),
@@ -66,7 +73,15 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             let absorbs = edit.is_ok();
             match self.answer(&foreign, edit).await {
                 Ok(settled) => self.settled = Some(settled),
-                Err(CommitError::Conflict { .. }) => *self = self.fresh().await?,
+                Err(CommitError::Conflict { .. }) if races == RACES => {
+                    return Err(LoadError::Outrun { run: self.run.clone(), tries: RACES + 1 });
+                }
+                Err(CommitError::Conflict { .. }) => {
+                    let pause = FIRST_PAUSE.saturating_mul(1 << races.min(LONGEST_DOUBLED));
+                    tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
+                    races += 1;
+                    *self = self.fresh().await?;
+                }
                 Err(error @ CommitError::TooLarge { .. }) if absorbs => {
                     too_large = Some(error.to_string());
                     *self = self.fresh().await?;

@@ -65,6 +65,11 @@ pub enum LoadError {
     /// It is still there, and nothing of it is lost.
     #[error("could not settle what another client wrote in the place of the document of run `{run}`")]
     Unsettled { run: RunId, source: Box<CommitError> },
+    /// All that was written there is still in the bucket, as far back as it goes.
+    #[error(
+        "another client writes in the place of the document of run `{run}` without pause: {tries} times it was faster than we"
+    )]
+    Outrun { run: RunId, tries: u32 },
 }
 
 /// Why whoever met a conflict cannot decide again.

@@ -17,6 +17,7 @@ use store::{CommitError, Part, ReadError, Store, WriteId};
 use crate::clock::Clock;
 use crate::journal::{Journal, LoadError, Luggage, document_at, load_frozen};
 use crate::rebuild::Rebuild;
+use crate::views::make_private;
 
 /// What is wrong with a run's document, and what could be put in its place.
 #[derive(Debug)]
@@ -229,7 +230,7 @@ async fn keep<S: Store>(
 /// A new file, on disk with its name before we go on.
 fn write_firmly(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::create_dir_all(directory)?;
+    make_private(directory)?;
     let mut file = File::create_new(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if written.is_err() {

@@ -5,9 +5,9 @@
 //! what we would write now. Anything else is a stranger's: it is moved to quarantine before the view is rewritten.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -199,7 +199,7 @@ impl Views {
     }
 
     fn set_aside(&self, path: &Path) -> io::Result<SetAside> {
-        fs::create_dir_all(&self.quarantine)?;
+        make_private(&self.quarantine)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unique = uuid::Uuid::now_v7().simple();
         let kept = self.quarantine.join(format!("{unique}-{name}"));
@@ -221,6 +221,11 @@ impl Views {
         fs::rename(path, &beside)?;
         Ok(SetAside { view: path.to_owned(), kept: beside })
     }
+}
+
+/// Makes a directory that others do not look into, and those above it that are missing.
+pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Replaces a file by temp file and rename: a reader sees the old one or the new one, whole.

@@ -11,7 +11,7 @@ use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{
     Digest, DraftError, Foreign, Lead, Leader, LocateError, Location, NatsSettings, NatsStore, Note,
-    RunWriter, SqliteStore, Tenure, Unavailable, Watch,
+    RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
 };
 
 /// Whichever store the user has chosen.
@@ -29,8 +29,9 @@ impl From<SqliteStore> for AnyStore {
 
 impl AnyStore {
     /// Connects to a store on NATS. What it needs on this machine lies below the place of the embedded one.
-    pub async fn connect(settings: NatsSettings, beside: &Location) -> Result<Self, Unavailable> {
-        let store = NatsStore::new(settings);
+    /// Whoever waits for its servers is told so.
+    pub async fn connect(settings: NatsSettings, beside: &Location, tell: Tell) -> Result<Self, Unavailable> {
+        let store = NatsStore::telling(settings, tell);
         let premises = beside.of_shared(store.id().await?);
         Ok(Self::Nats(store, Arc::new(premises)))
     }

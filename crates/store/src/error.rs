@@ -43,6 +43,14 @@ pub enum Unavailable {
     /// Nothing is put in its place: an empty journal would look as if there had never been a run.
     #[error("the stream `{stream}` at the NATS server `{server}` is gone")]
     NoStream { server: String, stream: String },
+    /// What was at this address is not there any more, and something like it is. Nothing is written to it.
+    #[error("the NATS server `{server}` has another store now than when we came")]
+    OtherStore { server: String },
+    /// Somebody else has written where only we do, or something is missing there.
+    #[error("what the NATS server `{server}` has of run `{run}` cannot be understood")]
+    NotUnderstood { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
+    #[error("a newer callboard has written to run `{run}` at the NATS server `{server}`")]
+    NewerWriter { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
 }
 
 impl Unavailable {

@@ -39,7 +39,7 @@ pub use lead::{Lead, Leader, Tenure};
 pub use location::{LocateError, Location, repository};
 pub use nats::{
     Access, BadSettings, ConnectFault, LEAST_VERSION, LiveBucket, LiveEntry, NatsSettings, NatsStore, Note,
-    Patience, Tls,
+    Patience, Stranger, Tell, Tls, Waiting,
 };
 pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{

@@ -81,9 +81,9 @@ impl Backing {
 pub(crate) async fn open(place: &Location, address: Option<&str>) -> AnyStore {
     match address {
         None => SqliteStore::open(place).expect("it can be opened").into(),
-        Some(address) => {
-            AnyStore::connect(nats::settings(address), place).await.expect("the server was just started")
-        }
+        Some(address) => AnyStore::connect(nats::settings(address), place, |_| {})
+            .await
+            .expect("the server was just started"),
     }
 }
 

@@ -103,6 +103,19 @@ impl Server {
         self.child.wait().expect("it is our child");
     }
 
+    /// Starts it again on the same port with an empty directory, as somebody does who has forgotten which it had. Gives the
+    /// one it had, for whoever remembers.
+    pub fn restart_empty(&mut self) -> tempfile::TempDir {
+        self.restart_in(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    /// Starts it again on the same port with that directory. Gives the one it had.
+    pub fn restart_in(&mut self, directory: tempfile::TempDir) -> tempfile::TempDir {
+        let had = std::mem::replace(&mut self.directory, directory);
+        self.restart();
+        had
+    }
+
     /// Starts it again on the same port, with what is in its directory.
     pub fn restart(&mut self) {
         self.child = launch(self.directory.path(), self.port.number, &self.extra);

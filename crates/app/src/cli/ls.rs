@@ -247,7 +247,11 @@ impl Listed<'_> {
     fn line(&self, width: usize, now: Stamp) -> String {
         let run = styled(BOLD, format_args!("{:<width$}", self.row.run));
         let Some(summary) = &self.summary else {
-            return format!("{run}  {}", styled(DIM, "written by another version of callboard"));
+            let why = match self.row.protocol.as_str() {
+                "" => "cannot be understood: `callboard show` says why",
+                _ => "written by another version of callboard",
+            };
+            return format!("{run}  {}", styled(DIM, why));
         };
         let (style, word) = phase::word(summary.phase);
         let ago = render::duration(now.since(summary.updated_at));

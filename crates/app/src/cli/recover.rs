@@ -4,6 +4,7 @@ mod account;
 mod damaged;
 mod shared;
 mod sound;
+mod strangers;
 mod view;
 
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use protocol::RunId;
 use protocol::run::{Halt, Phase, Request};
 use runner::{Asked, House, Journal};
-use store::{AnyStore, RunRow, Store as _};
+use store::{Access, AnyStore, RunRow, Store as _};
 
 use self::following::{elsewhere, follow, may_be_free_soon};
 use super::block_on;
@@ -65,6 +65,10 @@ pub(super) struct Arguments {
     #[arg(long, hide = true)]
     at_once: bool,
 
+    /// Read from standard input what has to be said to the store: whoever started us was told it in an address
+    #[arg(long, hide = true)]
+    access_from_stdin: bool,
+
     #[command(flatten)]
     place: Place,
 
@@ -74,7 +78,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let here = Here::find(&arguments.place, flags)?;
+    let mut here = Here::find(&arguments.place, flags)?;
+    if let (true, Some(settings)) = (arguments.access_from_stdin, &mut here.nats) {
+        settings.access = access_from_stdin()?;
+    }
     let abandoned = arguments.abandon_host.as_ref().map(|host| runner::Abandoned {
         host: host.clone(),
         by: here::person(),
@@ -98,6 +105,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         here.with_run(&store, &run, Resuming { here: &here, store: &store, run: &run, house, arguments })
             .await
     })
+}
+
+/// Whoever started us writes it and closes the pipe.
+fn access_from_stdin() -> Result<Access, Failure> {
+    let words = std::io::read_to_string(std::io::stdin())
+        .map_err(|error| Failure::usage("cannot read standard input").because(Some(&error)))?;
+    Ok(Access::of_words(&words))
 }
 
 /// Goes on with a run that another command has found.
@@ -185,8 +199,20 @@ impl Arguments {
     /// As another command was given them, for a run that it names itself.
     pub(super) fn like(show: Show, detach: bool, place: Place, players: PlayerFlags) -> Self {
         let (run, reason, abandon_host) = (None, None, None);
-        let (all, recover, at_once) = (false, false, false);
-        Self { run, all, recover, abandon_host, reason, show, detach, at_once, place, players }
+        let (all, recover, at_once, access_from_stdin) = (false, false, false, false);
+        Self {
+            run,
+            all,
+            recover,
+            abandon_host,
+            reason,
+            show,
+            detach,
+            at_once,
+            access_from_stdin,
+            place,
+            players,
+        }
     }
 
     /// What the engine in the background is to be given.

@@ -104,8 +104,8 @@ impl Shared {
         set(&mut settings.lease, self.lease.as_ref());
         set(&mut settings.patience.conflict, self.conflicts.as_ref());
         set(&mut settings.patience.outage, self.outages.as_ref());
-        // Nobody waits longer for one answer than for all of an outage.
-        settings.patience.answer = settings.patience.answer.min(settings.patience.outage);
+        // Whoever has little patience asks twice all the same.
+        settings.patience.answer = settings.patience.answer.min(settings.patience.outage / 2);
         set(&mut settings.bucket, self.bucket.as_ref());
         if settings.access == Access::Anonymous {
             settings.access = self.access();

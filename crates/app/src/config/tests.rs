@@ -283,7 +283,7 @@ fn a_store_on_nats_is_set_piece_by_piece_and_its_secrets_are_not_shown() {
 #[test]
 fn a_short_patience_with_outages_is_one_with_answers_too() {
     let folder = Folder::new();
-    for (outages, answer) in [("1s", 1), ("10s", 5)] {
+    for (outages, answer) in [("2s", 1), ("10s", 5)] {
         let text = format!("[store]\naddress = 'nats://one'\noutages = '{outages}'\n");
         let project_file = folder.file(PROJECT_FILE, &text);
         let config = Config::load(Sources { project_file, ..Sources::default() }).unwrap();

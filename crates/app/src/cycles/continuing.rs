@@ -114,7 +114,10 @@ async fn look(store: &AnyStore, row: &RunRow) -> Result<Look, Failure> {
 fn is_of_this_run(error: &LoadError) -> bool {
     match error {
         LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
-        LoadError::Read(_) | LoadError::OtherProtocol { .. } | LoadError::Unsettled { .. } => false,
+        LoadError::Read(_)
+        | LoadError::OtherProtocol { .. }
+        | LoadError::Unsettled { .. }
+        | LoadError::Outrun { .. } => false,
     }
 }
 

@@ -83,7 +83,14 @@ impl Runs {
                 continue;
             }
             let looking = Looking { location, store, run: &row.run };
-            let seated = face::by_name(&row.protocol, &row.run, looking).await;
+            // Of one that cannot be understood not even the protocol is known, and whoever asks is told why.
+            let seated = if row.protocol.is_empty()
+                && let Err(error) = store.protocol(&row.run).await
+            {
+                Err(error.into())
+            } else {
+                face::by_name(&row.protocol, &row.run, looking).await
+            };
             let engine = match locks.engines.get(row.run.as_str()) {
                 Some(engine) => Some(engine.clone()),
                 None => Engine::leading(store, &row.run).await?,

@@ -4,6 +4,7 @@ use store::{AnyStore, NatsSettings, Note};
 
 use super::{Finding, Ground, store_check};
 use crate::failure::{Code, Failure};
+use crate::render;
 
 const CHECK: &str = "store";
 
@@ -15,7 +16,7 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
     };
     let looked = async {
-        let store = AnyStore::connect(settings.clone(), beside).await?;
+        let store = AnyStore::connect(settings.clone(), beside, render::waiting).await?;
         let notes = store.notes().await?.to_vec();
         Ok((store, notes))
     };

@@ -51,6 +51,16 @@ impl Failure {
             Unavailable::NoStream { .. } => self.code(Code::NoStream).hint(
                 "nothing was put in its place; `callboard recover` tells what was in it and what can be brought back",
             ),
+            Unavailable::OtherStore { .. } => self
+                .code(Code::NoStream)
+                .hint("was it started with another directory? start it with the one it had (`nats-server -js -sd DIR`), then type the same again")
+                .hint("nothing is lost: agents work on, and nothing was written to the other store"),
+            Unavailable::NotUnderstood { .. } => self
+                .code(Code::Damaged)
+                .hint("`callboard recover` sets aside what somebody else has put there, and tells what else is wrong; other runs go on"),
+            Unavailable::NewerWriter { .. } => {
+                self.code(Code::Newer).hint("it was left as it is; use that version for this run, other runs go on")
+            }
             Unavailable::Io { .. } | Unavailable::Database { .. } => self,
         }
     }

@@ -10,6 +10,7 @@ use protocol::entry::Entry;
 use protocol::run::{Change, Run};
 
 use crate::face::Face;
+use crate::render;
 
 /// How often the lines are drawn again.
 const TICK: Duration = Duration::from_millis(200);
@@ -22,7 +23,9 @@ pub(super) struct Drawn {
 
 impl Drawn {
     pub(super) fn new() -> Self {
-        Self { lines: MultiProgress::with_draw_target(ProgressDrawTarget::stderr()), bars: BTreeMap::new() }
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        render::draws(&lines);
+        Self { lines, bars: BTreeMap::new() }
     }
 
     /// Prints a line above the running attempts.

@@ -42,6 +42,7 @@ fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it()
     let all = there(&["resume", "--all"]);
     assert_eq!(all.code, 0, "{}", all.transcript());
     assert!(all.stderr.contains(&format!("note: run `trial` takes place in `{repo}`")), "{}", all.stderr);
+    assert!(!clone.join(".git/callboard").exists(), "whoever is refused leaves nothing");
     gate.open();
     let session = there(&["resume", "trial", "--repo", repo]);
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -9,6 +9,7 @@ mod losing;
 mod migrating;
 mod outages;
 mod secrets;
+mod strangers;
 
 use async_nats::jetstream;
 use testkit::nats::Server;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use testkit::{Held, Running, Scene, status};
 
 use crate::{configure, delete_stream, has_stream, scene};
@@ -59,16 +60,18 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
         let looked = scene.callboard(&["ls"]).run();
         assert_eq!(looked.code, 5, "{}", looked.transcript());
     }
+    engine.wait_until_it_says("waiting for the NATS server");
     scene.backing().server().release();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stderr.contains("answers again, after "), "{}", session.stderr);
     expect_each_step_once(&scene);
 }
 
 #[test]
 fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up_by_resume() {
     let scene = scene();
-    configure(&scene, "outages = \"1s\"");
+    configure(&scene, "outages = \"2s\"");
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().kill();
@@ -91,7 +94,7 @@ fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up
 #[test]
 fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let scene = scene();
-    configure(&scene, "outages = \"1s\"");
+    configure(&scene, "outages = \"2s\"");
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     engine.kill();
@@ -145,4 +148,56 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
     assert!(!has_stream(&scene, "callboard-journal"), "it was made again");
+}
+
+/// Somebody has forgotten its directory, and a command made a store in the empty one.
+#[test]
+fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_written_there() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, agent) = in_the_middle(&scene);
+    let watching = scene.callboard(&["watch", "trial"]).start();
+    watching.wait_until_it_says("b#1.1");
+    scene.backing().server().kill();
+    let had = scene.backing().server().restart_empty();
+    let listed = scene.callboard(&["ls"]).run();
+    assert!(listed.stderr.contains("a new store was made"), "{}", listed.transcript());
+    gate.open();
+    agent.wait();
+    for session in [engine.wait(), watching.wait()] {
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains("error[E024]: the NATS server `"), "{}", session.transcript());
+        assert!(session.stderr.contains("has another store now"), "{}", session.transcript());
+    }
+    assert_eq!(scene.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
+    scene.backing().server().kill();
+    let _empty = scene.backing().server().restart_in(had);
+    let resumed = scene.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    expect_each_step_once(&scene);
+}
+
+#[test]
+fn an_engine_that_is_told_to_go_while_its_server_is_away_says_what_is_not_written_and_leaves_its_agents() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let scene = scene();
+        configure(&scene, "outages = \"1s\"");
+        let mut gate = scene.gate("gate");
+        let (engine, agent) = in_the_middle(&scene);
+        scene.backing().server().kill();
+        engine.signal(signal);
+        let session = engine.wait();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        let address = scene.backing().address().unwrap();
+        assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
+        assert!(session.stderr.contains("that it was interrupted is not written"), "{}", session.stderr);
+        assert!(!agent.has_ended(), "it can be adopted");
+        scene.backing().server().restart();
+        let resumed = scene.callboard(&["resume"]).start();
+        resumed.wait_until_it_says("b#1.1 was found at work and adopted");
+        gate.open();
+        let session = resumed.wait();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        expect_each_step_once(&scene);
+    }
 }

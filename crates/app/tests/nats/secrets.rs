@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use testkit::Scene;
 use testkit::nats::Server;
+use testkit::{Held, Scene, status};
 
 use crate::{configure, scene_on};
 
@@ -97,6 +97,47 @@ fn agents_reach_a_store_whose_password_is_in_the_users_configuration() {
     assert!(said.contains("from inside"), "{}", fs::read_to_string(scene.kit().join("refused")).unwrap());
     assert!(!said.contains(PASSWORD), "{said}");
     assert_eq!(told_in(scene.repo()), Vec::<String>::new());
+}
+
+/// The address is in a file of the user's; nothing of it is in any variable that we did not make.
+#[test]
+fn an_engine_in_the_background_is_let_in_and_no_variable_of_its_own_or_of_its_agents_says_how() {
+    let scene = scene();
+    let address = scene.backing().address().unwrap();
+    configure(&scene, &format!("address = \"{address}\""));
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * do env >\"$kit/environment\"; read -r _ <\"$kit/gate\"; hand_in COMPLETED did"]);
+    let mut gate = scene.gate("gate");
+    let session = scene.run(&["--detach"]).env("CALLBOARD_STORE", "").run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    scene.ledger().wait_for_begin("a#1.1");
+    let engine = Held::of(scene.engine("trial").unwrap()).expect("it waits for its agent");
+    let tells = |bytes: &[u8]| bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes());
+    for file in ["environ", "cmdline"] {
+        let seen = fs::read(format!("/proc/{}/{file}", engine.pid())).unwrap();
+        assert!(!seen.is_empty() && !tells(&seen), "{}", String::from_utf8_lossy(&seen));
+    }
+    gate.open();
+    engine.wait();
+    let told = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert!(told.contains("CALLBOARD_STORE=") && !told.contains(PASSWORD), "{told}");
+    assert_eq!(told_in(scene.repo()), Vec::<String>::new());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
+}
+
+#[test]
+fn what_a_person_has_exported_is_passed_on_where_everything_is() {
+    let scene = scene();
+    let address = format!("nats://{}", scene.backing().server().address());
+    scene.workflow(&["a"]);
+    scene.plan(&["a * tell"]);
+    let run = scene.run(&["--detach"]).env("CALLBOARD_STORE", address);
+    let session = run.env("NATS_USER", "ann").env("NATS_PASSWORD", PASSWORD).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    scene.wait_for_engine("trial");
+    let told = fs::read_to_string(scene.kit().join("environment")).unwrap();
+    assert!(told.contains(&format!("NATS_PASSWORD={PASSWORD}")), "{told}");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use protocol::entry::{Author, Input};
 use protocol::peer::{Event, Peer};
-use runner::{Clock, rebuild_document};
+use runner::{Clock, LoadError, rebuild_document};
 use serde_json::{Value, json};
 use store::{NatsStore, Store as _};
 
 use crate::Scene;
-use crate::client::BUCKET;
+use crate::client::{BUCKET, Client};
 
 /// The planner's output, changed as somebody would who only cares for that.
 fn drafted(entry: &Value, draft: &str) -> Value {
@@ -211,4 +211,24 @@ async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     assert_eq!(store.rebuild_buckets().await.unwrap(), Vec::<String>::new());
     let again = rebuild_document::<Peer, _>(&store, &Clock::system(), &scene.cycle.run).await.unwrap();
     assert_eq!(again, Some(None));
+}
+
+#[tokio::test]
+async fn a_client_that_writes_there_without_pause_is_not_raced_for_ever() {
+    let mut scene = Scene::new().await;
+    let client = Client::of(&scene.server, &scene.cycle.run).await;
+    let hammering = tokio::spawn(async move {
+        loop {
+            client.put("rubbish").await;
+        }
+    });
+    let error = loop {
+        if let Err(error) = scene.cycle.reload().await {
+            break error;
+        }
+    };
+    assert!(matches!(error, LoadError::Outrun { .. }), "{error:?}");
+    hammering.abort();
+    scene.cycle.reload().await.unwrap();
+    assert_eq!(scene.another().await.foreign, None);
 }

@@ -11,8 +11,10 @@ use super::channel::Overtaken;
 use super::fault::Fault;
 use super::known::Seen;
 use super::message::Content;
+use super::outage::{Tell, nobody};
 use super::server::{Note, Server};
 use super::settings::NatsSettings;
+use super::strangers::Stranger;
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
@@ -30,13 +32,20 @@ pub struct NatsStore(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     settings: NatsSettings,
+    tell: Tell,
     server: OnceCell<Arc<Server>>,
 }
 
 impl NatsStore {
     #[must_use]
     pub fn new(settings: NatsSettings) -> Self {
-        Self(Arc::new(Shared { settings, server: OnceCell::new() }))
+        Self::telling(settings, nobody)
+    }
+
+    /// One that tells somebody while it waits for its servers.
+    #[must_use]
+    pub fn telling(settings: NatsSettings, tell: Tell) -> Self {
+        Self(Arc::new(Shared { settings, tell, server: OnceCell::new() }))
     }
 
     /// Connects now, and creates the streams where there are none. Says what should be known about them.
@@ -48,6 +57,16 @@ impl NatsStore {
     /// then finds it gone, and can put it back: the journal has all of it.
     pub async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         self.server().await?.rebuild_buckets().await
+    }
+
+    /// Messages of the journal that somebody else has put there; no run goes on behind one.
+    pub async fn strangers(&self) -> Result<Vec<Stranger>, Unavailable> {
+        self.server().await?.strangers().await
+    }
+
+    /// Takes such a message out of the journal, when it is kept under its [name](Stranger::name).
+    pub async fn set_stranger_aside(&self, stranger: &Stranger) -> Result<(), Unavailable> {
+        self.server().await?.set_stranger_aside(stranger).await
     }
 
     #[must_use]
@@ -71,7 +90,8 @@ impl NatsStore {
     }
 
     async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
-        self.0.server.get_or_try_init(async || Server::open(&self.0.settings).await.map(Arc::new)).await
+        let Shared { settings, tell, server } = &*self.0;
+        server.get_or_try_init(async || Server::open(settings, *tell).await.map(Arc::new)).await
     }
 }
 

@@ -30,8 +30,8 @@ struct Meta {
     deleted: bool,
 }
 
-fn meta_subject(digest: &Digest) -> String {
-    format!("$O.{BLOBS}.M.{}", URL_SAFE.encode(digest.as_str()))
+fn meta_subject(name: &str) -> String {
+    format!("$O.{BLOBS}.M.{}", URL_SAFE.encode(name))
 }
 
 fn chunk_subject(nuid: &str) -> String {
@@ -39,8 +39,8 @@ fn chunk_subject(nuid: &str) -> String {
 }
 
 impl Server {
-    async fn meta(&self, digest: &Digest) -> Result<Option<(u64, Meta)>, Unavailable> {
-        let Some(found) = self.blobs.find(&meta_subject(digest), Which::Last).await? else { return Ok(None) };
+    async fn meta(&self, name: &str) -> Result<Option<(u64, Meta)>, Unavailable> {
+        let Some(found) = self.blobs.find(&meta_subject(name), Which::Last).await? else { return Ok(None) };
         match serde_json::from_slice(&found.payload) {
             Ok(meta) => Ok(Some((found.sequence, meta))),
             Err(error) => Err(self.bad_blob(error)),
@@ -52,11 +52,17 @@ impl Server {
         Unavailable::Server { server, doing: "understand a blob of", source: source.into() }
     }
 
-    /// Keeps these bytes under their digest. The pieces come first: a blob that can be found is whole.
+    /// Keeps these bytes under their digest.
     pub(super) async fn put_blob(&self, body: &[u8]) -> Result<Digest, Unavailable> {
         let digest = Digest::of(body);
-        let last = match self.meta(&digest).await? {
-            Some((_, meta)) if !meta.deleted => return Ok(digest),
+        self.put_object(digest.as_str(), body).await?;
+        Ok(digest)
+    }
+
+    /// Keeps these bytes under a name that stands for nothing else. The pieces come first: what can be found is whole.
+    pub(super) async fn put_object(&self, name: &str, body: &[u8]) -> Result<(), Unavailable> {
+        let last = match self.meta(name).await? {
+            Some((_, meta)) if !meta.deleted => return Ok(()),
             Some((sequence, _)) => sequence,
             None => 0,
         };
@@ -68,7 +74,7 @@ impl Server {
             sequence = written.map_err(|Overtaken| self.bad_blob("somebody else writes its pieces"))?;
         }
         let meta = Meta {
-            name: digest.to_string(),
+            name: name.to_owned(),
             bucket: BLOBS.to_owned(),
             size: body.len(),
             chunks: body.chunks(self.chunk).len(),
@@ -77,13 +83,13 @@ impl Server {
             nuid,
         };
         // Overtaken by somebody with the same bytes: theirs will do.
-        let _there: Result<_, _> = self.blobs.append(&meta_subject(&digest), last, json(&meta)).await?;
-        Ok(digest)
+        let _there: Result<_, _> = self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
+        Ok(())
     }
 
     /// The bytes of that digest, checked against it.
     pub(super) async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        let Some((_, meta)) = self.meta(digest).await?.filter(|(_, meta)| !meta.deleted) else {
+        let Some((_, meta)) = self.meta(digest.as_str()).await?.filter(|(_, meta)| !meta.deleted) else {
             return Ok(None);
         };
         let subject = chunk_subject(&meta.nuid);

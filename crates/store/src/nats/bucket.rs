@@ -4,7 +4,7 @@
 //! is missed, and not made again as if nothing had been in it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_nats::jetstream::stream::{self, Stream};
 use protocol::RunId;
@@ -12,7 +12,7 @@ use protocol::RunId;
 use super::channel::Channel;
 use super::fault::Fault;
 use super::journal::is_not_understood;
-use super::server::{Note, Opening, Server, endless};
+use super::server::{HEADERS, Note, Opening, Server, endless};
 use crate::error::Unavailable;
 
 /// How many entries of a document the bucket keeps. The journal has them all.
@@ -57,10 +57,12 @@ impl Server {
         let context = self.journal.context.clone();
         Opening {
             settings: &self.settings,
+            outages: Arc::clone(&self.journal.outages),
             context,
             clustered: self.clustered,
             notes: Vec::new(),
             is_new: false,
+            same: self.journal.same.clone(),
         }
     }
 
@@ -135,7 +137,10 @@ impl Server {
 
     fn keep(&self, opening: &Opening<'_>, name: &str, stream: Stream, is_remembered: bool) -> Bucket {
         let limit = usize::try_from(stream.cached_info().config.max_message_size).ok();
-        let limit = limit.filter(|size| *size > 0).map_or(self.largest, |limit| limit.min(self.largest));
+        // What the server counts are payload and headers.
+        let limit = limit
+            .filter(|size| *size > 0)
+            .map_or(self.largest, |limit| limit.saturating_sub(HEADERS).min(self.largest));
         let bucket =
             Bucket { name: name.to_owned(), channel: opening.channel(stream), largest: limit, is_remembered };
         self.buckets.put(bucket.clone());
@@ -144,13 +149,14 @@ impl Server {
 
     /// The settings of the journal as they are now.
     async fn journal_now(&self) -> Result<stream::Config, Unavailable> {
-        let mut outage = self.journal.outage("read from");
-        loop {
-            match self.journal.stream.get_info().await {
-                Ok(info) => return Ok(info.config),
-                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
-            }
-        }
+        let ask = || async {
+            // What is read here is written back.
+            self.journal.before().await?;
+            let info = self.journal.stream.get_info().await;
+            let info = info.map_err(|error| Fault::of_question(error, &self.journal.name))?;
+            self.journal.still().await.map(|()| info.config)
+        };
+        self.journal.read("read from", ask).await
     }
 
     /// Two that remember the same thing at the same time write the same thing.
@@ -159,13 +165,11 @@ impl Server {
             return Ok(());
         }
         journal.metadata.insert(memory_of(name), "documents are kept there".to_owned());
-        let mut outage = self.journal.outage("write to");
-        loop {
-            match self.journal.context.update_stream(&journal).await {
-                Ok(_) => return Ok(()),
-                Err(error) => outage.bear(Fault::of_question(error, &self.journal.name)).await?,
-            }
-        }
+        let update = || async {
+            let updated = self.journal.context.update_stream(&journal).await;
+            updated.map(|_| ()).map_err(|error| Fault::of_question(error, &self.journal.name))
+        };
+        self.journal.write("write to", update).await
     }
 }
 

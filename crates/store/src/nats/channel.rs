@@ -1,6 +1,7 @@
 //! One stream as we use it: ask the leader, append by compare-and-set, read on from a sequence. Every wait has an end.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
@@ -13,7 +14,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::fault::Fault;
+use super::outage::Outages;
 use super::patience::{Budget, Patience};
+use super::same::Same;
 use crate::error::Unavailable;
 
 /// A message of a stream.
@@ -43,6 +46,9 @@ pub(super) struct Channel {
     pub(super) stream: Stream,
     pub(super) name: String,
     pub(super) patience: Patience,
+    pub(super) outages: Arc<Outages>,
+    /// None for what is no store of ours.
+    pub(super) same: Option<Arc<Same>>,
 }
 
 /// How many messages are asked for one by one before a consumer is made, which costs as much as that.
@@ -52,23 +58,62 @@ const PER_FETCH: usize = 500;
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
 impl Channel {
-    pub(super) fn outage(&self, doing: &'static str) -> Budget {
-        Budget::new(&self.server, doing, self.patience.outage)
+    /// Asks for something until there is an answer.
+    pub(super) async fn read<T, A: Future<Output = Result<T, Fault>>>(
+        &self,
+        doing: &'static str,
+        ask: impl FnMut() -> A,
+    ) -> Result<T, Unavailable> {
+        self.outages.reads(&self.name).insist(doing, ask).await
+    }
+
+    /// Asks until something is done that may be done twice.
+    pub(super) async fn write<T, A: Future<Output = Result<T, Fault>>>(
+        &self,
+        doing: &'static str,
+        ask: impl FnMut() -> A,
+    ) -> Result<T, Unavailable> {
+        self.outages.writes(&self.name).insist(doing, ask).await
+    }
+
+    /// Our patience with reads that are not just asked again.
+    pub(super) fn reading(&self, doing: &'static str) -> Budget {
+        self.outages.reads(&self.name).budget(doing)
+    }
+
+    /// Our patience with writes that are not just asked again.
+    pub(super) fn writing(&self, doing: &'static str) -> Budget {
+        self.outages.writes(&self.name).budget(doing)
+    }
+
+    /// Something was heard of it that nobody had to ask for.
+    pub(super) fn answered(&self) {
+        self.outages.answered(&self.name, false);
     }
 
     pub(super) fn race(&self, doing: &'static str) -> Budget {
         Budget::new(&self.server, doing, self.patience.conflict)
     }
 
+    /// Before a question: whether it will be our store that hears it.
+    pub(super) async fn before(&self) -> Result<(), Fault> {
+        match &self.same {
+            Some(same) => same.before().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Before an answer is believed: whether it was our store that gave it.
+    pub(super) async fn still(&self) -> Result<(), Fault> {
+        match &self.same {
+            Some(same) => same.still().await,
+            None => Ok(()),
+        }
+    }
+
     /// Asks the leader, never a replica that may be behind: what is decided rests on this.
     pub(super) async fn find(&self, subject: &str, which: Which) -> Result<Option<Found>, Unavailable> {
-        let mut outage = self.outage("read from");
-        loop {
-            match self.find_once(subject, which).await {
-                Ok(found) => return Ok(found),
-                Err(fault) => outage.bear(fault).await?,
-            }
-        }
+        self.read("read from", || self.find_once(subject, which)).await
     }
 
     async fn find_once(&self, subject: &str, which: Which) -> Result<Option<Found>, Fault> {
@@ -77,7 +122,10 @@ impl Channel {
             Which::Last => question.last_by_subject(subject),
             Which::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
         };
-        match question.send().await {
+        self.before().await?;
+        let answer = question.send().await;
+        self.still().await?;
+        match answer {
             Ok(StreamMessage { sequence, payload, headers, .. }) => {
                 Ok(Some(Found { sequence, payload, headers }))
             }
@@ -105,13 +153,30 @@ impl Channel {
         mut headers: HeaderMap,
     ) -> Result<u64, Fault> {
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(expected));
+        self.before().await?;
         let publish = async {
             let answer = self.context.publish_with_headers(subject.to_owned(), headers, payload).await?;
             answer.await
         };
-        match publish.await {
-            Ok(done) => Ok(done.sequence),
-            Err(error) => Err(self.deleted(Fault::of_write(error, &self.name)).await),
+        let done = publish.await;
+        match self.still().await {
+            // It may have been written there.
+            Err(Fault::Passing(source)) => return Err(Fault::Unanswered(source)),
+            still => still?,
+        }
+        match done {
+            Ok(done) => {
+                self.outages.answered(&self.name, true);
+                Ok(done.sequence)
+            }
+            Err(error) => {
+                let fault = self.deleted(Fault::of_write(error, &self.name)).await;
+                // To be refused is to be heard.
+                if matches!(fault, Fault::Sequence(_)) {
+                    self.outages.answered(&self.name, true);
+                }
+                Err(fault)
+            }
         }
     }
 
@@ -137,7 +202,7 @@ impl Channel {
         expected: u64,
         payload: Bytes,
     ) -> Result<Result<u64, Overtaken>, Unavailable> {
-        let mut outage = self.outage("write to");
+        let mut outage = self.writing("write to");
         loop {
             let fault = match self.append_once(subject, expected, payload.clone()).await {
                 Ok(sequence) => return Ok(Ok(sequence)),
@@ -173,7 +238,7 @@ impl Channel {
                 _ => return Ok(found),
             }
         }
-        let mut outage = self.outage("read from");
+        let mut outage = self.reading("read from");
         while next <= to {
             let before = next;
             let fault = match self.fetch(subject, &mut next, to, &mut found).await {
@@ -181,7 +246,8 @@ impl Channel {
                 Err(fault) => fault,
             };
             if next > before {
-                outage = self.outage("read from");
+                self.answered();
+                outage = self.reading("read from");
             }
             if next <= to {
                 outage.bear(fault).await?;
@@ -198,6 +264,7 @@ impl Channel {
         to: u64,
         found: &mut Vec<Found>,
     ) -> Result<(), Fault> {
+        self.before().await?;
         let consumer = self
             .stream
             .create_consumer(pull::Config {
@@ -211,7 +278,13 @@ impl Channel {
             })
             .await
             .map_err(|error| Fault::of_question(error, &self.name))?;
-        let fetched = self.fetch_from(&consumer, next, to, found).await;
+        let before = (*next, found.len());
+        let mut fetched = self.fetch_from(&consumer, next, to, found).await;
+        if let Err(fault) = self.still().await {
+            *next = before.0;
+            found.truncate(before.1);
+            fetched = Err(fault);
+        }
         let (stream, name) = (self.stream.clone(), consumer.cached_info().name.clone());
         tokio::spawn(async move { stream.delete_consumer(&name).await.is_ok() });
         fetched
@@ -253,16 +326,15 @@ impl Channel {
 
     /// The subjects that have messages, as the leader knows them.
     pub(super) async fn subjects(&self, filter: &str) -> Result<Vec<String>, Unavailable> {
-        let mut outage = self.outage("list the runs of");
-        loop {
-            let listed = async {
-                let subjects = self.stream.info_with_subjects(filter).await?;
-                subjects.map_ok(|(subject, _)| subject).try_collect::<Vec<_>>().await
-            };
-            match listed.await {
-                Ok(subjects) => return Ok(subjects),
-                Err(error) => outage.bear(Fault::of_question(error, &self.name)).await?,
-            }
-        }
+        let list = async || {
+            let subjects = self.stream.info_with_subjects(filter).await?;
+            subjects.map_ok(|(subject, _)| subject).try_collect::<Vec<_>>().await
+        };
+        let ask = || async {
+            self.before().await?;
+            let listed = list().await.map_err(|error| Fault::of_question(error, &self.name));
+            self.still().await.and(listed)
+        };
+        self.read("list the runs of", ask).await
     }
 }

@@ -60,7 +60,7 @@ impl Server {
     ) -> Result<Position, CommitError> {
         let subject = subject(&commit.run);
         let mut known = self.known.take(&commit.run, commit.expected.token);
-        let (mut outage, mut race) = (self.journal.outage("commit to"), self.journal.race("commit to"));
+        let (mut outage, mut race) = (self.journal.writing("commit to"), self.journal.race("commit to"));
         loop {
             let seen = match known.take() {
                 Some(seen) => seen,

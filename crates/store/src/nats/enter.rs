@@ -28,7 +28,7 @@ impl Server {
         manner: &Manner,
         unheard: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
-        let (mut outage, mut race) = (self.journal.outage("commit to"), self.journal.race("commit to"));
+        let (mut outage, mut race) = (None, self.journal.race("commit to"));
         let mut refused: Option<(u64, _)> = None;
         loop {
             let look = self.look(&commit.run).await?;
@@ -54,14 +54,15 @@ impl Server {
                 *unheard = None;
             }
             check(&commit, &look)?;
+            let channel = &place.bucket.channel;
+            let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             if let Some((expected, source)) = refused.take() {
                 // The run stands where it stood. If what we expected is still there the server is in trouble, nobody was
                 // faster; else somebody has said again what was there.
-                let budget = if expected == after { &mut outage } else { &mut race };
+                let budget = if expected == after { &mut *outage } else { &mut race };
                 budget.bear(Fault::Passing(source)).await?;
             }
             let entering = self.compose_entry(&commit, manner, &look, place).await?;
-            let channel = &place.bucket.channel;
             let fault = match channel.append_once(&place.subject, after, entering.payload.clone()).await {
                 Ok(sequence) => {
                     *unheard = Some(after);

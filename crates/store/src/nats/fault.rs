@@ -9,7 +9,8 @@ use async_nats::jetstream::context::{
     PublishErrorKind,
 };
 use async_nats::jetstream::stream::{
-    ConsumerError, ConsumerErrorKind, LastRawMessageError, LastRawMessageErrorKind,
+    ConsumerError, ConsumerErrorKind, DeleteMessageError, DeleteMessageErrorKind, LastRawMessageError,
+    LastRawMessageErrorKind,
 };
 
 /// A question that was not answered as asked.
@@ -25,6 +26,8 @@ pub(super) enum Fault {
     Lasting(Source),
     /// The stream was deleted.
     Gone { stream: String },
+    /// Another store is where ours was.
+    Replaced,
 }
 
 pub(super) type Source = Box<dyn Error + Send + Sync>;
@@ -34,8 +37,9 @@ const WRONG_SEQUENCE: [u64; 2] = [10071, 10164];
 pub(super) const NO_STREAM: u64 = 10059;
 /// The cluster has not as many servers as the replicas that were asked for; a single server has none to spare.
 pub(super) const TOO_MANY_REPLICAS: [u64; 2] = [10005, 10074];
-/// Message too large, account limits, storage limits, memory or file full, stream full or sealed.
-const LASTING: [u64; 8] = [10054, 10002, 10023, 10028, 10047, 10077, 10109, 10122];
+/// Message too large, account limits, storage limits, memory or file full, stream full or sealed, a message that may not be
+/// deleted.
+const LASTING: [u64; 9] = [10054, 10002, 10023, 10028, 10047, 10077, 10109, 10122, 10057];
 
 /// The code that the server gave, wherever in the chain it is: as a source, or inside a kind.
 pub(super) fn code(error: &(dyn Error + 'static)) -> Option<u64> {
@@ -70,6 +74,11 @@ fn answer(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
     }
     if let Some(error) = error.downcast_ref::<CreateStreamError>()
         && let CreateStreamErrorKind::JetStream(answer) = error.kind()
+    {
+        return Some(answer);
+    }
+    if let Some(error) = error.downcast_ref::<DeleteMessageError>()
+        && let DeleteMessageErrorKind::JetStream(answer) = error.kind()
     {
         return Some(answer);
     }

@@ -37,17 +37,25 @@ fn run_of(subject: &str) -> Option<RunId> {
 
 /// Whether the server has answered, and what it has of a run is not as we write it.
 pub(super) fn is_not_understood(error: &Unavailable) -> bool {
-    matches!(error, Unavailable::Server { source, .. } if source.is::<BadMessage>())
+    matches!(error, Unavailable::NotUnderstood { .. } | Unavailable::NewerWriter { .. })
 }
 
 impl Server {
-    pub(super) fn bad_message(&self, error: BadMessage) -> Unavailable {
-        Unavailable::Server { server: self.journal.server.clone(), doing: "understand", source: error.into() }
+    pub(super) fn bad_message(&self, run: &RunId, error: BadMessage) -> Unavailable {
+        let (server, run) = (self.journal.server.clone(), run.clone());
+        match error {
+            BadMessage::Newer { .. } => Unavailable::NewerWriter { server, run, source: error.into() },
+            BadMessage::Foreign { .. }
+            | BadMessage::Ahead { .. }
+            | BadMessage::Torn { .. }
+            | BadMessage::Missing { .. }
+            | BadMessage::NoBlob { .. } => Unavailable::NotUnderstood { server, run, source: error.into() },
+        }
     }
 
     async fn record(&self, run: &RunId, which: Which) -> Result<Option<Record>, Unavailable> {
         let found = self.journal.find(&subject(run), which).await?;
-        found.map(|found| decode(&found).map_err(|error| self.bad_message(error))).transpose()
+        found.map(|found| decode(&found).map_err(|error| self.bad_message(run, error))).transpose()
     }
 
     /// The newest message, whatever it is.
@@ -76,7 +84,7 @@ impl Server {
 
     pub(super) async fn records(&self, run: &RunId, from: u64, to: u64) -> Result<Vec<Record>, Unavailable> {
         let found = self.journal.scan(&subject(run), from, to).await?;
-        found.iter().map(|found| decode(found).map_err(|error| self.bad_message(error))).collect()
+        found.iter().map(|found| decode(found).map_err(|error| self.bad_message(run, error))).collect()
     }
 
     /// The commit that made a revision, which is not newer than `newest`. Revisions grow with sequences, so it is found
@@ -134,8 +142,13 @@ impl Server {
     }
 
     /// What a commit changed, from wherever it is.
-    pub(super) async fn delta(&self, sequence: u64, committed: &Committed) -> Result<Delta, ReadError> {
-        let bad = |error| ReadError::from(self.bad_message(error));
+    pub(super) async fn delta(
+        &self,
+        run: &RunId,
+        sequence: u64,
+        committed: &Committed,
+    ) -> Result<Delta, ReadError> {
+        let bad = |error| ReadError::from(self.bad_message(run, error));
         let foreign = |source| bad(BadMessage::Foreign { sequence, source });
         match &committed.delta {
             Place::Here(text) => serde_json::from_str(text.get()).map_err(foreign),
@@ -147,11 +160,16 @@ impl Server {
         }
     }
 
+    /// The runs that have messages, whoever wrote them.
+    pub(super) async fn with_messages(&self) -> Result<BTreeSet<RunId>, Unavailable> {
+        let subjects = self.journal.subjects(&format!("{RUNS}*")).await?;
+        Ok(subjects.iter().filter_map(|subject| run_of(subject)).collect())
+    }
+
     /// The runs that have messages, in the order of their names, and those whose first commit is only in the bucket.
     /// Somebody may lead a run that has no commit yet.
     pub(super) async fn names(&self) -> Result<Vec<RunId>, Unavailable> {
-        let subjects = self.journal.subjects(&format!("{RUNS}*")).await?;
-        let mut runs: BTreeSet<RunId> = subjects.iter().filter_map(|subject| run_of(subject)).collect();
+        let mut runs = self.with_messages().await?;
         let uncopied = self.keys_but(&runs).await?;
         runs.extend(uncopied);
         Ok(runs.into_iter().collect())

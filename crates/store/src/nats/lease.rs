@@ -178,9 +178,9 @@ impl Renewal {
             }
         }
         self.holding.held = false;
-        // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for another one's length.
-        let lease = self.server.lease;
-        let _ = tokio::time::timeout(lease, self.renew()).await;
+        // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for more than one answer.
+        let moment = self.server.lease.min(self.server.settings.patience.answer);
+        let _ = tokio::time::timeout(moment, self.renew()).await;
     }
 
     /// Says again who holds it, or for the last time that nobody does. What was said before and not waited for may have

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::channel::{Channel, Which};
-use super::fault::{Fault, NO_STREAM, code};
-use super::patience::Budget;
-use super::server::connect;
+use super::fault::Fault;
+use super::outage::{Outages, Tell};
+use super::server::{connect, find_stream};
 use super::settings::NatsSettings;
 use crate::error::Unavailable;
 
@@ -34,7 +34,7 @@ const AT_ONCE: usize = 32;
 
 impl LiveBucket {
     /// Looks for the bucket that the settings name; `None` if there is none.
-    pub async fn find(settings: &NatsSettings) -> Result<Option<Self>, Unavailable> {
+    pub async fn find(settings: &NatsSettings, tell: Tell) -> Result<Option<Self>, Unavailable> {
         let server = settings.server();
         let client = connect(settings).await.map_err(|fault| Unavailable::Server {
             server: server.clone(),
@@ -44,16 +44,10 @@ impl LiveBucket {
         let answer = settings.patience.answer;
         let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
         let stream_name = format!("KV_{}", settings.bucket);
-        let mut outage = Budget::new(&server, "look for a bucket at", settings.patience.outage);
-        let stream = loop {
-            match context.get_stream(&stream_name).await {
-                Ok(stream) => break stream,
-                Err(error) if code(&error) == Some(NO_STREAM) => return Ok(None),
-                Err(error) => outage.bear(Fault::of_question(error, &stream_name)).await?,
-            }
-        };
-        let patience = settings.patience;
-        let channel = Channel { server, context, stream, name: stream_name, patience };
+        let (patience, outages) = (settings.patience, Outages::new(settings, tell));
+        let found = find_stream(&context, &outages, &stream_name, "look for a bucket at").await?;
+        let Some(stream) = found else { return Ok(None) };
+        let channel = Channel { server, context, stream, name: stream_name, patience, outages, same: None };
         Ok(Some(Self { name: settings.bucket.clone(), channel }))
     }
 
@@ -86,7 +80,7 @@ impl LiveBucket {
     /// since.
     pub async fn delete(&self, entry: &LiveEntry) -> Result<bool, Unavailable> {
         let subject = self.subject(&entry.key);
-        let mut outage = self.channel.outage("delete a key at");
+        let mut outage = self.channel.writing("delete a key at");
         loop {
             let mut headers = HeaderMap::new();
             headers.insert("KV-Operation", "DEL");
@@ -96,7 +90,10 @@ impl LiveBucket {
                 sent.await?.await
             };
             match publish.await {
-                Ok(_) => return Ok(true),
+                Ok(_) => {
+                    self.channel.outages.answered(&self.channel.name, true);
+                    return Ok(true);
+                }
                 Err(error) => {
                     let fault = Fault::of_write(error, &self.channel.name);
                     let last = self.channel.find(&subject, Which::Last).await?;

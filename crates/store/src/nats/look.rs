@@ -4,6 +4,8 @@
 //! changed. Whoever looks and finds a copy missing makes it; then what is newest in the bucket is what the journal says, or
 //! somebody else wrote it.
 
+use std::time::Instant;
+
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use protocol::RunId;
 use serde_json::{Map, Value};
@@ -80,6 +82,17 @@ enum Beyond {
 impl Server {
     /// Looks at a run, and makes the copies that are missing.
     pub(super) async fn look(&self, run: &RunId) -> Result<Look, Unavailable> {
+        // Whoever pauses loses again, so nobody does; but not for ever.
+        let mut end = None;
+        let mut lost_again = || {
+            let now = Instant::now();
+            if now < *end.get_or_insert(now + self.journal.patience.outage) {
+                return Ok(());
+            }
+            let (server, source) =
+                (self.journal.server.clone(), "others write to the run without pause".into());
+            Err(Unavailable::Server { server, doing: "look at a run of", source })
+        };
         // The journal first: an entry that is newer than what it says has then been there.
         let mut record = self.last(run).await?;
         loop {
@@ -95,15 +108,18 @@ impl Server {
             let seen = Seen::of(record.as_ref());
             record = self.last(run).await?;
             if record.as_ref().map_or(0, |record| record.sequence) != seen.sequence {
+                lost_again()?;
                 continue;
             }
             match beyond {
                 Beyond::Next(entry, bucket) => {
                     // Somebody else may have made it; either way we look again.
-                    let _made = self.copy(run, &seen, &entry, &bucket).await?;
+                    if let Err(Overtaken) = self.copy(run, &seen, &entry, &bucket).await? {
+                        lost_again()?;
+                    }
                     record = self.last(run).await?;
                 }
-                Beyond::Later(ahead) => return Err(self.bad_message(ahead)),
+                Beyond::Later(ahead) => return Err(self.bad_message(run, ahead)),
             }
         }
     }
@@ -165,7 +181,7 @@ impl Server {
     }
 
     pub(super) fn read_entry(&self, run: &RunId, found: &Found) -> Result<Read, Unavailable> {
-        entry::read(run, found).map_err(|error| self.bad_message(error))
+        entry::read(run, found).map_err(|error| self.bad_message(run, error))
     }
 
     /// What was written to the place since the newest copy was made.

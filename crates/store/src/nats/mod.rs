@@ -6,12 +6,12 @@
 //!
 //! * `backend`: the contract, by means of the others
 //! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
-//!   `patience`: how long we put up with them
+//!   `same`: that they are of the store we opened · `patience`, `outage`: how long we put up with them, and who is told
 //! * `message`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
 //!   `known`: what this process remembers of it
 //! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
 //!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
-//!   `aside`: what others wrote there · `live`: a bucket of others
+//!   `aside`: what others wrote there · `strangers`: what others wrote to the journal · `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
 //!   the engine
 
@@ -34,19 +34,24 @@ mod lease;
 mod live;
 mod look;
 mod message;
+mod outage;
 mod patience;
 mod read;
+mod same;
 mod server;
 mod settings;
 mod settle;
 mod spill;
+mod strangers;
 mod watch;
 mod whole;
 
 pub use backend::NatsStore;
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
+pub use outage::{Tell, Waiting};
 pub use patience::Patience;
 pub use server::{ConnectFault, LEAST_VERSION, Note};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
+pub use strangers::Stranger;
 pub(crate) use watch::Watch;

@@ -15,7 +15,7 @@ use crate::error::ReadError;
 use crate::store::{Loaded, RunRow, StoredEntry};
 
 /// How many questions are under way at once where many are asked.
-const AT_ONCE: usize = 32;
+pub(super) const AT_ONCE: usize = 32;
 
 /// A run up to one of its messages.
 struct Replayed {
@@ -61,7 +61,7 @@ impl Server {
         for record in records {
             match &record.content {
                 Content::Commit(committed) => {
-                    let delta = self.delta(record.sequence, committed).await?;
+                    let delta = self.delta(run, record.sequence, committed).await?;
                     replayed.fold.absorb(record.sequence, &delta);
                     let revision = record.head.revision;
                     match &delta.checkpoint {
@@ -149,7 +149,7 @@ impl Server {
         let mut entries = Vec::new();
         for record in self.records(run, from, to).await? {
             if let Some(committed) = record.committed() {
-                let Delta { entry, .. } = self.delta(record.sequence, committed).await?;
+                let Delta { entry, .. } = self.delta(run, record.sequence, committed).await?;
                 entries.push(StoredEntry { revision: record.head.revision, body: entry });
             }
         }
@@ -163,7 +163,7 @@ impl Server {
             let Some(committed) = record.committed() else { continue };
             let revision = record.head.revision;
             // A body that cannot be read is not what was written, either.
-            let Ok(delta) = self.delta(record.sequence, committed).await else { break };
+            let Ok(delta) = self.delta(run, record.sequence, committed).await else { break };
             if revision != last.next()
                 || committed.seal != seal(run, revision, committed.write_id, &delta.entry)
             {
@@ -187,7 +187,7 @@ impl Server {
         };
         let Some(record) = record else { return Ok(None) };
         let Some(committed) = record.committed() else { return Ok(None) };
-        let delta = self.delta(record.sequence, committed).await?;
+        let delta = self.delta(run, record.sequence, committed).await?;
         let revision = record.head.revision;
         Ok(delta.checkpoint.map(|checkpoint| StoredEntry { revision, body: checkpoint.snapshot }))
     }
@@ -231,8 +231,8 @@ impl Server {
     async fn delta_at(&self, run: &RunId, sequence: u64) -> Result<(u64, Delta), ReadError> {
         let record = self.from(run, sequence).await?.filter(|record| record.sequence == sequence);
         match record.as_ref().and_then(Record::committed) {
-            Some(committed) => Ok((sequence, self.delta(sequence, committed).await?)),
-            None => Err(self.bad_message(BadMessage::Missing { sequence }).into()),
+            Some(committed) => Ok((sequence, self.delta(run, sequence, committed).await?)),
+            None => Err(self.bad_message(run, BadMessage::Missing { sequence }).into()),
         }
     }
 

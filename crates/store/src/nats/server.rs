@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
@@ -13,7 +14,9 @@ use uuid::Uuid;
 use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
+use super::outage::{Outages, Tell};
 use super::patience::Budget;
+use super::same::{Same, number_of};
 use super::settings::{Access, NatsSettings};
 use crate::Digest;
 use crate::error::Unavailable;
@@ -34,7 +37,7 @@ pub(super) const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 /// Pieces of a blob, unless the server takes only smaller messages.
 const CHUNK: usize = 128 * 1024;
 /// What of a message's size is not its payload.
-const HEADERS: usize = 4 * 1024;
+pub(super) const HEADERS: usize = 4 * 1024;
 
 /// Why a server could not be used as a store.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +129,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Connects, and creates the streams where there are none.
-    pub(super) async fn open(settings: &NatsSettings) -> Result<Self, Unavailable> {
+    pub(super) async fn open(settings: &NatsSettings, tell: Tell) -> Result<Self, Unavailable> {
         let client = connect(settings).await.map_err(|fault| Unavailable::Server {
             server: settings.server(),
             doing: "connect to",
@@ -138,15 +141,17 @@ impl Server {
             notes.push(Note::OldServer { version: info.version });
         }
         let answer = settings.patience.answer;
-        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
-        let mut opening =
-            Opening { settings, context, clustered: info.cluster.is_some(), notes, is_new: false };
+        let connection = number_of(&client.statistics());
+        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client.clone());
+        let (outages, clustered) = (Outages::new(settings, tell), info.cluster.is_some());
+        let mut opening = Opening { settings, outages, context, clustered, notes, is_new: false, same: None };
         let [journal, blobs, leases] = opening.streams().await?;
         opening.look_at_bucket(&journal).await?;
         // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
         let lease = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
         let lease = lease.unwrap_or(settings.lease);
         let id = id_of(journal.cached_info());
+        opening.same = Some(Arc::new(Same::new(client, opening.context.clone(), id.clone(), connection)));
         let largest = info.max_payload.saturating_sub(HEADERS);
         Ok(Self {
             id,
@@ -168,7 +173,7 @@ impl Server {
 }
 
 /// The id that the journal got when it was made; one that was made by hand is known by when it was.
-fn id_of(journal: &stream::Info) -> String {
+pub(super) fn id_of(journal: &stream::Info) -> String {
     match journal.config.metadata.get(ID) {
         Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
         _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),
@@ -246,11 +251,14 @@ fn version(text: &str) -> Option<[u64; 3]> {
 /// The way from a connection to the streams.
 pub(super) struct Opening<'s> {
     pub(super) settings: &'s NatsSettings,
+    pub(super) outages: Arc<Outages>,
     pub(super) context: Context,
     pub(super) clustered: bool,
     pub(super) notes: Vec<Note>,
     /// The journal was made just now.
     pub(super) is_new: bool,
+    /// Known when all streams are there.
+    pub(super) same: Option<Arc<Same>>,
 }
 
 impl Opening<'_> {
@@ -313,25 +321,21 @@ impl Opening<'_> {
 
     /// A cluster that has just begun has no leader yet, and is waited for.
     pub(super) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
-        let mut outage = self.budget("open the streams of", self.settings.patience.outage);
-        loop {
-            match self.context.get_stream(name).await {
-                Ok(stream) => return Ok(Some(stream)),
-                Err(error) if code(&error) == Some(NO_STREAM) => return Ok(None),
-                Err(error) => outage.bear(Fault::of_question(error, name)).await?,
-            }
-        }
+        find_stream(&self.context, &self.outages, name, "open the streams of").await
     }
 
     /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
     pub(super) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
         config.num_replicas = self.settings.replicas;
-        let patience = self.settings.patience;
-        let mut outage = self.budget("create the streams of", patience.outage);
-        let mut peers = self.budget("create the streams of", patience.answer);
+        let (doing, answer) = ("create the streams of", self.settings.patience.answer);
+        let mut outage = self.outages.writes(&config.name).budget(doing);
+        let mut peers = Budget::new(&self.settings.server(), doing, answer);
         loop {
             let error = match self.context.create_stream(&config).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => {
+                    self.outages.answered(&config.name, true);
+                    return Ok(stream);
+                }
                 Err(error) => error,
             };
             let too_many = code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
@@ -379,16 +383,31 @@ impl Opening<'_> {
             name: stream.cached_info().config.name.clone(),
             stream,
             patience: self.settings.patience,
+            outages: Arc::clone(&self.outages),
+            same: self.same.clone(),
         }
     }
 
     pub(super) fn gone(&self, stream: &str) -> Unavailable {
         Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
     }
+}
 
-    pub(super) fn budget(&self, doing: &'static str, length: Duration) -> Budget {
-        Budget::new(&self.settings.server(), doing, length)
-    }
+/// Looks for a stream until the servers say whether there is one.
+pub(super) async fn find_stream(
+    context: &Context,
+    outages: &Arc<Outages>,
+    name: &str,
+    doing: &'static str,
+) -> Result<Option<Stream>, Unavailable> {
+    let ask = || async {
+        match context.get_stream(name).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if code(&error) == Some(NO_STREAM) => Ok(None),
+            Err(error) => Err(Fault::of_question(error, name)),
+        }
+    };
+    outages.reads(name).insist(doing, ask).await
 }
 
 /// A stream that keeps what it has, and refuses what does not fit.

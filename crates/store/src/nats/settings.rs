@@ -1,6 +1,5 @@
 //! Where the servers are and how to be let in.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -53,17 +52,23 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// The same as variables that programs of NATS read, for another process.
+    /// What has to be said to be let in, as it stands in an address, for a process of our own: by a pipe, where nobody else
+    /// reads it. `None` where nothing has to be said, or a file says it.
     #[must_use]
-    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+    pub fn words(&self) -> Option<String> {
         match self {
-            Self::Anonymous => Vec::new(),
-            Self::Password { user, password } => {
-                vec![("NATS_USER", user.into()), ("NATS_PASSWORD", password.into())]
-            }
-            Self::Token(token) => vec![("NATS_TOKEN", token.into())],
-            Self::Credentials(path) => vec![("NATS_CREDS", path.into())],
-            Self::Nkey(path) => vec![("NATS_NKEY", path.into())],
+            Self::Password { user, password } => Some(format!("{}:{}", encoded(user), encoded(password))),
+            Self::Token(token) => Some(encoded(token)),
+            Self::Anonymous | Self::Credentials(_) | Self::Nkey(_) => None,
+        }
+    }
+
+    /// Reads what stands before the `@` of an address: a user and a password, or a token alone.
+    #[must_use]
+    pub fn of_words(text: &str) -> Self {
+        match text.split_once(':') {
+            Some((user, password)) => Self::Password { user: decoded(user), password: decoded(password) },
+            None => Self::Token(decoded(text)),
         }
     }
 }
@@ -131,7 +136,7 @@ impl FromStr for NatsSettings {
             }
             settings.servers.push(address);
             if let Some(user) = user {
-                let access = access(user);
+                let access = Access::of_words(user);
                 if settings.access != Access::Anonymous && settings.access != access {
                     return Err(BadSettings::TwoUsers);
                 }
@@ -150,12 +155,13 @@ impl NatsSettings {
     }
 }
 
-/// What stands before the `@`: a user and a password, or a token alone.
-fn access(text: &str) -> Access {
-    match text.split_once(':') {
-        Some((user, password)) => Access::Password { user: decoded(user), password: decoded(password) },
-        None => Access::Token(decoded(text)),
-    }
+/// Escapes all that could be taken for something else.
+fn encoded(text: &str) -> String {
+    let escaped = text.bytes().map(|byte| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    escaped.collect()
 }
 
 /// Undoes `%3A` and its like. What is no escape stands for itself.
@@ -189,6 +195,16 @@ mod tests {
         let settings: NatsSettings = "tls://tok%zz@one".parse().unwrap();
         assert_eq!((settings.access, settings.tls.required), (Access::Token("tok%zz".to_owned()), true));
         assert_eq!("127.0.0.1:4222".parse::<NatsSettings>().unwrap().servers, ["nats://127.0.0.1:4222"]);
+    }
+
+    #[test]
+    fn words_that_let_us_in_are_read_back_whatever_is_in_them() {
+        let odd = "a:b@c%41/ü\n";
+        let password = Access::Password { user: odd.to_owned(), password: odd.to_owned() };
+        for access in [password, Access::Token(odd.to_owned())] {
+            assert_eq!(Access::of_words(&access.words().unwrap()), access);
+        }
+        assert_eq!(Access::Nkey("/seed".into()).words(), None);
     }
 
     #[test]

@@ -10,11 +10,14 @@ use bytes::Bytes;
 
 use super::channel::Which;
 use super::entry::{deletion, is_deleted};
+use super::fault::Fault;
 use super::journal::subject;
 use super::known::{Seen, Unsettled};
 use super::look::Place;
-use super::message::{Content, encode};
+use super::message::{Content, encode, json};
 use super::server::Server;
+use super::spill::blob_note;
+use crate::Digest;
 use crate::commit::{Position, WriteId};
 use crate::error::ReadError;
 
@@ -46,7 +49,7 @@ impl Server {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = self.journal.outage("settle a write at");
+        let mut outage = self.journal.writing("settle a write at");
         loop {
             let seen = Seen::of(self.last(run).await?.as_ref());
             if seen.sequence != after {
@@ -71,7 +74,7 @@ impl Server {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = self.journal.outage("settle a write at");
+        let mut outage = None;
         loop {
             let look = self.look(run).await?;
             let place = look.place.filter(|place| place.last == after);
@@ -80,13 +83,25 @@ impl Server {
                 self.known.is_settled(write_id);
                 return Ok(landed);
             };
-            let Place { bucket, subject, .. } = *place;
+            let Place { bucket, subject, foreign, .. } = *place;
+            let outage = outage.get_or_insert_with(|| bucket.channel.writing("settle a write at"));
             let (payload, headers) = match bucket.channel.find(&subject, Which::Last).await? {
                 Some(found) if found.sequence == after => {
                     (found.payload, if is_deleted(&found.headers) { deletion() } else { HeaderMap::new() })
                 }
                 None if after == 0 => (Bytes::new(), deletion()),
-                Some(_) | None => continue,
+                Some(_) | None => {
+                    outage.bear(Fault::passing("somebody is just writing there")).await?;
+                    continue;
+                }
+            };
+            let payload = match foreign {
+                // Ours are smaller. With our headers it would not fit: it is kept, and its name put in its place.
+                Some(foreign) if payload.len() > bucket.largest => {
+                    self.set_aside(run, &foreign).await?;
+                    json(&blob_note(&Digest::of(&payload), payload.len()))
+                }
+                Some(_) | None => payload,
             };
             match bucket.channel.append_with(&subject, after, payload, headers).await {
                 // The next round finds it in the way.

@@ -79,8 +79,12 @@ impl Watch {
 
     /// A call that is dropped half-way loses nothing: whatever was heard is kept until it is given.
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
-        let mut outage = self.server.journal.outage("watch");
+        let mut outage = self.server.journal.reading("watch");
         loop {
+            if let Err(fault) = self.server.journal.still().await {
+                outage.bear(fault).await?;
+                continue;
+            }
             let behind = self.read().await?;
             if behind == 0 && (!self.news.is_empty() || self.is_foreign) {
                 return Ok(self.give());
@@ -103,7 +107,7 @@ impl Watch {
                 Err(_) => {
                     self.look().await?;
                     // It has answered: what comes now is another outage.
-                    outage = self.server.journal.outage("watch");
+                    outage = self.server.journal.reading("watch");
                     None
                 }
             };
@@ -118,6 +122,7 @@ impl Watch {
         match heard {
             Some(Ok(message)) => match found(&message) {
                 Ok(found) => {
+                    self.server.journal.answered();
                     self.heard.push_back(found);
                     None
                 }
@@ -176,13 +181,13 @@ impl Watch {
     async fn read(&mut self) -> Result<u64, ReadError> {
         let mut behind = 0;
         while let Some((found, pending)) = self.heard.front() {
-            let record = decode(found).map_err(|error| self.server.bad_message(error))?;
+            let record = decode(found).map_err(|error| self.server.bad_message(&self.run, error))?;
             behind = *pending;
             let newest = self.news.last().map_or(self.after, |entry| entry.revision);
             if let Some(committed) = record.committed()
                 && record.head.revision > newest
             {
-                let delta = self.server.delta(record.sequence, committed).await?;
+                let delta = self.server.delta(&self.run, record.sequence, committed).await?;
                 self.news.push(StoredEntry { revision: record.head.revision, body: delta.entry });
             }
             self.watch_place(&record.head);
@@ -259,16 +264,11 @@ fn found(message: &Message) -> Result<(Found, u64), Fault> {
 }
 
 async fn open(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Unavailable> {
-    let mut outage = channel.outage("watch");
-    loop {
-        match open_once(channel, subject.clone(), start).await {
-            Ok(feed) => return Ok(feed),
-            Err(fault) => outage.bear(fault).await?,
-        }
-    }
+    channel.read("watch", || open_once(channel, subject.clone(), start)).await
 }
 
 async fn open_once(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Fault> {
+    channel.before().await?;
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
         filter_subject: subject,

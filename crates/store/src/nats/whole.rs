@@ -54,7 +54,7 @@ impl Server {
 
     /// Removes what somebody left who was stopped half-way: it never was a run.
     async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), DraftError> {
-        let mut outage = self.journal.outage("remove half a run from");
+        let mut outage = self.journal.writing("remove half a run from");
         while let Some(last) = self.last(run).await? {
             if last.head.exists() {
                 let (run, found) = (run.clone(), last.head.revision);

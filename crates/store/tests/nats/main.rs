@@ -12,6 +12,7 @@ mod cluster;
 mod leases;
 mod opening;
 mod outages;
+mod replaced;
 mod rubbish;
 mod sizes;
 mod whole;

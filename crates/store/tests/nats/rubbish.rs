@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use protocol::Revision;
 use serde_json::json;
-use store::{Digest, NatsStore, Position, ReadError, Store as _};
+use store::{CommitError, Digest, NatsStore, Position, ReadError, Store as _, Stranger, Unavailable};
 use testkit::nats::Server;
 
 use crate::contract::{change, run};
@@ -13,6 +13,17 @@ async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) {
     let client = async_nats::connect(server.address()).await.unwrap();
     let context = async_nats::jetstream::new(client);
     context.publish(subject.to_owned(), bytes.into()).await.unwrap().await.unwrap();
+}
+
+/// What any client of the object store reads under a name.
+async fn object(server: &Server, name: &str) -> Vec<u8> {
+    let client = async_nats::connect(server.address()).await.unwrap();
+    let stream = async_nats::jetstream::new(client).get_stream("OBJ_callboard-blobs").await.unwrap();
+    let meta = format!("$O.callboard-blobs.M.{}", URL_SAFE.encode(name));
+    let meta = stream.get_last_raw_message_by_subject(&meta).await.unwrap();
+    let meta: serde_json::Value = serde_json::from_slice(&meta.payload).unwrap();
+    let chunk = format!("$O.callboard-blobs.C.{}", meta["nuid"].as_str().unwrap());
+    stream.get_last_raw_message_by_subject(&chunk).await.unwrap().payload.to_vec()
 }
 
 #[tokio::test]
@@ -34,6 +45,48 @@ async fn a_run_that_cannot_be_understood_does_not_hide_the_others() {
         let error = store.load(&ill).await.unwrap_err();
         assert!(matches!(error, ReadError::Unavailable(_)), "{error}");
     }
+}
+
+#[tokio::test]
+async fn what_somebody_else_put_there_can_be_set_aside_and_the_run_goes_on() {
+    let server = Server::start();
+    let (store, ill) = (NatsStore::new(server.settings()), run("a.b"));
+    let first = store.commit(change(&ill, Position::absent(), "1")).await.unwrap();
+    let second = store.commit(change(&ill, first, "2")).await.unwrap();
+    put(&server, "callboard.run.a=2Eb", "hello").await;
+    put(&server, "callboard.run.a=2Eb", "").await;
+    put(&server, "callboard.run.nobody", "[]").await;
+    // Neither who reads nor who remembers gets past it.
+    let Err(CommitError::Unavailable(error)) = store.commit(change(&ill, second, "3")).await else {
+        panic!()
+    };
+    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
+    let Err(ReadError::Unavailable(error)) = store.load(&ill).await else { panic!() };
+    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
+    let strangers = store.strangers().await.unwrap();
+    let named: Vec<_> = strangers.iter().map(Stranger::name).collect();
+    assert_eq!(named, ["recovery.a.b.3", "recovery.a.b.4", "recovery.nobody.5"]);
+    for stranger in strangers.iter().chain(&strangers) {
+        store.set_stranger_aside(stranger).await.unwrap();
+    }
+    assert_eq!(store.strangers().await.unwrap(), []);
+    assert_eq!(object(&server, &named[0]).await, b"hello");
+    let another = NatsStore::new(server.settings());
+    assert_eq!(another.load(&ill).await.unwrap().unwrap().position, second);
+    let third = store.commit(change(&ill, second, "3")).await.unwrap();
+    assert_eq!(another.intact(&ill).await.unwrap(), third.revision);
+    assert_eq!(another.runs().await.unwrap().len(), 1, "nobody is no run");
+}
+
+#[tokio::test]
+async fn what_a_newer_program_wrote_is_nobodys_rubbish() {
+    let server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("r"));
+    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    put(&server, "callboard.run.r", r#"{"format":2,"body":{}}"#).await;
+    let error = store.load(&run).await.unwrap_err();
+    assert!(matches!(error, ReadError::Unavailable(Unavailable::NewerWriter { .. })), "{error:?}");
+    assert_eq!(store.strangers().await.unwrap(), []);
 }
 
 #[tokio::test]

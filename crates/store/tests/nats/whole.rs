@@ -16,7 +16,7 @@ const ENTRIES: u64 = 40;
 
 async fn connected(server: &Server, beside: &tempfile::TempDir) -> AnyStore {
     let beside = Location::find(beside.path(), Some(beside.path().join("store"))).unwrap();
-    AnyStore::connect(server.settings(), &beside).await.unwrap()
+    AnyStore::connect(server.settings(), &beside, |_| {}).await.unwrap()
 }
 
 fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), DraftError> {
@@ -119,6 +119,6 @@ async fn the_premises_of_a_store_lead_to_its_servers_and_are_the_same_by_every_a
     let (servers, place) = store.premises().shared().unwrap();
     assert!(servers.ends_with(&server.address()), "{servers}");
     let address = server.address().replace("127.0.0.1", "localhost");
-    let by_name = AnyStore::connect(nats::settings(&address), &place).await.unwrap();
+    let by_name = AnyStore::connect(nats::settings(&address), &place, |_| {}).await.unwrap();
     assert_eq!(by_name.premises(), store.premises());
 }

@@ -6,7 +6,7 @@ use protocol::{Epoch, Revision, RunId};
 use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _, StoredEntry, ViewMark};
 use testkit::nats::{Server, Wire, deliver};
 
-use crate::client::Client;
+use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
 use crate::showing::Showing;
 
@@ -181,6 +181,45 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
         assert_eq!(bodies(&entries).last(), Some(&"next"));
         assert!(!bodies(&entries).contains(&"late"));
     }
+}
+
+/// What stands there cannot be said again with anything added to it.
+#[tokio::test]
+async fn a_write_over_an_entry_that_fills_a_whole_message_can_be_settled() {
+    const LARGEST: usize = 65536;
+    let server = Server::start_with(&format!("max_payload: {LARGEST}"));
+    let wire = Wire::to(&server).await;
+    let (store, run) =
+        (Showing(testkit::nats::any(wire.store(Duration::from_millis(600)))), run("peer.global.cycle.1"));
+    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let client = Client::of(&server).await;
+    let subject = format!("$KV.{BUCKET}.{run}");
+    let huge = client.context.publish(subject, vec![b'x'; LARGEST].into()).await.unwrap();
+    let huge = huge.await.unwrap().sequence;
+    let seen = store.load(&run).await.unwrap().unwrap().position;
+    wire.hold_writes();
+    let commit = change(&run, seen, "late");
+    let id = commit.write_id;
+    let error = store.commit(commit).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+    let lines = wire.cut();
+    let settled = loop {
+        match store.settle(&run, id).await {
+            Ok(settled) => break settled,
+            Err(error) => assert!(!format!("{error:?}").contains("MaxPayload"), "{error:?}"),
+        }
+    };
+    assert_eq!(settled, None);
+    let answer = deliver(lines).await;
+    assert!(answer.contains("wrong last sequence"), "{answer}");
+    let (_, kept) = client.get(&format!("recovery.{run}.{huge}")).await;
+    let digest = Digest::of(vec![b'x'; LARGEST]);
+    assert!(String::from_utf8_lossy(&kept).contains(digest.as_str()), "{kept:?}");
+    assert_eq!(store.blob(&digest).await.unwrap().unwrap().len(), LARGEST);
+    let seen = store.load(&run).await.unwrap().unwrap();
+    assert!(seen.foreign.is_some(), "it is still to be settled");
+    store.commit(change(&run, seen.position, "2")).await.unwrap();
+    assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
 #[tokio::test]

@@ -25,6 +25,9 @@ pub(super) struct Account {
     from: Option<PathBuf>,
     #[serde(skip)]
     json: bool,
+    /// Whether the store is on NATS.
+    #[serde(skip)]
+    is_shared: bool,
     /// Whether there was no store at all, only the copy that it is made from.
     pub(super) was_none: bool,
     /// What is wrong; nothing, if the store is sound.
@@ -88,7 +91,10 @@ impl RunAccount {
     }
 
     pub(super) fn of_another_protocol(row: &RunRow) -> Self {
-        let why = Some(format!("a `{}` run, which this program cannot check", row.protocol));
+        let why = Some(match row.protocol.as_str() {
+            "" => "it cannot be understood".to_owned(),
+            protocol => format!("a `{protocol}` run, which this program cannot check"),
+        });
         Self { run: Some(row.run.clone()), fate: "unchecked", why, ..NOTHING }
     }
 
@@ -168,6 +174,7 @@ impl Account {
             dry_run: arguments.dry_run,
             from: arguments.from.clone(),
             json: arguments.json,
+            is_shared: here.nats.is_some(),
             was_none: false,
             damage: Vec::new(),
             kept: None,
@@ -259,8 +266,8 @@ impl Account {
         if self.dry_run && self.was_none {
             render::note("nothing was changed; the same without `--dry-run` does it");
         } else if self.dry_run && !self.damage.is_empty() {
-            // What was deleted at the servers takes no copy.
-            let kept = if self.runs.is_empty() { "" } else { ", and keeps the store as it is first" };
+            // Servers keep what they have: no copy is made of it.
+            let kept = if self.is_shared { "" } else { ", and keeps the store as it is first" };
             render::note(format_args!("nothing was changed; `callboard recover` does it{kept}"));
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{AnyStore, LiveBucket, LiveEntry, NatsSettings, Note, Store as _, Unavailable};
 
 use super::account::Account;
-use super::{Arguments, sound};
+use super::{Arguments, sound, strangers};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::Here;
@@ -19,17 +19,22 @@ use crate::render;
 /// Verifies every run, and mends the files that show them.
 pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = here.nats.as_deref().expect("BUG: we are here because of it");
-    let store = match AnyStore::connect(settings.clone(), &here.location).await {
+    let store = match AnyStore::connect(settings.clone(), &here.location, render::waiting).await {
         Err(gone @ Unavailable::NoStream { .. }) => return Err(lost(here, settings, gone).await),
         store => store?,
     };
     let mut told = Account::new(here, arguments);
+    if let AnyStore::Nats(nats, _) = &store {
+        strangers::set_aside(nats, arguments.dry_run, &mut told).await?;
+    }
     let deleted = store.notes().await?.iter().filter_map(|note| match note {
         Note::Gone { stream } => Some(format!("the stream `{stream}` was deleted")),
         Note::OldServer { .. } | Note::FewerReplicas { .. } | Note::OtherSettings { .. } => None,
     });
+    let deleted: Vec<_> = deleted.collect();
+    let is_deleted = !deleted.is_empty();
     told.damage.extend(deleted);
-    if !told.damage.is_empty() && arguments.dry_run {
+    if is_deleted && arguments.dry_run {
         told.notes.push("each document in it would be written again from the journal".to_owned());
         return Ok(told.tell());
     }
@@ -101,7 +106,7 @@ async fn lost(here: &Here, settings: &NatsSettings, gone: Unavailable) -> Failur
     for run in shown(&here.repo) {
         know(run, "its `run_state.json`".to_owned());
     }
-    let entries = match LiveBucket::find(settings).await {
+    let entries = match LiveBucket::find(settings, render::waiting).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };

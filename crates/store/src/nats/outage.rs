@@ -1,0 +1,268 @@
+//! An outage as everybody meets it who asks the same servers: it begins with the first question that is not answered,
+//! whoever asked it, and ends with the answer to it. So it costs one patience, and not one for each question; and people are
+//! told of it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fault::{Fault, Source};
+use super::patience::{Budget, LONGEST_PAUSE, Patience};
+use super::settings::NatsSettings;
+use crate::error::Unavailable;
+
+/// What people are told while a store is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waiting {
+    /// It takes longer than people expect.
+    Begun {
+        server: String,
+        /// What the last question got for an answer.
+        why: String,
+        /// When we give up, from now on.
+        left: Duration,
+    },
+    /// It was told, and is over.
+    Over { server: String, lasted: Duration },
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begun { server, why, left } => {
+                let left = left.as_secs();
+                write!(f, "waiting for the NATS server `{server}` ({why}); giving up in {left} s")
+            }
+            Self::Over { server, lasted } => {
+                write!(f, "the NATS server `{server}` answers again, after {} s", lasted.as_secs())
+            }
+        }
+    }
+}
+
+/// Who is told. A plain function: it is called from wherever somebody happens to wait.
+pub type Tell = fn(&Waiting);
+
+/// For those who have nobody to tell.
+pub(super) fn nobody(_: &Waiting) {}
+
+/// Shorter outages are not worth a word.
+const UNTOLD: Duration = Duration::from_secs(2);
+
+/// The outages of one connection.
+#[derive(Debug)]
+pub(super) struct Outages {
+    server: String,
+    patience: Patience,
+    tell: Tell,
+    now: Mutex<Outage>,
+}
+
+#[derive(Debug, Default)]
+struct Outage {
+    missing: HashMap<Question, Missing>,
+    /// Since when the outage has been that people were told of.
+    told: Option<Instant>,
+}
+
+/// A stream can be readable and take no writes; and one can have a leader while another has none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    stream: String,
+    writes: bool,
+}
+
+/// A question that has no answer yet.
+#[derive(Debug)]
+struct Missing {
+    since: Instant,
+    last: Instant,
+}
+
+/// A question that is being asked.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    outages: Arc<Outages>,
+    question: Question,
+}
+
+impl Outages {
+    pub(super) fn new(settings: &NatsSettings, tell: Tell) -> Arc<Self> {
+        let (server, patience) = (settings.server(), settings.patience);
+        Arc::new(Self { server, patience, tell, now: Mutex::default() })
+    }
+
+    pub(super) fn reads(self: &Arc<Self>, stream: &str) -> Asked {
+        self.asked(stream, false)
+    }
+
+    pub(super) fn writes(self: &Arc<Self>, stream: &str) -> Asked {
+        self.asked(stream, true)
+    }
+
+    fn asked(self: &Arc<Self>, stream: &str, writes: bool) -> Asked {
+        let question = Question { stream: stream.to_owned(), writes };
+        Asked { outages: Arc::clone(self), question }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Outage> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever takes our writes can also be read.
+    pub(super) fn answered(&self, stream: &str, writes: bool) {
+        let mut outage = self.lock();
+        if outage.missing.is_empty() {
+            return;
+        }
+        outage.missing.retain(|question, _| question.stream != stream || (question.writes && !writes));
+        if outage.missing.is_empty()
+            && let Some(since) = outage.told.take()
+        {
+            drop(outage);
+            (self.tell)(&Waiting::Over { server: self.server.clone(), lasted: since.elapsed() });
+        }
+    }
+
+    /// Since when there has been an outage, now that a question was not answered.
+    fn missed(&self, question: &Question, asked_at: Instant, now: Instant, why: &Source) -> Instant {
+        let mut outage = self.lock();
+        // A question that nobody asks any more says nothing of now.
+        let fresh = self.patience.answer * 2 + LONGEST_PAUSE;
+        outage.missing.retain(|_, missing| now.duration_since(missing.last) <= fresh);
+        if outage.missing.is_empty() {
+            outage.told = None;
+        }
+        // Whoever listens has asked long ago, and was heard until now.
+        let since = now.checked_sub(self.patience.answer).map_or(asked_at, |heard| heard.max(asked_at));
+        let missing = outage.missing.entry(question.clone()).or_insert(Missing { since, last: now });
+        missing.last = now;
+        let since = outage.missing.values().map(|missing| missing.since).min().unwrap_or(now);
+        let lasted = now.duration_since(since);
+        let left = self.patience.outage.saturating_sub(lasted);
+        if lasted >= UNTOLD && !left.is_zero() && outage.told.is_none() {
+            outage.told = Some(since);
+            drop(outage);
+            let (server, why) = (self.server.clone(), why.to_string());
+            (self.tell)(&Waiting::Begun { server, why, left });
+        }
+        since
+    }
+}
+
+impl Asked {
+    pub(super) fn missed(&self, asked_at: Instant, now: Instant, why: &Source) -> Instant {
+        self.outages.missed(&self.question, asked_at, now, why)
+    }
+
+    /// What is left of our patience with the servers.
+    pub(super) fn budget(self, doing: &'static str) -> Budget {
+        let Outages { server, patience, .. } = &*self.outages;
+        let (server, length) = (server.clone(), patience.outage);
+        Budget::shared(&server, doing, length, self)
+    }
+
+    /// Asks until there is an answer, or our patience is at its end.
+    pub(super) async fn insist<T, A: Future<Output = Result<T, Fault>>>(
+        self,
+        doing: &'static str,
+        mut ask: impl FnMut() -> A,
+    ) -> Result<T, Unavailable> {
+        let mut outage = self.clone().budget(doing);
+        loop {
+            match ask().await {
+                Ok(answer) => {
+                    self.outages.answered(&self.question.stream, self.question.writes);
+                    return Ok(answer);
+                }
+                Err(fault) => outage.bear(fault).await?,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outages(tell: Tell) -> Arc<Outages> {
+        Outages::new(&"nats://one".parse().unwrap(), tell)
+    }
+
+    async fn give_up(asked: Asked) -> Unavailable {
+        let asked = asked.insist("ask", async || Err::<(), _>(Fault::passing("no leader")));
+        asked.await.unwrap_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_costs_one_patience_whatever_is_asked() {
+        let (outages, begin) = (outages(nobody), Instant::now());
+        give_up(outages.writes("journal")).await;
+        assert!(begin.elapsed() >= Patience::default().outage);
+        let begin = Instant::now();
+        for asked in [outages.reads("journal"), outages.writes("leases"), outages.reads("blobs")] {
+            give_up(asked).await;
+        }
+        assert!(begin.elapsed().is_zero(), "the same outage: nobody waits again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_an_outage_and_the_next_one_is_waited_for_anew() {
+        let outages = outages(nobody);
+        give_up(outages.reads("journal")).await;
+        outages.reads("journal").insist("ask", async || Ok(())).await.unwrap();
+        let begin = Instant::now();
+        give_up(outages.reads("journal")).await;
+        assert!(begin.elapsed() >= Patience::default().outage);
+    }
+
+    /// As when a cluster has lost its majority: its last leader may still be read.
+    #[tokio::test(start_paused = true)]
+    async fn who_can_read_is_not_told_that_writes_are_taken() {
+        let outages = outages(nobody);
+        give_up(outages.writes("journal")).await;
+        outages.reads("journal").insist("ask", async || Ok(())).await.unwrap();
+        outages.writes("leases").insist("ask", async || Ok(())).await.unwrap();
+        let begin = Instant::now();
+        give_up(outages.writes("journal")).await;
+        assert!(begin.elapsed().is_zero());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_repeats_is_of_an_outage_of_long_ago() {
+        let outages = outages(nobody);
+        give_up(outages.reads("blobs")).await;
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let begin = Instant::now();
+        give_up(outages.reads("journal")).await;
+        assert!(begin.elapsed() >= Patience::default().outage);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn people_are_told_once_that_we_wait_and_once_that_it_is_over() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let outages = outages(|news| TOLD.lock().unwrap().push(news.to_string()));
+        let mut times = 0..12;
+        let asked = || std::future::ready(times.next().map_or(Ok(()), |_| Err(Fault::passing("no leader"))));
+        outages.reads("journal").insist("ask", asked).await.unwrap();
+        outages.reads("journal").insist("ask", async || Ok(())).await.unwrap();
+        let told = std::mem::take(&mut *TOLD.lock().unwrap());
+        let [begun, over] = &told[..] else { panic!("{told:?}") };
+        assert!(
+            begun.starts_with("waiting for the NATS server `nats://one` (no leader); giving up in 5"),
+            "{begun}"
+        );
+        assert!(over.starts_with("the NATS server `nats://one` answers again, after "), "{over}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_told_of_a_moment() {
+        let outages = outages(|news| panic!("{news}"));
+        let mut times = 0..3;
+        let asked = || std::future::ready(times.next().map_or(Ok(()), |_| Err(Fault::passing("no leader"))));
+        outages.reads("journal").insist("ask", asked).await.unwrap();
+    }
+}
