@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use protocol::steps::load::Problem;
 use store::{CommitError, LeadError, LocateError, OpenError, ReadError, Unavailable, WriteError};
 
-use crate::render;
+use crate::{render, typed};
 pub(crate) use code::Code;
 
 /// The exit codes: an API.
@@ -147,7 +147,7 @@ impl Failure {
             "code": self.code.map(Code::name),
             "error": self.what,
             "causes": self.causes,
-            "hints": self.hints,
+            "hints": self.hints.iter().map(|hint| typed::completed(hint)).collect::<Vec<_>>(),
         });
         if let (Some(event), Some(details)) = (event.as_object_mut(), &self.details) {
             event.extend(details.iter().map(|(name, value)| (name.clone(), value.clone())));

@@ -14,6 +14,7 @@ use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::render;
 use crate::traces::Traces;
+use crate::typed;
 
 /// The place a command works in.
 #[derive(Debug, Clone)]
@@ -62,6 +63,7 @@ impl Here {
         };
         let config = Config::find(&repo, Flags { store: place.store.clone(), ..flags })?;
         let (location, nats) = locate(&repo, &config)?;
+        typed::remember(place, nats.as_deref());
         // Both go into documents and environments, which are text.
         crate::players::utf8(&repo)?;
         crate::players::utf8(location.root())?;

@@ -9,7 +9,7 @@ use supervisor::Departure;
 use crate::failure::{Exit, Failure};
 
 /// How often we look whether an engine on another host still leads: nobody tells when a lease runs out.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// An engine that we keep in sight.
 #[derive(Debug)]

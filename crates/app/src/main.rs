@@ -20,6 +20,7 @@ mod rescue;
 mod restore;
 mod stage;
 mod traces;
+mod typed;
 mod views;
 mod watcher;
 mod wish;

@@ -15,7 +15,7 @@ use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
-use crate::{hosts, phase, restore};
+use crate::{hosts, phase, restore, typed};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Progress {
     /// Tells people something; programs read events instead.
     fn say(&self, line: &str) {
         match &self.form {
-            Form::Drawn(drawn) => drawn.say(&render::tame(line)),
+            Form::Drawn(drawn) => drawn.say(&render::tame(&typed::completed(line))),
             Form::Plain => render::talk(line),
             Form::Json => {}
         }

@@ -16,6 +16,7 @@ use protocol::steps::load::Problem;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::typed;
 #[cfg(test)]
 pub(crate) use excerpt::draw;
 pub(crate) use excerpt::{Remark, Severity, excerpt};
@@ -43,6 +44,11 @@ pub(crate) fn harmless(text: &str) -> String {
 /// Prints a line of data.
 pub(crate) fn data(line: impl std::fmt::Display) {
     ignore_closed(writeln!(anstream::stdout(), "{}", tame(&line.to_string())));
+}
+
+/// Prints a line of data with something to type in it.
+pub(crate) fn advice(line: impl std::fmt::Display) {
+    data(typed::completed(&line.to_string()));
 }
 
 /// Prints text that has its own line ends. Programs get it as it is.
@@ -74,7 +80,8 @@ pub(crate) fn draws(lines: &MultiProgress) {
 
 /// Tells people something.
 pub(crate) fn talk(line: impl std::fmt::Display) {
-    let line = tame(&line.to_string()).into_owned();
+    let line = line.to_string();
+    let line = tame(&typed::completed(&line)).into_owned();
     let talk = || ignore_closed(writeln!(anstream::stderr(), "{line}"));
     let drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match drawn {

@@ -1,5 +1,7 @@
 //! Following a run that another process plays.
 
+use std::time::{Duration, Instant};
+
 use protocol::entry::{Author, Entry};
 use protocol::run::{Change, Run};
 use runner::{Moment, Notice, Observer as _, Rest};
@@ -7,10 +9,13 @@ use store::{Store as _, StoredEntry};
 
 use crate::face::Face;
 use crate::failure::{Exit, Failure};
-use crate::leading::Engine;
+use crate::leading::{BETWEEN_LOOKS, Engine};
 use crate::look::Sight;
 use crate::progress::{EngineNews, Heir, Progress};
 use crate::{hosts, play};
+
+/// How long an engine may stay unheard before we say that there is none: a few looks.
+const DOUBT: Duration = Duration::from_secs(3);
 
 /// Somebody who follows a run that another process plays.
 pub(crate) struct Watcher<'a, P: Face> {
@@ -22,6 +27,8 @@ pub(crate) struct Watcher<'a, P: Face> {
     engine: Option<Engine>,
     /// What was last said about it.
     told: Option<EngineNews>,
+    /// Since when none was found where there may be one.
+    missed: Option<Instant>,
     /// Who goes on when it is gone.
     heir: Heir,
     /// It was stopped or interrupted when we came, and nothing has happened since.
@@ -49,7 +56,16 @@ impl<'a, P: Face> Watcher<'a, P> {
     pub(crate) async fn at(sight: &'a Sight, progress: Progress) -> Result<Self, Failure> {
         let moment = sight.moment::<P>(None).await?;
         let halted = matches!(moment.rest(), Some(Rest::Halted(_)));
-        Ok(Self { sight, moment, progress, engine: None, told: None, heir: Heir::Anybody, halted })
+        Ok(Self {
+            sight,
+            moment,
+            progress,
+            engine: None,
+            told: None,
+            missed: None,
+            heir: Heir::Anybody,
+            halted,
+        })
     }
 
     /// Watches until the run rests.
@@ -98,6 +114,10 @@ impl<'a, P: Face> Watcher<'a, P> {
                     }
                 }
                 lost = gone(self.engine.as_ref(), self.sight) => led = self.lose_engine(lost?).await?,
+                // One that lost its lease in an outage takes it again, and may not write to the journal for hours.
+                () = tokio::time::sleep(BETWEEN_LOOKS), if self.engine.is_none() && self.sight.store.is_shared() => {
+                    led = self.find_engine(EngineNews::Missing).await?;
+                }
                 _ = interrupts.recv() => return Ok(Seen::Enough),
             }
         }
@@ -141,12 +161,23 @@ impl<'a, P: Face> Watcher<'a, P> {
     /// Looks who the engine is, tells what is news about it, and says whether there is one.
     async fn find_engine(&mut self, otherwise: EngineNews) -> Result<bool, Failure> {
         self.engine = Engine::of(&self.sight.store, &self.sight.run).await?;
-        let news = match &self.engine {
-            Some(engine) => EngineNews::AtWork { pid: engine.leader.pid, host: engine.host() },
-            None => otherwise,
-        };
-        self.tell_of_engine(news);
+        let at_work = |engine: &Engine| EngineNews::AtWork { pid: engine.leader.pid, host: engine.host() };
+        match self.engine.as_ref().map(at_work) {
+            Some(news) => {
+                self.missed = None;
+                self.tell_of_engine(news);
+            }
+            None if otherwise == EngineNews::Missing && self.may_be_back_soon() => {}
+            None => self.tell_of_engine(otherwise),
+        }
         Ok(self.engine.is_some())
+    }
+
+    /// Whether an engine that we did not find may be one that has just not been heard: after an outage whoever asks first is
+    /// told of no lease. A lock of this machine leaves no doubt, and whoever wants to lead finds out by trying.
+    fn may_be_back_soon(&mut self) -> bool {
+        let missed = *self.missed.get_or_insert_with(Instant::now);
+        self.sight.store.is_shared() && self.heir == Heir::Anybody && missed.elapsed() < DOUBT
     }
 
     /// The engine leads no more. Its last word may have been that the run rests: then nobody else need lead, and the

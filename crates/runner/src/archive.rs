@@ -8,6 +8,8 @@
 mod read;
 mod write;
 
+use std::collections::BTreeMap;
+
 use protocol::{AttemptId, RunId, SeatName, Stamp, TryNo, Turn};
 use serde::{Deserialize, Serialize};
 use store::Digest;
@@ -37,6 +39,9 @@ pub struct Manifest {
     pub host: String,
     pub created_at: Stamp,
     pub entries: u64,
+    /// Attempts whose files are not in it, by the host that has them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub elsewhere: BTreeMap<String, Vec<AttemptId>>,
     /// Everything that follows, in this order.
     pub files: Vec<Listed>,
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use protocol::RunId;
-use runner::Logs;
+use runner::{Logs, Manifest};
 use store::AnyStore;
 
 use super::block_on;
@@ -73,7 +73,8 @@ impl Deed for Exporting<'_> {
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();
-            runner::export::<P, _>(store, run, &attempts, logs, &host, &mut out).await.map_err(failed)?;
+            let exported = runner::export::<P, _>(store, run, &attempts, logs, &host, &mut out).await;
+            tell_what_is_missing(&exported.map_err(failed)?);
             return Ok(Exit::Delivered);
         }
         let unwritable = |error: &std::io::Error| {
@@ -96,6 +97,19 @@ impl Deed for Exporting<'_> {
             manifest.files.len(),
             output.display()
         ));
+        tell_what_is_missing(&manifest);
         Ok(Exit::Delivered)
+    }
+}
+
+/// What other hosts have goes along only from there.
+fn tell_what_is_missing(manifest: &Manifest) {
+    for (host, attempts) in &manifest.elsewhere {
+        let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
+        render::note(format_args!(
+            "prompts, reports and logs of {} are on `{host}` and not in it; `callboard export {}` there has them",
+            names.join(", "),
+            manifest.run
+        ));
     }
 }

@@ -140,7 +140,7 @@ fn tell(imported: &Imported, json: bool) {
         render::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
             "phase": phase::name(*phase),
-            "files": manifest.files.len(), "interrupted": open,
+            "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.elsewhere,
         }));
         return;
     }

@@ -14,7 +14,7 @@ use super::block_on;
 use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
-use crate::look::exchange::{Answer, Exchange, Text};
+use crate::look::exchange::{Answer, Exchange, Files, Text};
 use crate::look::{Sight, mentions, words};
 use crate::progress::lines;
 use crate::render::{self, BOLD, DIM, styled};
@@ -134,6 +134,8 @@ struct Log<'a, P: Face> {
     full: Option<Moment<P>>,
     /// Attempts that have begun and are not over yet.
     at_work: BTreeMap<AttemptId, Exchange>,
+    /// Where attempts were begun, if there is more than one place, and if what they were given is to be shown.
+    hosts: BTreeMap<AttemptId, String>,
 }
 
 impl<'a, P: Face> Log<'a, P> {
@@ -147,7 +149,14 @@ impl<'a, P: Face> Log<'a, P> {
             (_, None) | (None, _) => None,
         };
         let full = moment.filter(|_| arguments.full);
-        Ok(Self { sight, json: arguments.json, seat, full, at_work: BTreeMap::new() })
+        let hosts = match &full {
+            Some(moment) if sight.store.is_shared() => {
+                let begun = sight.history(moment).await?.attempts.into_iter();
+                begun.map(|attempted| (attempted.id, attempted.host)).collect()
+            }
+            Some(_) | None => BTreeMap::new(),
+        };
+        Ok(Self { sight, json: arguments.json, seat, full, at_work: BTreeMap::new(), hosts })
     }
 
     fn tell(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -195,19 +204,30 @@ impl<'a, P: Face> Log<'a, P> {
             render::data(format_args!("       {line}"));
         }
         for attempt in began(entry) {
-            let dir = self.sight.dir(&attempt);
-            render::data(format_args!("       {}", styled(DIM, dir.path().display())));
+            let place = match self.sight.host_of_files(&attempt, entry.by.host()) {
+                Some(host) => format!("its files are on `{host}`"),
+                None => self.sight.dir(&attempt).path().display().to_string(),
+            };
+            render::data(format_args!("       {}", styled(DIM, place)));
         }
     }
 
     /// What passed between the engine and the attempt that the entry says is over.
     fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
         let definition = &self.full.as_ref()?.frozen.definition;
+        if self.sight.store.is_shared() {
+            // Of those that begin while we follow the run, nobody knew before.
+            self.hosts.extend(began(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
+        }
         let agent = |name: &SeatName| {
             let seat = face::find_seat::<P>(definition, name);
             seat.map_or_else(String::new, |seat| P::agent(definition, &seat))
         };
         let read = |attempt: &AttemptId, report| {
+            let host = self.hosts.get(attempt).and_then(|host| self.sight.host_of_files(attempt, host));
+            if let Some(host) = host {
+                return Exchange::elsewhere(host, attempt, report);
+            }
             let expected = Expected {
                 run_id: self.sight.run.clone(),
                 step_id: attempt.seat.clone(),
@@ -251,12 +271,13 @@ fn began<P: Face>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
 }
 
 fn print_exchange(exchange: &Exchange) {
-    let Exchange { attempt, directory, prompt, answer } = exchange;
-    render::data(format_args!(
-        "     prompt of {attempt}: {}",
-        styled(DIM, directory.join("prompt.md").display())
-    ));
-    print_text(prompt);
+    let Exchange { attempt, files, prompt, answer } = exchange;
+    let place = |file: &str| match files {
+        Files::Directory(directory) => directory.join(file).display().to_string(),
+        Files::Host(host) => format!("on `{host}`"),
+    };
+    render::data(format_args!("     prompt of {attempt}: {}", styled(DIM, place("prompt.md"))));
+    prompt.iter().for_each(print_text);
     match answer {
         Answer::Report { from, report } => {
             render::data(format_args!("     answer of {attempt}, from {from}:"));
@@ -271,10 +292,8 @@ fn print_exchange(exchange: &Exchange) {
             }
             for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
                 if !lines.is_empty() {
-                    render::data(format_args!(
-                        "     the end of {}:",
-                        styled(DIM, directory.join(format!("{name}.log")).display())
-                    ));
+                    let log = place(&format!("{name}.log"));
+                    render::data(format_args!("     the end of {}:", styled(DIM, log)));
                     print_lines(lines.iter().map(String::as_str));
                 }
             }
@@ -283,6 +302,7 @@ fn print_exchange(exchange: &Exchange) {
             }
         }
         Answer::Gone => render::data(format_args!("     answer of {attempt}: its directory is gone")),
+        Answer::Elsewhere => render::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
     }
 }
 

@@ -129,6 +129,16 @@ fn wants_events(matches: &ArgMatches) -> bool {
     })
 }
 
+/// Whether a command of this name can be told where to work.
+pub(crate) fn takes_place(name: &str) -> bool {
+    use clap::CommandFactory as _;
+    let takes =
+        |command: &clap::Command| command.get_arguments().any(|argument| argument.get_id() == "store");
+    let command = Cli::command();
+    let found = command.find_subcommand(name);
+    found.is_some_and(|found| takes(found) || found.get_subcommands().any(takes))
+}
+
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(arguments) => demo::run(arguments),

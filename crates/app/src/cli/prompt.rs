@@ -2,7 +2,6 @@
 
 use protocol::{AttemptId, SeatName, TryNo, Turn};
 use runner::{History, Moment, would_be_told};
-use store::Store as _;
 
 use super::block_on;
 use crate::face::{Deed, Face};
@@ -117,31 +116,25 @@ fn named(
 
 /// What the attempt was given.
 fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
+    let AttemptId { seat, turn, try_no } = attempt;
+    let now = format!("`callboard prompt {} {seat} --next` makes what it would be given now", sight.run);
+    let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt);
+    if let Some(host) = attempted.and_then(|attempted| sight.host_of_files(attempt, &attempted.host)) {
+        let there =
+            format!("`callboard prompt {} {seat} --attempt {turn}.{try_no}` there prints it", sight.run);
+        let what = format!("what `{attempt}` was given is on `{host}`, where it was begun");
+        return Err(Failure::new(Exit::Store, what).detail("host", host).hint(there).hint(now));
+    }
     let dir = sight.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
     let why = match exchange::whole(&path) {
         Text::Read { text, .. } => return Ok(text),
-        Text::Missing if !dir.path().is_dir() => match elsewhere(sight, history, attempt) {
-            Some(host) => format!("its directory is on `{host}`"),
-            None => "its directory is gone".to_owned(),
-        },
+        Text::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
         Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
         Text::Unreadable(why) => why,
     };
-    Err(Failure::new(
-        Exit::Store,
-        format!("cannot read `{}`, which `{attempt}` was given: {why}", path.display()),
-    )
-    .hint(format!(
-        "`callboard prompt {} {} --next` makes what it would be given now",
-        sight.run, attempt.seat
-    )))
-}
-
-/// The host on which the attempt was begun, if that is another one than this.
-fn elsewhere<'a>(sight: &Sight, history: &'a History, attempt: &AttemptId) -> Option<&'a str> {
-    let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt)?;
-    (sight.store.is_shared() && attempted.host != store::host_name()).then_some(&attempted.host)
+    let what = format!("cannot read `{}`, which `{attempt}` was given: {why}", path.display());
+    Err(Failure::new(Exit::Store, what).hint(now))
 }
 
 /// What is made now may lack what is not done yet.

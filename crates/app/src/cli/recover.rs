@@ -2,6 +2,7 @@
 
 mod account;
 mod damaged;
+mod lost;
 mod shared;
 mod sound;
 mod strangers;

@@ -138,7 +138,7 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         let (_, word) = phase::word(moment.folded.run.phase);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
-        render::data(format_args!(
+        render::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
             render::duration(answers.at.since(held.at)),
             words::who(&held.by),
@@ -154,14 +154,14 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
             };
             render::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
-        Acts::Missing if answers.elsewhere.is_empty() => render::data(format_args!(
+        Acts::Missing if answers.elsewhere.is_empty() => render::advice(format_args!(
             "{}: `callboard resume {run}` goes on with it",
             styled(YELLOW, "no engine")
         )),
         Acts::Missing => {
             for (host, attempts) in &answers.elsewhere {
                 let advice = hosts::advice(run, host, attempts);
-                render::data(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
+                render::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
             }
         }
         Acts::Unknown { why } => {
@@ -171,7 +171,7 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         Acts::NotNeeded => {
             let failed = moment.folded.run.phase == Phase::Finished(Outcome::Undelivered);
             if failed && moment.revision == moment.newest {
-                render::data(P::after_failure(run, &moment.document));
+                render::advice(P::after_failure(run, &moment.document));
             }
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use protocol::steps::load::parse_duration;
 
 use super::error::{Fault, Place};
-use super::store::{StorePlace, read_environment};
+use super::store::{StorePlace, how_to_write, read_environment};
 use super::{Layer, Origin, Sourced};
 
 pub(super) fn read(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Layer {
@@ -28,7 +28,8 @@ pub(super) fn read(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Lay
     let place = get(store).and_then(|text| match StorePlace::read(text) {
         Ok(place) => Some(Sourced::new(place, Origin::Environment(store))),
         Err(error) => {
-            faults.push(Fault { place: Place::Environment(store), message: error.to_string(), hint: None });
+            let hint = Some(how_to_write(&error).to_owned());
+            faults.push(Fault { place: Place::Environment(store), message: error.to_string(), hint });
             None
         }
     });

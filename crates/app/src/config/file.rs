@@ -194,7 +194,8 @@ impl Reader<'_> {
             Ok(place) => Some(place),
             Err(error) => {
                 // Not repeated: it may hold a password.
-                self.fault(value.span(), format!("`{key}`: {error}"));
+                let hint = store::how_to_write(&error);
+                self.fault_with_hint(value.span(), format!("`{key}`: {error}"), hint);
                 None
             }
         }

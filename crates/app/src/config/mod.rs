@@ -76,9 +76,7 @@ pub(crate) struct Flags {
 impl Sources {
     /// The usual places: this process's environment, the project's file and the user's.
     fn usual(flags: Flags, project_root: &Path) -> Self {
-        let user_file = etcetera::choose_base_strategy()
-            .ok()
-            .map(|directories| directories.config_dir().join("callboard").join("config.toml"));
+        let user_file = Config::user_directory().map(|directory| directory.join("config.toml"));
         Self {
             flags,
             env: std::env::vars_os().collect(),
@@ -92,6 +90,18 @@ impl Config {
     /// Reads the usual places for the project at `root`.
     pub(crate) fn find(root: &Path, flags: Flags) -> Result<Self, ConfigErrors> {
         Self::load(Sources::usual(flags, root))
+    }
+
+    /// The same for a process that has none of our variables, and is told this store or none.
+    pub(crate) fn without_environment(root: &Path, store: Option<PathBuf>) -> Result<Self, ConfigErrors> {
+        let flags = Flags { store, ..Flags::default() };
+        Self::load(Sources { env: Vec::new(), ..Sources::usual(flags, root) })
+    }
+
+    /// The directory of the user's own file.
+    pub(crate) fn user_directory() -> Option<PathBuf> {
+        let directories = etcetera::choose_base_strategy().ok()?;
+        Some(directories.config_dir().join("callboard"))
     }
 
     /// How many attempts may run at once. To count processors takes a look at a dozen files, and most commands never ask.
@@ -127,6 +137,7 @@ impl Config {
         if let Some(path) = sources.user_file {
             layer.lay_over(file::read(&path, Origin::UserFile(path.clone()), &mut faults));
         }
+        faults.extend(layer.idle_password());
         if faults.is_empty() { Ok(layer.with_defaults()) } else { Err(ConfigErrors(faults)) }
     }
 }
@@ -134,8 +145,8 @@ impl Config {
 fn flags(flags: Flags, faults: &mut Vec<Fault>) -> Layer {
     let store = flags.store.and_then(|typed| match typed_store(&typed) {
         Ok(place) => Some(Sourced::new(place, Origin::Flag("--store"))),
-        Err(message) => {
-            faults.push(Fault { place: Place::Flag("--store"), message, hint: None });
+        Err((message, hint)) => {
+            faults.push(Fault { place: Place::Flag("--store"), message, hint });
             None
         }
     });
@@ -148,11 +159,12 @@ fn flags(flags: Flags, faults: &mut Vec<Fault>) -> Layer {
 }
 
 /// A relative directory on the command line is meant from where the command is typed.
-fn typed_store(typed: &Path) -> Result<StorePlace, String> {
-    match StorePlace::read(typed.as_os_str()).map_err(|error| error.to_string())? {
+fn typed_store(typed: &Path) -> Result<StorePlace, (String, Option<String>)> {
+    let bad = |error: BadSettings| (error.to_string(), Some(store::how_to_write(&error).to_owned()));
+    match StorePlace::read(typed.as_os_str()).map_err(bad)? {
         StorePlace::Directory(directory) => std::path::absolute(&directory)
             .map(StorePlace::Directory)
-            .map_err(|error| format!("cannot tell the current directory: {error}")),
+            .map_err(|error| (format!("cannot tell the current directory: {error}"), None)),
         nats @ StorePlace::Nats(_) => Ok(nats),
     }
 }
@@ -179,6 +191,23 @@ impl Layer {
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
         }
+    }
+
+    /// A password without a user lets nobody in, and to leave it away in silence would have people look elsewhere.
+    fn idle_password(&self) -> Option<Fault> {
+        let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &self.store else { return None };
+        let (place, name) = match self.shared.idle_password(settings)? {
+            Origin::ProjectFile(path) | Origin::UserFile(path) => {
+                (Place::WholeFile(path.clone()), "`store.password`")
+            }
+            Origin::Environment(name) => (Place::Environment(name), "it"),
+            Origin::Flag(_) | Origin::Default => return None,
+        };
+        Some(Fault {
+            place,
+            message: format!("{name} is a password, and no user is named"),
+            hint: Some("set NATS_USER, or `user` in `[store]`; a token goes into NATS_TOKEN".to_owned()),
+        })
     }
 
     fn with_defaults(mut self) -> Config {

@@ -47,6 +47,16 @@ impl StorePlace {
     }
 }
 
+/// How an address is to be written that was not understood.
+pub(super) fn how_to_write(error: &BadSettings) -> &'static str {
+    match error {
+        BadSettings::NoServer | BadSettings::Scheme { .. } | BadSettings::Address { .. } => {
+            "write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas"
+        }
+        BadSettings::TwoUsers => "name one user in all of them, or none, and set NATS_USER and NATS_PASSWORD",
+    }
+}
+
 /// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(pub(super) String);
@@ -112,6 +122,12 @@ impl Shared {
         }
         settings.tls.roots = value(self.ca.as_ref());
         settings.tls.identity = value(self.cert.as_ref()).zip(value(self.key.as_ref()));
+    }
+
+    /// A password that nobody gives: whose it is was not said.
+    pub(super) fn idle_password(&self, settings: &NatsSettings) -> Option<&Origin> {
+        let password = self.password.as_ref().filter(|_| settings.access == Access::Anonymous)?;
+        (self.access() == Access::Anonymous).then_some(&password.origin)
     }
 
     fn access(&self) -> Access {

@@ -167,10 +167,15 @@ fn bad_values_are_refused_where_they_stand() {
             "1:9 `store` begins with `~`, which only a shell would understand \
              (write the whole path, or one relative to this file)",
         ),
-        ("store = 'nats://u:secret@'", "1:9 `store`: the address of server 1 is no host and port"),
+        (
+            "store = 'nats://u:secret@'",
+            "1:9 `store`: the address of server 1 is no host and port \
+             (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
+        ),
         (
             "store = 'http://h'",
-            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known",
+            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known \
+             (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
         ),
         ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),
         ("[store]\naddres = 'a'", "2:1 unknown key `store.addres` (did you mean `address`?)"),

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::failure::{Code, Failure};
 use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, Style, styled};
+use crate::typed;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -63,7 +64,7 @@ impl Finding {
     /// What kept us from looking, as any other command would tell it.
     pub(crate) fn failure(check: &'static str, failure: &Failure) -> Self {
         let mut finding = Self::act(check, failure.what.clone()).details(failure.causes.clone());
-        finding.details.extend(failure.hints.iter().map(|hint| format!("hint: {hint}")));
+        finding.details.extend(failure.hints.iter().map(|hint| format!("hint: {}", typed::completed(hint))));
         finding.code = failure.code.map(Code::name);
         finding
     }

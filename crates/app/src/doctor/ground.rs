@@ -10,6 +10,7 @@ use store::{Location, NatsSettings, Repository};
 use crate::config::{Config, ConfigErrors, Flags};
 use crate::failure::Failure;
 use crate::here::{self, Place};
+use crate::typed;
 
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -61,15 +62,8 @@ impl Ground {
             },
             Err(_) => (Location::find(&repo, place.store.clone()).map_err(Failure::from), None),
         };
-        let flag = |name: &str, path: &Option<PathBuf>| {
-            path.as_ref()
-                .map(|path| format!(" {name} {}", crate::render::shell_word(path)))
-                .unwrap_or_default()
-        };
-        // Not as it was typed: that may hold a password.
-        let server = nats.as_ref().map(|settings| PathBuf::from(settings.server()));
-        let store = place.store.is_some().then_some(server.or_else(|| place.store.clone())).flatten();
-        let flags = flag("--repo", &place.repo) + &flag("--store", &store);
+        typed::remember(place, nats.as_deref());
+        let flags = typed::flags(place, nats.as_deref());
         Ok(Self { repo, repository, config, location, nats, chosen_by, flags, now: Clock::system().now() })
     }
 

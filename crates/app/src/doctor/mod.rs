@@ -11,6 +11,7 @@ mod leftovers;
 mod limits;
 mod locks;
 mod orphans;
+mod particulars;
 mod reboot;
 mod runs;
 mod shared_store;

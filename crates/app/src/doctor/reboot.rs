@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::particulars::Particulars;
 use super::{Finding, Ground};
 use crate::render::shell_word;
 
@@ -15,18 +16,19 @@ pub(super) fn check(ground: &Ground) -> Finding {
 pub(crate) fn unit(ground: &Ground, program: &Path) -> String {
     let name = ground.repo.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    // A percent sign has a meaning there.
-    let literal = |text: String| text.replace('%', "%%");
     let (repo, path) = (ground.repo.display().to_string(), std::env::var("PATH").unwrap_or_default());
-    let store =
-        ground.store().filter(|_| ground.is_told()).map(|store| format!(" --store {}", shell_word(&store)));
+    let particulars = match &ground.nats {
+        Some(settings) => Particulars::of_shared(ground, settings, &name),
+        None => Particulars::of_embedded(ground.store().filter(|_| ground.is_told())),
+    };
+    let Particulars { papers, patience, variables, .. } = &particulars;
     format!(
         "# callboard doctor --unit > ~/.config/systemd/user/callboard-{name}.service
-# systemctl --user enable callboard-{name}.service
+{papers}# systemctl --user enable callboard-{name}.service
 # loginctl enable-linger
 [Unit]
 Description=callboard goes on with the runs of {repo}
-
+{patience}
 [Service]
 Type=oneshot
 # The engines it starts are part of this unit: they live until it is stopped.
@@ -34,14 +36,17 @@ RemainAfterExit=yes
 WorkingDirectory={repo}
 # Else agents would be searched where systemd searches.
 Environment=\"PATH={path}\"
-ExecStart={program} resume --all{store}
-
+{variables}{start}
 [Install]
 WantedBy=default.target
 ",
-        repo = literal(repo),
-        path = literal(path),
-        program = literal(shell_word(program)),
-        store = literal(store.unwrap_or_default()),
+        start = particulars.start(&literal(&shell_word(program))),
+        repo = literal(&repo),
+        path = literal(&path),
     )
+}
+
+/// A percent sign has a meaning there.
+pub(super) fn literal(text: &str) -> String {
+    text.replace('%', "%%")
 }

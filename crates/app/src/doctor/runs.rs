@@ -13,7 +13,7 @@ use super::{Finding, Ground};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
 use crate::render::count;
-use crate::{here, hosts, phase, render};
+use crate::{here, hosts, phase, render, typed};
 
 const CHECK: &str = "runs";
 
@@ -193,7 +193,7 @@ fn stopped(Seated { attempt, host, shim }: &Seated) -> Option<Finding> {
 /// What becomes of an attempt when the run is resumed.
 fn tell(run: &RunId, Seated { attempt, host, shim }: &Seated) -> String {
     if let Some(host) = host {
-        return hosts::advice(run, host, std::slice::from_ref(attempt));
+        return typed::completed(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
     }
     match shim {
         Ok(ShimLife::Alive { pid, .. }) => {

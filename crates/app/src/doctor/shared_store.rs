@@ -1,6 +1,8 @@
 //! A store on NATS: whether its servers answer, what they are, and what of their settings is not as it should be.
 
-use store::{AnyStore, NatsSettings, Note};
+use std::time::Duration;
+
+use store::{AnyStore, NatsSettings, Note, Peer, Standing, Unavailable};
 
 use super::{Finding, Ground, store_check};
 use crate::failure::{Code, Failure};
@@ -18,37 +20,121 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
     let looked = async {
         let store = AnyStore::connect(settings.clone(), beside, render::waiting).await?;
         let notes = store.notes().await?.to_vec();
-        Ok((store, notes))
+        let peers = match &store {
+            AnyStore::Nats(nats, _) => nats.peers().await?,
+            AnyStore::Embedded(_) => Vec::new(),
+        };
+        Ok::<_, Unavailable>((store, notes, peers))
     };
     match looked.await {
-        Ok((store, notes)) => {
+        Ok((store, notes, peers)) => {
             let answers = Finding::fine(CHECK, format!("{place}: answers")).detail(format!(
                 "what this machine needs for it is in {}",
                 store.premises().root().display()
             ));
             let open = store_check::permissions(store.premises().root());
-            let findings = std::iter::once(answers).chain(notes.iter().map(told)).chain(open).collect();
+            let findings = std::iter::once(answers).chain(peers.iter().map(missed)).chain(replicas(&notes));
+            let findings =
+                findings.chain(notes.iter().filter_map(|note| told(ground, note))).chain(open).collect();
             (findings, Some(store))
         }
         Err(error) => {
-            let error: store::Unavailable = error;
-            (
-                vec![Finding::failure(CHECK, &Failure::from(error)).detail(format!("looked for at {place}"))],
-                None,
-            )
+            let is_gone = matches!(error, Unavailable::NoStream { .. });
+            let finding = Finding::failure(CHECK, &Failure::from(error));
+            let finding = finding.detail(format!("looked for at {place}"));
+            let recover = is_gone.then(|| format!("callboard recover --dry-run{}", ground.flags));
+            (vec![recover.into_iter().fold(finding, Finding::remedy)], None)
         }
     }
 }
 
-fn told(note: &Note) -> Finding {
+/// A server of the cluster that is down, or has not caught up.
+fn missed(Peer { server, standing, streams }: &Peer) -> Finding {
+    let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
+    let names = names.join(", ");
+    match standing {
+        Standing::Silent(length) => {
+            let length = render::duration(*length);
+            let finding = Finding::act(
+                CHECK,
+                format!("server `{server}` is down: the others last heard of it {length} ago"),
+            );
+            finding
+                .detail(format!(
+                    "it keeps a copy of {names}; until it is back the loss of another one stops all runs"
+                ))
+                .detail("start it again on its machine, with the directory it had; it catches up by itself")
+                .remedy(format!("nats stream info {}", streams[0]))
+        }
+        Standing::Behind(messages) => {
+            let messages = match usize::try_from(*messages) {
+                Ok(0) | Err(_) => String::new(),
+                Ok(messages) => format!(" by {}", render::count(messages, "message", "messages")),
+            };
+            Finding::note(
+                CHECK,
+                format!("server `{server}` is behind the others{messages}, and catches up by itself"),
+            )
+            .detail(format!("in {names}"))
+        }
+    }
+}
+
+/// All streams that have fewer replicas than they should, together: they were made together.
+fn replicas(notes: &[Note]) -> Option<Finding> {
+    let fewer = notes.iter().filter_map(|note| match note {
+        Note::FewerReplicas { stream, wanted, found, alone } => Some((stream, *wanted, *found, *alone)),
+        Note::OldServer { .. } | Note::OtherLease { .. } | Note::OtherSettings { .. } | Note::Gone { .. } => {
+            None
+        }
+    });
+    let fewer: Vec<_> = fewer.collect();
+    let &(_, wanted, found, alone) = fewer.first()?;
+    let streams = render::count(fewer.len(), "stream has", "streams have");
+    let finding = Finding::note(
+        CHECK,
+        format!(
+            "{streams} {found} of {wanted} replicas: what they hold does not survive the loss of a server"
+        ),
+    );
+    let finding = fewer.iter().fold(finding, |finding, (stream, ..)| finding.detail(format!("`{stream}`")));
+    Some(if alone {
+        finding
+            .detail(format!(
+                "this server is in no cluster; {wanted} replicas need {wanted} servers (docs/nats.md)"
+            ))
+            .detail("if it is to stay alone, `replicas = 1` in `[store]` of callboard.toml ends this note")
+    } else {
+        let edit = |stream: &String| format!("nats stream edit {stream} --replicas {wanted}");
+        fewer.iter().fold(finding, |finding, (stream, ..)| finding.remedy(edit(stream)))
+    })
+}
+
+fn told(ground: &Ground, note: &Note) -> Option<Finding> {
     let finding = Finding::note(CHECK, note.to_string());
     match note {
         Note::Gone { .. } => {
-            Finding::act(CHECK, note.to_string()).code(Code::NoStream).remedy("callboard recover")
+            let finding = Finding::act(CHECK, note.to_string()).code(Code::NoStream);
+            Some(finding.remedy(format!("callboard recover{}", ground.flags)))
         }
-        Note::FewerReplicas { stream, wanted, .. } => {
-            finding.remedy(format!("nats stream edit {stream} --replicas {wanted}"))
+        Note::FewerReplicas { .. } => None,
+        Note::OtherLease { stream, wanted, found } => {
+            let (wanted, found) = (length(*wanted), length(*found));
+            Some(
+                finding
+                    .detail(format!("{found} is in force, for every host; `lease = \"{found}\"` in `[store]` agrees with it"))
+                    .detail("whoever wants the other one changes the stream; engines at work keep theirs until they end")
+                    .remedy(format!("nats stream edit {stream} --max-age {wanted}")),
+            )
         }
-        Note::OldServer { .. } | Note::OtherSettings { .. } => finding,
+        Note::OldServer { .. } | Note::OtherSettings { .. } => Some(finding),
+    }
+}
+
+/// A length of time as configurations and tools of NATS read it.
+fn length(length: Duration) -> String {
+    match length.subsec_millis() {
+        0 => format!("{}s", length.as_secs()),
+        _ => format!("{}ms", length.as_millis()),
     }
 }

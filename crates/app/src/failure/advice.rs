@@ -10,8 +10,12 @@ fn connecting(fault: &ConnectFault) -> &'static str {
         ConnectFault::TooOld(_) => "start a newer one; 2.12 or later is recommended",
         ConnectFault::NoJetStream => "nothing is lost: type the same again when it has JetStream",
         ConnectFault::Secret { .. } => "`callboard config` shows where this was set",
-        ConnectFault::Client(_) if fault.is_refusal() => {
+        ConnectFault::Refused(_) | ConnectFault::Unproven(_) => {
             "NATS_USER and NATS_PASSWORD, NATS_TOKEN, NATS_CREDS or NATS_NKEY, or the same in `[store]`, say who you are"
+        }
+        ConnectFault::NoTls(_) => "write `nats://` instead of `tls://`, or give the server a certificate",
+        ConnectFault::Untrusted(_) => {
+            "NATS_CA names a file with the authority to trust, NATS_CERT and NATS_KEY show who we are; or the same in `[store]`"
         }
         ConnectFault::Client(_) | ConnectFault::Silent(_) => {
             "`nats-server -js -sd DIR` starts one, with the directory it had; nothing is lost: type the same again when it answers"

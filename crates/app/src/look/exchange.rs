@@ -22,9 +22,20 @@ const LINES: usize = 20;
 #[derive(Debug, Serialize)]
 pub(crate) struct Exchange {
     pub(crate) attempt: AttemptId,
-    pub(crate) directory: PathBuf,
-    pub(crate) prompt: Text,
+    #[serde(flatten)]
+    pub(crate) files: Files,
+    /// None of one whose files are on another host.
+    pub(crate) prompt: Option<Text>,
     pub(crate) answer: Answer,
+}
+
+/// Where the files of an attempt are.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Files {
+    Directory(PathBuf),
+    /// On another host, where nothing can be read from here.
+    Host(String),
 }
 
 /// A file as far as it can be shown.
@@ -51,6 +62,8 @@ pub(crate) enum Answer {
     Output { stdout: Vec<String>, stderr: Vec<String>, refused: Option<Refused> },
     /// Nothing is left of it.
     Gone,
+    /// No report was accepted, and what it wrote is on another host.
+    Elsewhere,
 }
 
 /// A report that was not accepted.
@@ -70,9 +83,23 @@ impl Exchange {
     ) -> Self {
         Self {
             attempt: attempt.clone(),
-            directory: dir.path().to_owned(),
-            prompt: text(&dir.prompt()),
+            files: Files::Directory(dir.path().to_owned()),
+            prompt: Some(text(&dir.prompt())),
             answer: answer(dir, expected, report),
+        }
+    }
+
+    /// What is known of one whose files are on another host: the report, if one was accepted.
+    pub(crate) fn elsewhere(host: &str, attempt: &AttemptId, report: Option<&Report>) -> Self {
+        let from = || format!("the journal; its files are on `{host}`");
+        Self {
+            attempt: attempt.clone(),
+            files: Files::Host(host.to_owned()),
+            prompt: None,
+            answer: report.map_or(Answer::Elsewhere, |report| Answer::Report {
+                from: from(),
+                report: Box::new(report.clone()),
+            }),
         }
     }
 }

@@ -66,6 +66,13 @@ impl Sight {
         AttemptDir::new(&self.store.premises().attempts_dir(), &self.run, attempt)
     }
 
+    /// The host that has the files of an attempt which was begun there, if it is another one. Where both see one disk they are
+    /// here as well.
+    pub(crate) fn host_of_files<'h>(&self, attempt: &AttemptId, host: &'h str) -> Option<&'h str> {
+        let is_elsewhere = self.store.is_shared() && host != store::host_name();
+        (is_elsewhere && !self.dir(attempt).path().is_dir()).then_some(host)
+    }
+
     /// The seat of that name, or who it may have been meant to be.
     pub(crate) fn seat<P: Face>(&self, moment: &Moment<P>, name: &str) -> Result<P::Seat, Failure> {
         face::seat::<P>(&self.run, &moment.frozen.definition, name)

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use protocol::RunId;
 use rustix::process::Signal;
-use store::{NatsSettings, NatsStore};
+use store::{NatsSettings, NatsStore, Store as _};
 use testkit::nats::Server;
 use testkit::{Running, Scene, stage, status};
 
@@ -54,4 +55,27 @@ fn an_engine_that_was_stopped_for_longer_than_its_lease_leaves_the_run_to_the_la
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
     scene.expect_no_orphans();
+}
+
+/// As after an outage: the lease has run out, and its engine, which lives, takes it again without a word in the journal.
+#[test]
+fn a_watcher_that_found_no_engine_sees_it_when_it_is_heard_again() {
+    let scene = scene_with_short_leases();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let engine = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    engine.signal(Signal::STOP);
+    testkit::wait_until_stopped(engine.pid());
+    // The server has no bell for the end of a lease.
+    let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
+    stage::wait(async { while store.leader(&run).await.unwrap().is_some() {} });
+    let watching = scene.callboard(&["watch", "trial"]).start();
+    watching.wait_until_it_says("it has no engine");
+    engine.signal(Signal::CONT);
+    watching.wait_until_it_says(&format!("its engine is process {}", engine.pid()));
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+    assert_eq!(watching.wait().code, 0);
 }

@@ -38,13 +38,73 @@ fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
 }
 
 #[test]
-fn deleted_blobs_are_missed() {
+fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them() {
     let scene = scene();
     delivered(&scene);
+    // What it hands in is too large for a message, and so the entry that has it.
+    scene.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    let agent = scene.agent();
+    let large = ["run", "wf.yaml", "--run-id", "large", "--wrapper", agent.to_str().unwrap()];
+    assert_eq!(scene.callboard(&large).run().code, 0);
+    let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
+    assert_eq!(scene.callboard(&cycle).run().code, 0);
     delete_stream(&scene, "OBJ_callboard-blobs");
-    let session = scene.callboard(&["ls"]).run();
+    for command in [
+        &["ls"][..],
+        &["show", "notes"],
+        &["log", "notes"],
+        &["watch", "notes"],
+        &["resume", "notes"],
+        &["resume", "--all"],
+        &["stop", "notes"],
+        &["prompt", "notes", "collect"],
+        &["export", "notes"],
+        &["state", "get", "peer:spec:login:cycle:1"],
+        &["run", "wf.yaml", "--run-id", "another", "--rehearse"],
+    ] {
+        let session = scene.callboard(command).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+        assert!(session.stderr.starts_with(gone), "{}", session.transcript());
+    }
+    for recover in [&["recover", "--dry-run"][..], &["recover"]] {
+        let session = scene.callboard(recover).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        for told in [
+            "it held what each run was opened with (workflow, prompts, limits), and what was too large for a message; \
+             all else is intact",
+            "run `notes` lacks what it was opened with; all of its 3 entries are there",
+            "run `large` lacks what it was opened with and 1 entry of 3: 3",
+            "run `peer.spec.login.cycle.1` lacks what it was opened with; all of its",
+            "`callboard import FILE --store DIR` takes a run from an archive",
+            "reads the documents of the bucket into another store",
+        ] {
+            assert!(session.stderr.contains(told), "{told}: {}", session.transcript());
+        }
+        assert!(!session.stderr.contains("was in it"), "{}", session.transcript());
+    }
+    let doctor = scene.callboard(&["doctor"]).run();
+    assert_eq!(doctor.code, 1, "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("`OBJ_callboard-blobs`"), "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("$ callboard recover --dry-run"), "{}", doctor.transcript());
+    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
+}
+
+#[test]
+fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    let mut gate = scene.gate("gate");
+    let engine = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    delete_stream(&scene, "OBJ_callboard-blobs");
+    gate.open();
+    let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    assert!(session.stderr.contains("`OBJ_callboard-blobs`"), "{}", session.transcript());
+    let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    assert!(!has_stream(&scene, "OBJ_callboard-blobs"));
 }
 
 #[test]

@@ -3,13 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod doctoring;
 mod large;
 mod leases;
 mod losing;
 mod migrating;
 mod outages;
+mod saying;
 mod secrets;
 mod strangers;
+mod units;
 
 use async_nats::jetstream;
 use testkit::nats::Server;

@@ -181,7 +181,7 @@ fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_wri
 fn an_engine_that_is_told_to_go_while_its_server_is_away_says_what_is_not_written_and_leaves_its_agents() {
     for signal in [Signal::TERM, Signal::INT] {
         let scene = scene();
-        configure(&scene, "outages = \"1s\"");
+        configure(&scene, "outages = \"2s\"");
         let mut gate = scene.gate("gate");
         let (engine, agent) = in_the_middle(&scene);
         scene.backing().server().kill();

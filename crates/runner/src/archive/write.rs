@@ -1,12 +1,15 @@
 //! Run → archive.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use protocol::{Protocol, Revision, RunId};
-use store::{Digest, DigestReader, ReadError, Store};
+use protocol::run::{Change, Run};
+use protocol::{AttemptId, Protocol, Revision, RunId};
+use store::{Digest, DigestReader, ReadError, Store, StoredEntry};
+use supervisor::AttemptDir;
 use tar::{Builder, Header};
 
 use super::{ATTEMPTS, DEFINITION, FORMAT, JOURNAL, LOGS, Listed, MANIFEST, Manifest, PAPERS, paper};
@@ -69,6 +72,11 @@ pub async fn export<P: Protocol, S: Store>(
         host: host.to_owned(),
         created_at,
         entries: entries.len() as u64,
+        elsewhere: if store.is_shared() {
+            elsewhere::<P>(run, &entries, attempts, host)
+        } else {
+            BTreeMap::new()
+        },
         files: texts.iter().map(listed_text).chain(papers.iter().map(|(_, listed)| listed.clone())).collect(),
     };
     let mut archive = Builder::new(out);
@@ -83,6 +91,29 @@ pub async fn export<P: Protocol, S: Store>(
     }
     archive.into_inner().and_then(|mut out| out.flush()).map_err(ExportError::Write)?;
     Ok(manifest)
+}
+
+/// Attempts that were begun on other hosts, which have what they left. Where all see one disk it is here as well.
+fn elsewhere<P: Protocol>(
+    run: &RunId,
+    entries: &[StoredEntry],
+    attempts: &Path,
+    host: &str,
+) -> BTreeMap<String, Vec<AttemptId>> {
+    let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    // One that cannot be read goes along as it is; who began in it is not known.
+    let readable = entries.iter().filter_map(|entry| decode::<P>(run, entry).ok());
+    for entry in readable.filter(|entry| entry.by.host() != host) {
+        for change in &entry.changes {
+            if let Change::Began { attempt, .. } = change {
+                let attempt = Run::<P>::id(attempt);
+                if !AttemptDir::new(attempts, run, &attempt).path().is_dir() {
+                    by_host.entry(entry.by.host().to_owned()).or_default().push(attempt);
+                }
+            }
+        }
+    }
+    by_host
 }
 
 /// Its log may have grown since it was listed: what was counted goes along, no more. Whatever else has changed, a report

@@ -11,8 +11,9 @@ use super::channel::Overtaken;
 use super::fault::Fault;
 use super::known::Seen;
 use super::message::Content;
+use super::note::Note;
 use super::outage::{Tell, nobody};
-use super::server::{Note, Server};
+use super::server::Server;
 use super::settings::NatsSettings;
 use super::strangers::Stranger;
 use super::watch::Watch;
@@ -89,7 +90,7 @@ impl NatsStore {
         self.server().await?.put_run(gathering).await
     }
 
-    async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
+    pub(super) async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
         let Shared { settings, tell, server } = &*self.0;
         server.get_or_try_init(async || Server::open(settings, *tell).await.map(Arc::new)).await
     }

@@ -12,7 +12,8 @@ use protocol::RunId;
 use super::channel::Channel;
 use super::fault::Fault;
 use super::journal::is_not_understood;
-use super::server::{HEADERS, Note, Opening, Server, endless};
+use super::note::Note;
+use super::server::{HEADERS, Opening, Server, endless};
 use crate::error::Unavailable;
 
 /// How many entries of a document the bucket keeps. The journal has them all.
@@ -89,7 +90,7 @@ impl Server {
             return Ok(known);
         }
         let opening = self.opening();
-        let journal = self.journal_now().await?;
+        let journal = self.journal.info().await?.config;
         let stream = match opening.find(&stream_of(name)).await? {
             Some(stream) => stream,
             None if had_bucket(&journal, name) => return Err(opening.gone(&stream_of(name))),
@@ -104,7 +105,7 @@ impl Server {
     pub(super) async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         let opening = self.opening();
         let (mut made, mut highest) = (Vec::new(), None);
-        for memory in self.journal_now().await?.metadata.into_keys() {
+        for memory in self.journal.info().await?.config.metadata.into_keys() {
             let Some(name) = memory.strip_prefix(MEMORY) else { continue };
             if opening.find(&stream_of(name)).await?.is_some() {
                 continue;
@@ -145,18 +146,6 @@ impl Server {
             Bucket { name: name.to_owned(), channel: opening.channel(stream), largest: limit, is_remembered };
         self.buckets.put(bucket.clone());
         bucket
-    }
-
-    /// The settings of the journal as they are now.
-    async fn journal_now(&self) -> Result<stream::Config, Unavailable> {
-        let ask = || async {
-            // What is read here is written back.
-            self.journal.before().await?;
-            let info = self.journal.stream.get_info().await;
-            let info = info.map_err(|error| Fault::of_question(error, &self.journal.name))?;
-            self.journal.still().await.map(|()| info.config)
-        };
-        self.journal.read("read from", ask).await
     }
 
     /// Two that remember the same thing at the same time write the same thing.

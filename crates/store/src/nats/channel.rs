@@ -9,9 +9,9 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{Info, LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _};
 
 use super::fault::Fault;
 use super::outage::Outages;
@@ -58,22 +58,29 @@ const PER_FETCH: usize = 500;
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
 impl Channel {
-    /// Asks for something until there is an answer.
+    /// Asks for something until our store has answered.
     pub(super) async fn read<T, A: Future<Output = Result<T, Fault>>>(
         &self,
         doing: &'static str,
-        ask: impl FnMut() -> A,
+        mut ask: impl FnMut() -> A,
     ) -> Result<T, Unavailable> {
-        self.outages.reads(&self.name).insist(doing, ask).await
+        self.outages.reads(&self.name).insist(doing, || self.asked(ask())).await
     }
 
-    /// Asks until something is done that may be done twice.
+    /// Asks until our store has done something that may be done twice.
     pub(super) async fn write<T, A: Future<Output = Result<T, Fault>>>(
         &self,
         doing: &'static str,
-        ask: impl FnMut() -> A,
+        mut ask: impl FnMut() -> A,
     ) -> Result<T, Unavailable> {
-        self.outages.writes(&self.name).insist(doing, ask).await
+        self.outages.writes(&self.name).insist(doing, || self.asked(ask())).await
+    }
+
+    /// An answer, if it is our store that gave it.
+    async fn asked<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        self.before().await?;
+        let answer = answer.await;
+        self.still().await.and(answer)
     }
 
     /// Our patience with reads that are not just asked again.
@@ -96,7 +103,7 @@ impl Channel {
     }
 
     /// Before a question: whether it will be our store that hears it.
-    pub(super) async fn before(&self) -> Result<(), Fault> {
+    async fn before(&self) -> Result<(), Fault> {
         match &self.same {
             Some(same) => same.before().await,
             None => Ok(()),
@@ -122,16 +129,19 @@ impl Channel {
             Which::Last => question.last_by_subject(subject),
             Which::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
         };
-        self.before().await?;
-        let answer = question.send().await;
-        self.still().await?;
-        match answer {
+        match question.send().await {
             Ok(StreamMessage { sequence, payload, headers, .. }) => {
                 Ok(Some(Found { sequence, payload, headers }))
             }
             Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
             Err(error) => Err(Fault::of_question(error, &self.name)),
         }
+    }
+
+    /// The stream as it is now: its settings, and who keeps it.
+    pub(super) async fn info(&self) -> Result<Info, Unavailable> {
+        let ask = || self.stream.get_info().map_err(|error| Fault::of_question(error, &self.name));
+        self.read("read from", ask).await
     }
 
     /// Appends if the subject's last sequence is the expected one. Tries once.
@@ -326,15 +336,10 @@ impl Channel {
 
     /// The subjects that have messages, as the leader knows them.
     pub(super) async fn subjects(&self, filter: &str) -> Result<Vec<String>, Unavailable> {
-        let list = async || {
+        let list = || async {
             let subjects = self.stream.info_with_subjects(filter).await?;
             subjects.map_ok(|(subject, _)| subject).try_collect::<Vec<_>>().await
         };
-        let ask = || async {
-            self.before().await?;
-            let listed = list().await.map_err(|error| Fault::of_question(error, &self.name));
-            self.still().await.and(listed)
-        };
-        self.read("list the runs of", ask).await
+        self.read("list the runs of", || list().map_err(|error| Fault::of_question(error, &self.name))).await
     }
 }

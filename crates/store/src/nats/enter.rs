@@ -45,7 +45,8 @@ impl Server {
                     continue;
                 }
             };
-            let after = place.last;
+            let (channel, after) = (&place.bucket.channel, place.last);
+            let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             if unheard.is_some_and(|unheard| unheard != after) {
                 if let Some(position) = self.landed_entry(&commit.run, commit.write_id).await? {
                     check_epoch(&commit, &look.head())?;
@@ -54,8 +55,6 @@ impl Server {
                 *unheard = None;
             }
             check(&commit, &look)?;
-            let channel = &place.bucket.channel;
-            let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             if let Some((expected, source)) = refused.take() {
                 // The run stands where it stood. If what we expected is still there the server is in trouble, nobody was
                 // faster; else somebody has said again what was there.

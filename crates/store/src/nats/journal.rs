@@ -10,7 +10,7 @@ use super::message::{BadMessage, Committed, Content, Delta, Place, Record, decod
 use super::server::Server;
 use crate::error::{ReadError, Unavailable};
 
-const RUNS: &str = "callboard.run.";
+pub(super) const RUNS: &str = "callboard.run.";
 
 /// One token: what separates tokens in a subject, or could be taken for an escape, is escaped.
 pub(super) fn subject(run: &RunId) -> String {
@@ -30,7 +30,7 @@ pub(super) fn escaped(run: &RunId) -> String {
 }
 
 /// The run of a subject, `None` if it is no run's.
-fn run_of(subject: &str) -> Option<RunId> {
+pub(super) fn run_of(subject: &str) -> Option<RunId> {
     let token = subject.strip_prefix(RUNS)?;
     RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()
 }

@@ -14,10 +14,12 @@
 //!   `aside`: what others wrote there · `strangers`: what others wrote to the journal · `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
 //!   the engine
+//! * `note`, `peers`: what is not as it should be there · `bereft`: what is left without the blobs
 
 mod aside;
 mod backend;
 mod behind;
+mod bereft;
 mod blobs;
 mod bucket;
 mod canonical;
@@ -34,8 +36,10 @@ mod lease;
 mod live;
 mod look;
 mod message;
+mod note;
 mod outage;
 mod patience;
+mod peers;
 mod read;
 mod same;
 mod server;
@@ -47,11 +51,14 @@ mod watch;
 mod whole;
 
 pub use backend::NatsStore;
+pub use bereft::Bereft;
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
+pub use note::Note;
 pub use outage::{Tell, Waiting};
 pub use patience::Patience;
-pub use server::{ConnectFault, LEAST_VERSION, Note};
+pub use peers::{Peer, Standing};
+pub use server::{BLOB_STREAM, ConnectFault, LEAST_VERSION};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
 pub use strangers::Stranger;
 pub(crate) use watch::Watch;

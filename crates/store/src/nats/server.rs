@@ -1,6 +1,7 @@
 //! From settings to an open store: connect, look at the version, find or make the streams.
 
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,12 +9,13 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
 use async_nats::jetstream::{Context, ContextBuilder};
-use async_nats::{Client, ConnectError, ConnectOptions};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, rustls};
 use uuid::Uuid;
 
 use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
+use super::note::Note;
 use super::outage::{Outages, Tell};
 use super::patience::Budget;
 use super::same::{Same, number_of};
@@ -32,7 +34,7 @@ const ID: &str = "callboard-store";
 pub(super) const LEASES: &str = "callboard-leases";
 /// The bucket of the object store, and the stream below it.
 pub(super) const BLOBS: &str = "callboard-blobs";
-pub(super) const BLOB_STREAM: &str = "OBJ_callboard-blobs";
+pub const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 
 /// Pieces of a blob, unless the server takes only smaller messages.
 const CHUNK: usize = 128 * 1024;
@@ -43,7 +45,7 @@ pub(super) const HEADERS: usize = 4 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectFault {
     #[error(transparent)]
-    Client(#[from] ConnectError),
+    Client(ConnectError),
     #[error("it did not answer within {} seconds", .0.as_secs_f32())]
     Silent(Duration),
     #[error(
@@ -53,54 +55,56 @@ pub enum ConnectFault {
     TooOld(String),
     #[error("JetStream is not enabled there; start it with `nats-server -js`")]
     NoJetStream,
+    /// It says no more than that. What we said is known here.
+    #[error("it does not let us in: {}", told(.0))]
+    Refused(Access),
+    /// Our own key did not serve to prove who we are.
+    #[error(transparent)]
+    Unproven(ConnectError),
+    #[error("it does not speak TLS")]
+    NoTls(#[source] ConnectError),
+    /// It does, and one of us does not trust the other.
+    #[error(transparent)]
+    Untrusted(ConnectError),
     #[error("could not read `{}`", path.display())]
     Secret { path: PathBuf, source: io::Error },
 }
 
 impl ConnectFault {
-    /// Whether the server is there, and does not let us in.
-    #[must_use]
-    pub fn is_refusal(&self) -> bool {
-        use async_nats::ConnectErrorKind::{Authentication, AuthorizationViolation};
-        match self {
-            Self::Client(error) => matches!(error.kind(), Authentication | AuthorizationViolation),
-            Self::Silent(_) | Self::TooOld(_) | Self::NoJetStream | Self::Secret { .. } => false,
+    fn of(error: ConnectError, settings: &NatsSettings) -> Self {
+        match (error.kind(), spoken(&error)) {
+            (ConnectErrorKind::AuthorizationViolation, _) => Self::Refused(settings.access.clone()),
+            (ConnectErrorKind::Authentication, _) => Self::Unproven(error),
+            (_, Some(rustls::Error::InvalidMessage(_))) => Self::NoTls(error),
+            (ConnectErrorKind::Tls, _) | (_, Some(_)) => Self::Untrusted(error),
+            (_, None) => Self::Client(error),
         }
     }
 }
 
-/// What somebody who runs the store should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
-    /// The server works, a newer one works better.
-    OldServer { version: String },
-    /// The loss of one server is the loss of what it keeps.
-    FewerReplicas { stream: String, wanted: usize, found: usize },
-    /// Something else than we would have set. It is used as it is.
-    OtherSettings { stream: String, setting: &'static str, found: String },
-    /// Somebody deleted it. It is not made again; what needs it cannot go on.
-    Gone { stream: String },
+/// What went wrong in the talk about TLS, if there was any.
+fn spoken(error: &ConnectError) -> Option<&rustls::Error> {
+    let mut next = error.source();
+    while let Some(error) = next {
+        // An error of the system passes over what it holds when it is asked for its cause.
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let found = held.and_then(|held| held.downcast_ref()).or_else(|| error.downcast_ref());
+        if found.is_some() {
+            return found;
+        }
+        next = error.source();
+    }
+    None
 }
 
-impl std::fmt::Display for Note {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OldServer { version } => {
-                write!(f, "the NATS server is version {version}; 2.12 or later is recommended")
-            }
-            Self::FewerReplicas { stream, wanted, found } => {
-                write!(
-                    f,
-                    "stream `{stream}` has {found} of {wanted} replicas: it does not survive the loss of a server"
-                )
-            }
-            Self::OtherSettings { stream, setting, found } => {
-                write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
-            }
-            Self::Gone { stream } => {
-                write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")
-            }
-        }
+/// What we said about ourselves.
+fn told(access: &Access) -> String {
+    match access {
+        Access::Anonymous => "it wants to know who we are, and nothing says so".to_owned(),
+        Access::Password { user, .. } => format!("it does not know user `{user}` with this password"),
+        Access::Token(_) => "it does not know this token".to_owned(),
+        Access::Credentials(path) => format!("it does not know the user in `{}`", path.display()),
+        Access::Nkey(path) => format!("it does not know the key in `{}`", path.display()),
     }
 }
 
@@ -130,21 +134,11 @@ pub(super) struct Server {
 impl Server {
     /// Connects, and creates the streams where there are none.
     pub(super) async fn open(settings: &NatsSettings, tell: Tell) -> Result<Self, Unavailable> {
-        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
-            server: settings.server(),
-            doing: "connect to",
-            source: fault.into(),
-        })?;
-        let info = client.server_info();
-        let mut notes = Vec::new();
+        let (mut opening, client) = Opening::begin(settings, tell).await?;
+        let (info, connection) = (client.server_info(), number_of(&client.statistics()));
         if version(&info.version).is_none_or(|version| version < GOOD_VERSION) {
-            notes.push(Note::OldServer { version: info.version });
+            opening.notes.push(Note::OldServer { version: info.version });
         }
-        let answer = settings.patience.answer;
-        let connection = number_of(&client.statistics());
-        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client.clone());
-        let (outages, clustered) = (Outages::new(settings, tell), info.cluster.is_some());
-        let mut opening = Opening { settings, outages, context, clustered, notes, is_new: false, same: None };
         let [journal, blobs, leases] = opening.streams().await?;
         opening.look_at_bucket(&journal).await?;
         // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
@@ -188,7 +182,8 @@ pub(super) async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFa
     // The first one may be silent and the last one well.
     let all = answer * u32::try_from(settings.servers.len()).unwrap_or(1);
     let connected = tokio::time::timeout(all, options.connect(&settings.servers)).await;
-    let client = connected.map_err(|_| ConnectFault::Silent(all))??;
+    let client = connected.map_err(|_| ConnectFault::Silent(all))?;
+    let client = client.map_err(|error| ConnectFault::of(error, settings))?;
     let info = client.server_info();
     if version(&info.version).is_some_and(|version| version < LEAST_VERSION) {
         return Err(ConnectFault::TooOld(info.version));
@@ -261,7 +256,22 @@ pub(super) struct Opening<'s> {
     pub(super) same: Option<Arc<Same>>,
 }
 
-impl Opening<'_> {
+impl<'s> Opening<'s> {
+    /// Connects.
+    pub(super) async fn begin(settings: &'s NatsSettings, tell: Tell) -> Result<(Self, Client), Unavailable> {
+        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
+            server: settings.server(),
+            doing: "connect to",
+            source: fault.into(),
+        })?;
+        let info = client.server_info();
+        let answer = settings.patience.answer;
+        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client.clone());
+        let (outages, notes) = (Outages::new(settings, tell), Vec::new());
+        let clustered = info.cluster.is_some();
+        Ok((Self { settings, outages, context, clustered, notes, is_new: false, same: None }, client))
+    }
+
     /// Finds the journal, the blobs and the leases, or makes them.
     ///
     /// What was deleted under us is not made again as if nothing had been in it. The journal is made first and looked
@@ -359,7 +369,12 @@ impl Opening<'_> {
         let stream = &config.name;
         if config.num_replicas < self.settings.replicas {
             let (wanted, found) = (self.settings.replicas, config.num_replicas);
-            self.notes.push(Note::FewerReplicas { stream: stream.clone(), wanted, found });
+            let (stream, alone) = (stream.clone(), !self.clustered);
+            self.notes.push(Note::FewerReplicas { stream, wanted, found, alone });
+        }
+        let (wanted, found) = (self.settings.lease, config.max_age);
+        if stream == LEASES && found != wanted && !found.is_zero() {
+            self.notes.push(Note::OtherLease { stream: stream.clone(), wanted, found });
         }
         let mut other = |setting, found: String| {
             self.notes.push(Note::OtherSettings { stream: stream.clone(), setting, found });

@@ -268,7 +268,6 @@ async fn open(channel: &Channel, subject: String, start: u64) -> Result<Ordered,
 }
 
 async fn open_once(channel: &Channel, subject: String, start: u64) -> Result<Ordered, Fault> {
-    channel.before().await?;
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
         filter_subject: subject,

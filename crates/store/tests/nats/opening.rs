@@ -91,7 +91,8 @@ async fn a_single_server_keeps_everything_once_and_says_so() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
     let notes = store.open().await.unwrap();
-    let journal = Note::FewerReplicas { stream: "callboard-journal".to_owned(), wanted: 3, found: 1 };
+    let stream = "callboard-journal".to_owned();
+    let journal = Note::FewerReplicas { stream, wanted: 3, found: 1, alone: true };
     assert!(notes.contains(&journal), "{notes:?}");
     // Whoever comes later is told as well.
     let later = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });

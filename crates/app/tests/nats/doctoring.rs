@@ -1,0 +1,95 @@
+//! What `doctor` finds about servers and streams.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use store::{NatsSettings, NatsStore};
+use testkit::nats::{Server, settings};
+use testkit::{DEADLINE, Scene, Session, stage};
+
+use crate::{client, scene};
+
+/// What was found about the store, by the beginning of what it says.
+#[track_caller]
+fn found(session: &Session, beginning: &str) -> Value {
+    let findings = session.json()["findings"].clone();
+    let is_it = |finding: &&Value| {
+        finding["check"] == "store" && finding["what"].as_str().unwrap().starts_with(beginning)
+    };
+    findings.as_array().unwrap().iter().find(is_it).cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_server_of_three_that_is_down_is_named_with_what_it_keeps() {
+    let servers = Server::start_three();
+    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
+    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
+    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
+    let [first, _second, mut third] = servers;
+    let scene = Scene::on(first, env!("CARGO_BIN_EXE_callboard"));
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
+    let doctor = || scene.callboard(&["doctor", "--json", "--store", &addresses]).run();
+    let until = |level: &str| {
+        // The others need a while to be sure.
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let finding = found(&doctor(), "server `n2`");
+            if finding["level"] == level || Instant::now() > deadline {
+                return finding;
+            }
+        }
+    };
+    assert_eq!(found(&doctor(), "server `n2`")["level"], Value::Null);
+    third.kill();
+    let finding = until("act");
+    let what = finding["what"].as_str().unwrap();
+    assert!(what.starts_with("server `n2` is down: the others last heard of it "), "{finding:#}");
+    let keeps = "it keeps a copy of `callboard-journal`, `OBJ_callboard-blobs`, `callboard-leases`; until it is back the \
+                 loss of another one stops all runs";
+    assert_eq!(finding["details"][0], keeps, "{finding:#}");
+    third.restart();
+    let deadline = Instant::now() + DEADLINE;
+    while found(&doctor(), "server `n2`") != Value::Null {
+        assert!(Instant::now() < deadline, "it is back, and still missed");
+    }
+}
+
+#[test]
+fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
+    let server = Server::start();
+    let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
+    stage::wait(store.open()).unwrap();
+    let scene = Scene::on(server, env!("CARGO_BIN_EXE_callboard"));
+    let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "a lease ends");
+    let finding = doctor();
+    let what = "a lease ends after 45 s, as stream `callboard-leases` says, not after 20 s as it is set here";
+    assert_eq!((finding["what"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
+    assert!(finding["details"][0].as_str().unwrap().starts_with("45s is in force"), "{finding:#}");
+    assert_eq!(finding["do"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
+    // What it says does end it, either way.
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
+    assert_eq!(doctor(), Value::Null);
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
+    let client = client(&scene);
+    stage::wait(async {
+        let leases = client.get_stream("callboard-leases").await.unwrap();
+        let mut config = leases.cached_info().config.clone();
+        config.max_age = Duration::from_secs(20);
+        client.update_stream(config).await.unwrap();
+    });
+    assert_eq!(doctor(), Value::Null);
+}
+
+#[test]
+fn a_server_that_is_alone_is_not_asked_for_replicas_that_it_cannot_have() {
+    let scene = scene();
+    scene.write("../home/.config/callboard/config.toml", "");
+    let session = scene.callboard(&["doctor", "--json"]).run();
+    let finding = found(&session, "3 streams have 1 of 3 replicas");
+    assert_eq!(finding["level"], "note", "{}", session.stdout);
+    assert_eq!(finding.get("do"), None, "nothing can be typed: {finding:#}");
+    let details = finding["details"].to_string();
+    for told in ["this server is in no cluster", "`replicas = 1` in `[store]`"] {
+        assert!(details.contains(told), "{finding:#}");
+    }
+}

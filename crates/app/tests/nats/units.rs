@@ -1,0 +1,105 @@
+//! The unit that `doctor --unit` prints for a store on NATS: its lines are typed here as systemd would.
+
+use std::path::Path;
+use std::process::Command;
+
+use testkit::Scene;
+use testkit::nats::Server;
+
+use crate::scene;
+
+const PASSWORD: &str = "open-sesame-4711";
+
+fn unit(scene: &Scene) -> String {
+    let session = scene.callboard(&["doctor", "--unit"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    session.stdout
+}
+
+/// The values of a key, in order.
+fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
+    unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
+}
+
+/// Does what one of its lines says, with the variables that it names and no others.
+fn typed(scene: &Scene, unit: &str, line: &str) -> i32 {
+    let line = line.trim_start_matches('-');
+    let words: Vec<_> = line.split(' ').collect();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(values(unit, "WorkingDirectory")[0]);
+    command.env_clear().env("HOME", scene.home());
+    let mut set = |line: &str| {
+        let (name, value) = line.split_once('=').unwrap();
+        command.env(name, value);
+    };
+    values(unit, "Environment").iter().for_each(|variable| set(variable.trim_matches('"')));
+    for file in values(unit, "EnvironmentFile") {
+        std::fs::read_to_string(file).unwrap().lines().for_each(&mut set);
+    }
+    command.output().unwrap().status.code().unwrap()
+}
+
+#[test]
+fn a_unit_waits_for_the_server_before_it_starts_anything() {
+    let scene = scene();
+    let unit = unit(&scene);
+    let store = format!("--store {}", scene.backing().address().unwrap());
+    let (question, start) = (values(&unit, "ExecStartPre"), values(&unit, "ExecStart"));
+    assert!(question[0].ends_with(&format!("callboard ls --unfinished {store}")), "{unit}");
+    assert!(start[0].starts_with('-') && start[0].ends_with(&format!("resume --all {store}")), "{unit}");
+    assert_eq!(
+        (values(&unit, "Restart"), values(&unit, "StartLimitIntervalSec")),
+        (vec!["on-failure"], vec!["0"])
+    );
+    assert_eq!(values(&unit, "EnvironmentFile"), Vec::<&str>::new(), "nobody asks who we are: {unit}");
+    scene.backing().server().kill();
+    assert_eq!(typed(&scene, &unit, question[0]), 5);
+    scene.backing().server().restart();
+    assert_eq!((typed(&scene, &unit, question[0]), typed(&scene, &unit, start[0])), (0, 0));
+}
+
+#[test]
+fn a_unit_holds_no_secret_and_says_which_file_is_to() {
+    let scene = Scene::on(Server::start_for("ann", PASSWORD), env!("CARGO_BIN_EXE_callboard"));
+    let unit = unit(&scene);
+    assert!(!unit.contains(PASSWORD), "{unit}");
+    let file = values(&unit, "EnvironmentFile")[0];
+    assert!(Path::new(file).starts_with(scene.home()), "{unit}");
+    for line in [format!("# install -D -m 600 /dev/null {file} "), "#   NATS_USER=ann\n".to_owned()] {
+        assert!(unit.contains(&line), "{line}: {unit}");
+    }
+    assert!(unit.contains("#   NATS_PASSWORD=…\n"), "{unit}");
+    scene.write(file, &format!("NATS_USER=ann\nNATS_PASSWORD={PASSWORD}\n"));
+    for line in [values(&unit, "ExecStartPre")[0], values(&unit, "ExecStart")[0]] {
+        assert_eq!(typed(&scene, &unit, line), 0, "{line}");
+    }
+}
+
+#[test]
+fn a_unit_leaves_to_the_configuration_what_stands_there() {
+    let scene = Scene::on(Server::start_for("ann", PASSWORD), env!("CARGO_BIN_EXE_callboard"));
+    let address = scene.backing().server().address();
+    let store = format!("[store]\naddress = 'nats://ann:{PASSWORD}@{address}'\nreplicas = 1\n");
+    scene.write("../home/.config/callboard/config.toml", &store);
+    let session = scene.callboard(&["doctor", "--unit"]).env("CALLBOARD_STORE", "").run();
+    let unit = session.stdout;
+    assert!(
+        !unit.contains("EnvironmentFile") && !unit.contains("--store") && !unit.contains(PASSWORD),
+        "{unit}"
+    );
+    assert_eq!(typed(&scene, &unit, values(&unit, "ExecStartPre")[0]), 0, "{unit}");
+}
+
+#[test]
+fn a_unit_carries_the_name_of_this_host_and_files_that_are_no_secret() {
+    let scene = scene();
+    let session =
+        scene.callboard(&["doctor", "--unit"]).env("CALLBOARD_HOST", "build-2").env("NATS_CREDS", "me.creds");
+    let unit = session.run().stdout;
+    let variables = values(&unit, "Environment");
+    let creds = format!("\"NATS_CREDS={}\"", scene.repo().join("me.creds").display());
+    assert!(
+        variables.contains(&"\"CALLBOARD_HOST=build-2\"") && variables.contains(&creds.as_str()),
+        "{unit}"
+    );
+}

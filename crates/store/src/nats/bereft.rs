@@ -1,0 +1,60 @@
+//! What is left of runs whose blobs were deleted. Nothing of theirs can be played without them, so the store does not open;
+//! its journal can still be read.
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use protocol::{Revision, RunId};
+
+use super::backend::NatsStore;
+use super::channel::{Channel, Which};
+use super::journal::{RUNS, run_of};
+use super::message::{Head, Place, decode};
+use super::outage::Tell;
+use super::server::{JOURNAL, Opening};
+use super::settings::NatsSettings;
+use crate::error::Unavailable;
+
+/// A run that lacks its blobs. What it was opened with was always one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bereft {
+    pub run: RunId,
+    /// How many entries it has.
+    pub revision: Revision,
+    /// Those of them that were too large for a message, and so were blobs.
+    pub lost: Vec<Revision>,
+}
+
+/// How many runs are read at once.
+const AT_ONCE: usize = 8;
+
+impl NatsStore {
+    /// The runs of a store whose blobs were deleted, in the order of their names, as its journal tells them. `None` if that
+    /// is gone, too.
+    pub async fn bereft(settings: &NatsSettings, tell: Tell) -> Result<Option<Vec<Bereft>>, Unavailable> {
+        let (opening, _) = Opening::begin(settings, tell).await?;
+        let Some(journal) = opening.find(JOURNAL).await? else { return Ok(None) };
+        let journal = opening.channel(journal);
+        let mut subjects = journal.subjects(&format!("{RUNS}*")).await?;
+        subjects.sort_unstable();
+        let runs = subjects.iter().filter_map(|subject| Some((subject, run_of(subject)?)));
+        let runs = futures_util::stream::iter(runs.map(|(subject, run)| read(&journal, subject, run)));
+        let runs = runs.buffered(AT_ONCE).try_filter_map(async |run| Ok(run));
+        runs.try_collect().await.map(Some)
+    }
+}
+
+async fn read(journal: &Channel, subject: &str, run: RunId) -> Result<Option<Bereft>, Unavailable> {
+    let Some(last) = journal.find(subject, Which::Last).await? else { return Ok(None) };
+    let mut bereft = Bereft { run, revision: Revision(0), lost: Vec::new() };
+    let mut exists = false;
+    for found in journal.scan(subject, 1, last.sequence).await? {
+        // What a newer program wrote hides nothing of the rest.
+        let Ok(record) = decode(&found) else { continue };
+        let Head { revision, .. } = record.head;
+        exists = record.head.exists();
+        bereft.revision = revision;
+        if record.committed().is_some_and(|committed| matches!(committed.delta, Place::Blob(_))) {
+            bereft.lost.push(revision);
+        }
+    }
+    Ok(exists.then_some(bereft))
+}

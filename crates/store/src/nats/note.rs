@@ -1,0 +1,47 @@
+//! What is not as it should be with the servers and their streams, though they can be used.
+
+use std::time::Duration;
+
+/// What somebody who runs the store should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The server works, a newer one works better.
+    OldServer { version: String },
+    /// The loss of one server is the loss of what it keeps. One that is alone cannot have more.
+    FewerReplicas { stream: String, wanted: usize, found: usize, alone: bool },
+    /// Whoever made the stream settled how long a lease is; here it is set to something else.
+    OtherLease { stream: String, wanted: Duration, found: Duration },
+    /// Something else than we would have set. It is used as it is.
+    OtherSettings { stream: String, setting: &'static str, found: String },
+    /// Somebody deleted it. It is not made again; what needs it cannot go on.
+    Gone { stream: String },
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::OldServer { version } => {
+                write!(f, "the NATS server is version {version}; 2.12 or later is recommended")
+            }
+            Self::FewerReplicas { stream, wanted, found, .. } => {
+                write!(
+                    f,
+                    "stream `{stream}` has {found} of {wanted} replicas: it does not survive the loss of a server"
+                )
+            }
+            Self::OtherLease { stream, wanted, found } => {
+                let (wanted, found) = (wanted.as_secs_f64(), found.as_secs_f64());
+                write!(
+                    f,
+                    "a lease ends after {found} s, as stream `{stream}` says, not after {wanted} s as it is set here"
+                )
+            }
+            Self::OtherSettings { stream, setting, found } => {
+                write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
+            }
+            Self::Gone { stream } => {
+                write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")
+            }
+        }
+    }
+}
