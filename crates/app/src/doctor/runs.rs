@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::run::{Phase, Run};
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
@@ -19,6 +20,9 @@ const CHECK: &str = "runs";
 
 /// As many unfinished runs are shown one by one.
 const SHOWN: usize = 20;
+
+/// How many runs are asked for at once: servers may be far.
+pub(super) const AT_ONCE: usize = 32;
 
 /// Clocks of one machine may differ by this much after a correction.
 const SLACK: Duration = Duration::from_secs(5);
@@ -76,12 +80,9 @@ impl Runs {
         locks: &Locks,
     ) -> Result<Self, Failure> {
         let all = store.runs().await?;
-        let mut unfinished = Vec::new();
-        for row in &all {
-            let phase = here::summary(row).map(|summary| summary.phase);
-            if matches!(phase, Some(Phase::Finished(_))) {
-                continue;
-            }
+        let phased = all.iter().map(|row| (row, here::summary(row).map(|summary| summary.phase)));
+        let unfinished = phased.filter(|(_, phase)| !matches!(phase, Some(Phase::Finished(_))));
+        let looks = unfinished.map(async |(row, phase)| {
             let looking = Looking { location, store, run: &row.run };
             // Of one that cannot be understood not even the protocol is known, and whoever asks is told why.
             let seated = if row.protocol.is_empty()
@@ -95,8 +96,9 @@ impl Runs {
                 Some(engine) => Some(engine.clone()),
                 None => Engine::leading(store, &row.run).await?,
             };
-            unfinished.push(Unfinished { run: row.run.clone(), phase, engine, seated });
-        }
+            Ok::<_, Failure>(Unfinished { run: row.run.clone(), phase, engine, seated })
+        });
+        let unfinished = futures_util::stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         Ok(Self { all, unfinished })
     }
 

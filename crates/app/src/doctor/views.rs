@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::run::Phase;
 use store::{AnyStore, Digest, RunRow, Store as _};
 
 use super::Finding;
-use super::runs::Runs;
+use super::runs::{AT_ONCE, Runs};
 use crate::failure::{Code, Failure};
 use crate::here;
 use crate::render::count;
@@ -23,14 +24,15 @@ fn rests(row: &RunRow) -> bool {
 
 pub(super) async fn check(store: &AnyStore, runs: &Runs) -> Vec<Finding> {
     let (mut same, mut missing, mut differ) = (0, Vec::new(), Vec::new());
-    for row in runs.all.iter().rev().filter(|row| rests(row)).take(RUNS) {
-        let loaded = match store.load(&row.run).await {
-            Ok(loaded) => loaded,
-            Err(error) => return vec![Finding::failure(CHECK, &Failure::from(error))],
-        };
-        let host = store.is_shared().then(store::host_name);
-        let views = loaded.map(|loaded| runner::marks_here(&loaded.views, host.as_deref()));
-        for view in views.unwrap_or_default() {
+    let rows = runs.all.iter().rev().filter(|row| rests(row)).take(RUNS);
+    let loads = futures_util::stream::iter(rows.map(async |row| store.load(&row.run).await));
+    let loaded: Vec<_> = match loads.buffered(AT_ONCE).try_collect().await {
+        Ok(loaded) => loaded,
+        Err(error) => return vec![Finding::failure(CHECK, &Failure::from(error))],
+    };
+    let host = store.is_shared().then(store::host_name);
+    for loaded in loaded.into_iter().flatten() {
+        for view in runner::marks_here(&loaded.views, host.as_deref()) {
             match fs::read(&view.path) {
                 Ok(bytes) if Digest::of(&bytes) == view.digest => same += 1,
                 Ok(_) => differ.push(view.path),

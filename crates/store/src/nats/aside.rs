@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::RunId;
 
 use super::bucket::{RECOVERY, key_of, subject_of};
 use super::channel::{Overtaken, Which};
 use super::entry::Read;
 use super::message::json;
+use super::read::AT_ONCE;
 use super::server::Server;
 use super::spill::blob_note;
 use crate::Foreign;
@@ -64,18 +66,18 @@ impl Server {
             subjects => subjects?,
         };
         let prefix = subject_of(&bucket.name, "");
-        let mut runs = Vec::new();
-        for subject in subjects {
+        let unknown = subjects.into_iter().filter_map(|subject| {
             let key = subject.strip_prefix(&prefix).and_then(|key| RunId::new(key).ok());
-            let Some(run) = key.filter(|run| key_of(run).is_some() && !copied.contains(run)) else {
-                continue;
-            };
-            if let Some(found) = bucket.channel.find(&subject, Which::Last).await?
-                && matches!(self.read_entry(&run, &found), Ok(Read::Ours(_)))
-            {
-                runs.push(run);
-            }
-        }
-        Ok(runs)
+            let run = key.filter(|run| key_of(run).is_some() && !copied.contains(run))?;
+            Some((subject, run))
+        });
+        let questions = unknown.map(async |(subject, run)| {
+            let found = bucket.channel.find(&subject, Which::Last).await?;
+            let is_ours = |found| matches!(self.read_entry(&run, &found), Ok(Read::Ours(_)));
+            let is_ours = found.is_some_and(is_ours);
+            Ok::<_, Unavailable>(is_ours.then_some(run))
+        });
+        let runs = futures_util::stream::iter(questions).buffer_unordered(AT_ONCE);
+        runs.try_filter_map(async |run| Ok(run)).try_collect().await
     }
 }

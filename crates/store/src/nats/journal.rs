@@ -46,6 +46,7 @@ impl Server {
         match error {
             BadMessage::Newer { .. } => Unavailable::NewerWriter { server, run, source: error.into() },
             BadMessage::Foreign { .. }
+            | BadMessage::Unlike { .. }
             | BadMessage::Ahead { .. }
             | BadMessage::Torn { .. }
             | BadMessage::Missing { .. }

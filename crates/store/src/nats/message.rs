@@ -205,6 +205,9 @@ pub(super) enum BadMessage {
     Newer { sequence: u64, found: u32 },
     #[error("message {sequence} is not one of ours")]
     Foreign { sequence: u64, source: serde_json::Error },
+    /// It says that it is ours: perhaps of a program that has more to say than this one.
+    #[error("message {sequence} has a format that this callboard knows, and is not as it writes them")]
+    Unlike { sequence: u64, source: serde_json::Error },
     #[error("entry {sequence} is of revision {found}, and the journal ends with revision {newest}")]
     Ahead { sequence: u64, found: Revision, newest: Revision },
     #[error("message {sequence} is not as long as it says")]
@@ -272,7 +275,6 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
         format: u32,
     }
     let sequence = found.sequence;
-    let foreign = |source| BadMessage::Foreign { sequence, source };
     let end = found.payload.iter().position(|byte| *byte == END_OF_LINE).unwrap_or(found.payload.len());
     let line = &found.payload[..end];
     let Wire { format, mut head, mut content } = match serde_json::from_slice(line) {
@@ -281,7 +283,8 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
             Ok(Format { format }) if format > FORMAT => {
                 return Err(BadMessage::Newer { sequence, found: format });
             }
-            _ => return Err(foreign(error)),
+            Ok(Format { .. }) => return Err(BadMessage::Unlike { sequence, source: error }),
+            Err(_) => return Err(BadMessage::Foreign { sequence, source: error }),
         },
     };
     if format > FORMAT {
@@ -378,7 +381,7 @@ mod tests {
     fn what_is_newer_or_foreign_is_told_apart() {
         let read = |text: &str| decode(&found(1, text.to_owned().into())).unwrap_err();
         assert!(matches!(read("{\"format\":2,\"body\":{}}"), BadMessage::Newer { found: 2, .. }));
-        assert!(matches!(read("{\"format\":1}"), BadMessage::Foreign { .. }));
+        assert!(matches!(read("{\"format\":1}"), BadMessage::Unlike { .. }));
         assert!(matches!(read("hello"), BadMessage::Foreign { .. }));
     }
 }

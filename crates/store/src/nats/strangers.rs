@@ -31,7 +31,7 @@ impl Stranger {
 }
 
 impl Server {
-    /// All of them. What a newer program has written is none.
+    /// All of them. What says that it is ours is none, though we cannot read it: a newer program may have written it.
     pub(super) async fn strangers(&self) -> Result<Vec<Stranger>, Unavailable> {
         let runs = self.with_messages().await?.into_iter().map(async |run| self.strangers_of(run).await);
         let found: Vec<_> = futures_util::stream::iter(runs).buffered(AT_ONCE).try_collect().await?;

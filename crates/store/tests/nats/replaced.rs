@@ -46,6 +46,7 @@ async fn nothing_is_made_where_a_store_was() {
     let (store, run) = (NatsStore::new(settings), run("r"));
     let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
     let lead = store.lead(&run).await.unwrap();
+    let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     server.kill();
     let had = server.restart_empty();
     // What was said before anybody noticed may have been heard, for all we know.
@@ -55,6 +56,8 @@ async fn nothing_is_made_where_a_store_was() {
         error => panic!("{error:?}"),
     };
     assert!(is_gone(&error), "{error:?}");
+    let error = watch.next().await.unwrap_err();
+    assert!(matches!(&error, ReadError::Unavailable(error) if is_gone(error)), "{error:?}");
     lead.release().await;
     let client = async_nats::connect(server.address()).await.unwrap();
     let account = async_nats::jetstream::new(client).query_account().await.unwrap();

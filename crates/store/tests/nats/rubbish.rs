@@ -87,6 +87,10 @@ async fn what_a_newer_program_wrote_is_nobodys_rubbish() {
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::NewerWriter { .. })), "{error:?}");
     assert_eq!(store.strangers().await.unwrap(), []);
+    put(&server, "callboard.run.r", r#"{"format":1,"head":{},"content":"hitherto unknown"}"#).await;
+    let error = store.load(&run).await.unwrap_err();
+    assert!(matches!(error, ReadError::Unavailable(Unavailable::NotUnderstood { .. })), "{error:?}");
+    assert_eq!(store.strangers().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
         ..change(&run("shown"), position, "9")
     };
     let refused = store.commit(large).await.unwrap_err();
-    // The stream counts the headers, too.
+    // The server counts our headers, too.
     assert!(matches!(refused, CommitError::TooLarge { limit: 15_904, .. }), "{refused}");
     let later = NatsStore::new(server.settings());
     let stream = format!("KV_{BUCKET}");
