@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::{Server, settings};
-use testkit::{DEADLINE, Scene, Session, stage};
+use testkit::{DEADLINE, Session, stage};
 
-use crate::{client, scene};
+use crate::{client, scene, scene_on};
 
 /// What was found about the store, by the beginning of what it says.
 #[track_caller]
@@ -31,7 +31,7 @@ fn is_named_until_it_is_back(who: &Who) {
     let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
     assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
     let [first, second, third] = servers;
-    let scene = Scene::on(first, env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(first);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
     let journal = stage::wait(client(&scene).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
@@ -86,7 +86,7 @@ fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
     stage::wait(store.open()).unwrap();
-    let scene = Scene::on(server, env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(server);
     let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "a lease ends");
     let finding = doctor();
     let what = "a lease ends after 45 s, as stream `callboard-leases` says, not after 20 s as it is set here";

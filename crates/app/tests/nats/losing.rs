@@ -43,9 +43,7 @@ fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them(
     delivered(&scene);
     // What it hands in is too large for a message, and so the entry that has it.
     scene.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
-    let agent = scene.agent();
-    let large = ["run", "wf.yaml", "--run-id", "large", "--wrapper", agent.to_str().unwrap()];
-    assert_eq!(scene.callboard(&large).run().code, 0);
+    assert_eq!(scene.run_named("large").run().code, 0);
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
     assert_eq!(scene.callboard(&cycle).run().code, 0);
     delete_stream(&scene, "OBJ_callboard-blobs");

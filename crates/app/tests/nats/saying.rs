@@ -1,9 +1,8 @@
 //! What people are told when a server cannot be used as it was named, and what they are told to type.
 
-use testkit::Scene;
 use testkit::nats::Server;
 
-use crate::scene;
+use crate::{scene, scene_on};
 
 #[test]
 fn tls_at_a_server_that_does_not_speak_it_is_called_that() {
@@ -21,7 +20,7 @@ fn tls_at_a_server_that_does_not_speak_it_is_called_that() {
 
 #[test]
 fn a_refused_login_is_told_once_with_what_was_said() {
-    let scene = Scene::on(Server::start_for("ann", "open-sesame"), env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(Server::start_for("ann", "open-sesame"));
     let address = scene.backing().server().address();
     for (access, told) in [
         ("", "it wants to know who we are, and nothing says so"),
@@ -68,7 +67,7 @@ fn a_password_without_a_user_is_not_passed_over() {
 
 #[test]
 fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
-    let scene = Scene::on(Server::start_for("ann", "open-sesame"), env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(Server::start_for("ann", "open-sesame"));
     scene.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
     let address = scene.backing().server().address();
     let typed = format!("nats://ann:open-sesame@{address}");

@@ -7,9 +7,7 @@ use crate::{client, scene};
 /// One run that is delivered, and one that was interrupted before its second step.
 fn two_runs(scene: &Scene) {
     scene.workflow(&["a"]);
-    let agent = scene.agent();
-    let well = ["run", "wf.yaml", "--run-id", "well", "--wrapper", agent.to_str().unwrap()];
-    assert_eq!(scene.callboard(&well).run().code, 0);
+    assert_eq!(scene.run_named("well").run().code, 0);
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b 1 hang"]);
     let engine = scene.run(&[]).start();

@@ -6,7 +6,7 @@ use std::process::Command;
 use testkit::Scene;
 use testkit::nats::Server;
 
-use crate::scene;
+use crate::{scene, scene_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 
@@ -60,7 +60,7 @@ fn a_unit_waits_for_the_server_before_it_starts_anything() {
 
 #[test]
 fn a_unit_holds_no_secret_and_says_which_file_is_to() {
-    let scene = Scene::on(Server::start_for("ann", PASSWORD), env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(Server::start_for("ann", PASSWORD));
     let unit = unit(&scene);
     assert!(!unit.contains(PASSWORD), "{unit}");
     let file = values(&unit, "EnvironmentFile")[0];
@@ -77,7 +77,7 @@ fn a_unit_holds_no_secret_and_says_which_file_is_to() {
 
 #[test]
 fn a_unit_leaves_to_the_configuration_what_stands_there() {
-    let scene = Scene::on(Server::start_for("ann", PASSWORD), env!("CARGO_BIN_EXE_callboard"));
+    let scene = scene_on(Server::start_for("ann", PASSWORD));
     let address = scene.backing().server().address();
     let store = format!("[store]\naddress = 'nats://ann:{PASSWORD}@{address}'\nreplicas = 1\n");
     scene.write("../home/.config/callboard/config.toml", &store);

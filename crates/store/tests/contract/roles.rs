@@ -111,10 +111,12 @@ pub(crate) fn play<B: Backend>() {
     });
 }
 
-/// Adds one to the document, `times` times, each repeated until it is applied.
+/// Adds one to the document, `times` times, each repeated until it is applied, and says how often others were first. Whoever
+/// was overtaken pauses, as everybody does who uses a store: without that most tries would be in vain.
 async fn count(store: impl Store, run: &RunId, times: u64) {
-    let me = std::process::id();
+    let (me, mut lost) = (std::process::id(), 0);
     for n in 0..times {
+        let mut races = 0;
         loop {
             let position = store.load(run).await.unwrap().unwrap().position;
             let document = store.parts_at(run, position.revision).await.unwrap();
@@ -124,11 +126,15 @@ async fn count(store: impl Store, run: &RunId, times: u64) {
             let entry = format!("{me} {n}");
             match store.commit(Commit { parts, snapshot, ..change(run, position, &entry) }).await {
                 Ok(_) => break,
-                Err(CommitError::Conflict { .. }) => {}
+                Err(CommitError::Conflict { .. }) => races += 1,
                 Err(error) => panic!("{error}"),
             }
+            let longest = Duration::from_millis(10 << races.min(4));
+            tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
         }
+        lost += races;
     }
+    say(format_args!("{lost}"));
 }
 
 /// Commits until the run is at `last`, beside others that do the same, and says which commits were acknowledged.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use protocol::Revision;
 use store::{CommitError, NatsSettings, NatsStore, ReadError, Store as _, Unavailable};
+use testkit::nats::Server;
 
 use crate::contract::{change, run};
-use testkit::nats::Server;
 
 fn is_gone(error: &Unavailable) -> bool {
     matches!(error, Unavailable::NoStream { stream, .. } if stream == "callboard-journal")

@@ -1,0 +1,203 @@
+//! Files with changed bytes in them.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+use testkit::{Scene, embedded_only};
+
+use super::{PAGE, entries, played};
+use crate::{scene, status};
+
+fn spoil(path: &Path, at: usize, length: usize) {
+    let mut random = fastrand::Rng::with_seed(at as u64);
+    let mut bytes = fs::read(path).unwrap();
+    let end = (at + length).min(bytes.len());
+    bytes[at..end].iter_mut().for_each(|byte| *byte = random.u8(..));
+    fs::write(path, bytes).unwrap();
+}
+
+/// Makes one entry unreadable, as a changed byte on the disk would.
+fn spoil_entry(scene: &Scene, run: &str, revision: u64) {
+    let path = scene.store().join("callboard.db");
+    let entries = entries(&scene.store(), run);
+    let body = &entries[usize::try_from(revision).unwrap() - 1];
+    let mut bytes = fs::read(&path).unwrap();
+    // Everywhere: pages that are free now may hold an older copy.
+    let mut hits = 0;
+    while let Some(at) = find(&bytes, body.as_bytes()) {
+        bytes[at + body.len() / 2] ^= 1;
+        hits += 1;
+    }
+    assert!(hits > 0, "a short entry lies on one page");
+    fs::write(&path, bytes).unwrap();
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+#[test]
+fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    let database = scene.store().join("callboard.db");
+    spoil(&database, 0, PAGE);
+    let damaged = fs::read(&database).unwrap();
+    let refused = scene.callboard(&["ls"]).run();
+    assert_eq!(refused.code, 5);
+    assert!(refused.stderr.contains("callboard recover"), "{}", refused.stderr);
+
+    let dry = scene.callboard(&["recover", "--dry-run"]).run();
+    assert_eq!(dry.code, 0, "{}", dry.transcript());
+    assert!(fs::read(&database).unwrap() == damaged && !scene.store().join("saved").exists());
+    assert_snapshot!(dry.transcript(), @"
+    $ callboard recover --dry-run
+    note: nothing was changed; `callboard recover` does it, and keeps the store as it is first
+    the store `[STORE]` is damaged
+      the database cannot be read: file is not a database
+    this is what would become of its runs:
+      one   whole       5 entries, delivered
+      two   whole       5 entries, delivered
+      three whole       5 entries, delivered
+      trial whole       5 entries, interrupted
+    [exit 0]
+    ");
+
+    let recovered = scene.callboard(&["recover", "--json"]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    let told = recovered.json();
+    let kept = Path::new(told["kept"].as_str().unwrap());
+    assert!(fs::read(kept.join("callboard.db")).unwrap() == damaged, "it was not kept byte for byte");
+    assert!(told["runs"].as_array().unwrap().iter().all(|run| run["fate"] == "whole"), "{told}");
+    let again = scene.callboard(&["recover"]).run();
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert!(again.stdout.contains("is sound"), "{}", again.stdout);
+
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(status(&scene.document("trial"), "c"), "COMPLETED");
+    scene.expect_no_orphans();
+}
+
+#[test]
+fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    spoil_entry(&scene, "two", 4);
+    let recovered = scene.callboard(&["recover"]).run();
+    let kept = fs::read_dir(scene.store().join("saved")).unwrap().next().unwrap().unwrap().file_name();
+    let transcript = recovered.transcript().replace(kept.to_str().unwrap(), "[WHEN]");
+    assert_snapshot!(transcript, @"
+    $ callboard recover
+    note: somebody had changed `[REPO]/.agents/runs/two/run_state.json`; their bytes are in `[STORE]/quarantine/two/[HEX]-run_state.json`
+    note: `callboard resume two` goes on where it is cut; what its agents finished later is found in their directories
+    the store `[STORE]` was damaged
+      entry 4 of run `two` is not what was written
+    it is kept as it was in `[STORE]/saved/[WHEN]`
+      one   whole       5 entries, delivered
+      two   cut         3 of 5 entries, open, entry 4 is not what was written
+      three whole       5 entries, delivered
+      trial whole       5 entries, interrupted
+      [REPO]/.agents/runs/two/run_state.json was written again
+    [exit 1]
+    ");
+    let log = scene.callboard(&["log", "two"]).run();
+    assert!(
+        log.stdout.contains("recovered from a damaged store: entry 4 is not what was written"),
+        "{}",
+        log.stdout
+    );
+    let begun = scene.ledger().begun().len();
+    let resumed = scene.callboard(&["resume", "two"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert_eq!(scene.ledger().begun().len(), begun, "what was finished ran again");
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+}
+
+#[test]
+fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
+    // As in a store from before entries were sealed.
+    let spoilt = "UPDATE entries SET seal = NULL, body = replace(body, '\"seat\":\"a\"', '\"seat\":\"z\"')
+                  WHERE revision = 1 AND run = (SELECT id FROM runs WHERE name = 'one')";
+    assert_eq!(database.execute(spoilt, []).unwrap(), 1);
+    assert!(database.execute("UPDATE entries SET seal = NULL", []).unwrap() > 5);
+    drop(database);
+    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(recovered.code, 1, "{}", recovered.transcript());
+    assert!(recovered.stdout.contains("it contradicts the entries before it"), "{}", recovered.transcript());
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let names: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
+    assert!(!names.contains(&"one") && names.contains(&"trial"), "{names:?}");
+}
+
+#[test]
+fn a_run_with_entries_of_a_newer_program_is_not_cut() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    let path = scene.store().join("callboard.db");
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let newer = "UPDATE entries SET seal = NULL, body = json_set(body, '$.v', 99)
+                 WHERE revision = 3 AND run = (SELECT id FROM runs WHERE name = 'one')";
+    assert_eq!(database.execute(newer, []).unwrap(), 1);
+    drop(database);
+    let refused = scene.callboard(&["recover"]).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    assert!(refused.stderr.contains("a newer callboard"), "{}", refused.stderr);
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let count = "SELECT count(*) FROM entries WHERE run = (SELECT id FROM runs WHERE name = 'one')";
+    assert_eq!(database.query_one(count, [], |row| row.get::<_, i64>(0)).unwrap(), 5);
+}
+
+#[test]
+fn a_second_recovery_keeps_its_own_copy() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    for run in ["one", "two"] {
+        spoil_entry(&scene, run, 5);
+        assert_eq!(scene.callboard(&["recover"]).run().code, 1);
+    }
+    let kept: Vec<_> =
+        fs::read_dir(scene.store().join("saved")).unwrap().map(|d| d.unwrap().path()).collect();
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    let copies: Vec<_> = kept.iter().map(|kept| fs::read(kept.join("callboard.db")).unwrap()).collect();
+    assert!(copies[0] != copies[1]);
+    let checked =
+        std::process::Command::new("sha256sum").args(["-c", "digests"]).current_dir(&kept[0]).output();
+    assert!(checked.unwrap().status.success());
+}
+
+/// SQLite would drop what was committed after the bad place, and the agent at work with it.
+#[test]
+fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
+    embedded_only!("a damaged file");
+    let scene = scene();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["b * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    running.kill();
+    running.wait();
+    let log = scene.store().join("callboard.db-wal");
+    let frames = (fs::metadata(&log).unwrap().len() as usize - 32) / (24 + PAGE);
+    assert!(frames > 8, "the log has {frames} frames");
+    spoil(&log, 32 + 2 * (24 + PAGE) + 100, 50);
+    let damaged = fs::read(&log).unwrap();
+    let recovered = scene.callboard(&["recover", "--json"]).run();
+    let told = recovered.json();
+    assert!(told["damage"][0].as_str().unwrap().contains("of its log"), "{told}");
+    assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
+    let kept = Path::new(told["kept"].as_str().unwrap());
+    assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
+    // The agent is still at work, and is adopted: no second one is started.
+    let stopped = scene.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 0, "{}", stopped.transcript());
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    scene.plan(&[]);
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#1.2"]);
+    scene.expect_no_orphans();
+}

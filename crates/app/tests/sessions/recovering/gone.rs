@@ -1,0 +1,86 @@
+//! A database that is not where it was, for a while or for good.
+
+use std::fs;
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use testkit::{Scene, embedded_only};
+
+use super::{entries, played, rebuild};
+
+/// As if a recovery had been killed after it kept the store and removed the old database. Tells where it is kept.
+fn cut_off(scene: &Scene) -> PathBuf {
+    let kept = scene.store().join("saved/20260101T000000Z");
+    fs::create_dir_all(&kept).unwrap();
+    fs::rename(scene.store().join("callboard.db"), kept.join("callboard.db")).unwrap();
+    fs::write(kept.join("unfinished"), "").unwrap();
+    kept
+}
+
+#[test]
+fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    let kept = cut_off(&scene);
+    let recovered = scene.callboard(&["recover"]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    assert_eq!(entries(&scene.store(), "one").len(), 5);
+    assert!(!kept.join("unfinished").exists() && kept.join("callboard.db").exists());
+
+    // A mark that was left behind does not turn a store back that was used since.
+    fs::write(kept.join("unfinished"), "").unwrap();
+    assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
+    let revision = entries(&scene.store(), "trial").len();
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert_eq!(entries(&scene.store(), "trial").len(), revision);
+}
+
+#[test]
+fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
+    embedded_only!("a damaged file");
+    let scene = played();
+    cut_off(&scene);
+    let refused = rebuild(&scene, &scene.view("one")).run();
+    assert_eq!(refused.code, 5, "{}", refused.transcript());
+    assert!(refused.stderr.contains("`callboard recover` first"), "{}", refused.stderr);
+    assert!(!scene.store().join("callboard.db").exists(), "an empty store was begun");
+    assert_eq!(scene.callboard(&["recover"]).run().code, 0);
+    assert_eq!(entries(&scene.store(), "one").len(), 5);
+}
+
+#[test]
+fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
+    embedded_only!("its file is gone");
+    let scene = played();
+    let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
+    let ticket = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
+    ticket.lock().unwrap();
+    fs::rename(&database, &aside).unwrap();
+    let running = scene.callboard(&["ls"]).start();
+    crate::archives::wait_for_queue(&scene, 1);
+    fs::rename(&aside, &database).unwrap();
+    drop(ticket);
+    let listed = running.wait();
+    assert_eq!(listed.code, 0, "{}", listed.transcript());
+}
+
+#[test]
+fn a_deleted_database_is_named_with_what_to_do() {
+    embedded_only!("its file is gone");
+    let scene = played();
+    fs::remove_file(scene.store().join("callboard.db")).unwrap();
+    let refused = scene.callboard(&["ls"]).run();
+    assert_eq!(refused.code, 5);
+    assert!(refused.stderr.contains("callboard recover"), "{}", refused.stderr);
+    assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
+    $ callboard recover
+    error: nothing can be read of the store `[STORE]`
+      caused by: the database is gone, though its store is still there
+
+    hint: `callboard recover --from FILE` puts a saved copy back
+    hint: `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run
+    hint: move `[STORE]` aside to begin with an empty store
+    [exit 5]
+    ");
+    assert!(!scene.store().join("callboard.db").exists(), "an empty store was begun in silence");
+}

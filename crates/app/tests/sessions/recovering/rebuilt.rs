@@ -1,0 +1,100 @@
+//! Runs that only their views are left of.
+
+use std::fs;
+
+use testkit::embedded_only;
+
+use super::rebuild;
+use crate::scene;
+
+#[test]
+fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
+    embedded_only!("its file is gone");
+    let scene = scene();
+    scene.workflow(&["a", "b: a", "c: b"]);
+    scene.plan(&["b * hang"]);
+    let running = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    running.interrupt();
+    assert_eq!(running.wait().code, 130);
+    let before = scene.document("trial");
+    fs::remove_dir_all(scene.store()).unwrap();
+    scene.plan(&[]);
+    let view = scene.view("trial");
+    let rebuilt = rebuild(&scene, &view).run();
+    assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
+    let after = scene.document("trial");
+    assert_eq!(after["steps"], before["steps"]);
+    assert_eq!(after["created_at"], before["created_at"]);
+    let log = scene.callboard(&["log", "trial"]).run();
+    assert!(log.stdout.contains("rebuilt from its view"), "{}", log.stdout);
+    let shown = scene.callboard(&["show", "trial"]).run();
+    assert!(shown.stdout.contains("rebuilt from its view"), "{}", shown.stdout);
+    assert_eq!(rebuild(&scene, &view).run().code, 3, "it exists now");
+
+    let resumed = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    // The first step did not run again, and no attempt has the name of an earlier one.
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+}
+
+#[test]
+fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
+    embedded_only!("its file is gone");
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let good = fs::read_to_string(scene.view("trial")).unwrap();
+    fs::remove_file(scene.store().join("callboard.db")).unwrap();
+    let copy = scene.kit().join("view.json");
+    let refused = |text: &str, steps: &[&str]| {
+        fs::write(&copy, text).unwrap();
+        scene.workflow(steps);
+        let rebuild =
+            ["recover", "--dry-run", "--from-view", copy.to_str().unwrap(), "--workflow", "wf.yaml"];
+        let session = scene.played(&rebuild).run();
+        assert_eq!(session.code, 2, "{}", session.transcript());
+        session.stderr
+    };
+    let broken = refused(&good.replace("COMPLETED", "DONE"), &["a"]);
+    assert!(broken.contains("status") && broken.contains("callboard check"), "{broken}");
+    assert!(refused(&good, &["a", "b"]).contains("it has no step `b`"));
+    assert!(refused(&good, &["z"]).contains("it has no step `z`"));
+    // Delivered in the view is delivered in the store.
+    scene.workflow(&["a"]);
+    let session = rebuild(&scene, &scene.view("trial")).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stdout.contains("delivered"), "{}", session.stdout);
+}
+
+#[test]
+fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    let mut document = scene.document("trial");
+    document["run_id"] = "absurd".into();
+    document["steps"]["a"]["iteration_count"] = u32::MAX.into();
+    let view = scene.write("absurd.json", &document.to_string());
+    // If it were believed, this would stop it before it stops the machine.
+    let refused = rebuild(&scene, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("cannot have been sent back 4294967295 times"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_journal_of_a_run_rebuilt_after_a_loop_names_no_gate_that_is_not_known() {
+    embedded_only!("its file is gone");
+    let scene = scene();
+    scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    scene.plan(&["review * gate-failure 1"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
+    fs::remove_dir_all(scene.store()).unwrap();
+    let rebuilt = rebuild(&scene, &scene.view("trial")).run();
+    assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
+    let log = scene.callboard(&["log", "trial"]).run().stdout;
+    assert!(log.contains("rebuilt from its view") && !log.contains("because of"), "{log}");
+    assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 1);
+}
