@@ -98,6 +98,11 @@ impl Channel {
         self.outages.answered(&self.name, false);
     }
 
+    /// It has taken a write, whether we heard that or found it there.
+    pub(super) fn took(&self) {
+        self.outages.answered(&self.name, true);
+    }
+
     pub(super) fn race(&self, doing: &'static str) -> Budget {
         Budget::new(&self.server, doing, self.patience.conflict)
     }
@@ -176,14 +181,14 @@ impl Channel {
         }
         match done {
             Ok(done) => {
-                self.outages.answered(&self.name, true);
+                self.took();
                 Ok(done.sequence)
             }
             Err(error) => {
                 let fault = self.deleted(Fault::of_write(error, &self.name)).await;
                 // To be refused is to be heard.
                 if matches!(fault, Fault::Sequence(_)) {
-                    self.outages.answered(&self.name, true);
+                    self.took();
                 }
                 Err(fault)
             }
