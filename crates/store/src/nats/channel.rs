@@ -174,11 +174,8 @@ impl Channel {
             answer.await
         };
         let done = publish.await;
-        match self.still().await {
-            // It may have been written there.
-            Err(Fault::Passing(source)) => return Err(Fault::Unanswered(source)),
-            still => still?,
-        }
+        // It may have been written, to our store before or to another one now; whoever asks next is told which is there.
+        self.still().await.map_err(|fault| Fault::Unanswered(fault.into_source()))?;
         match done {
             Ok(done) => {
                 self.took();
