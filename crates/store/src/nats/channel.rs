@@ -77,7 +77,7 @@ impl Channel {
     }
 
     /// An answer, if it is our store that gave it.
-    async fn asked<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    pub(super) async fn asked<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         self.before().await?;
         let answer = answer.await;
         self.still().await.and(answer)
