@@ -77,7 +77,7 @@ impl Channel {
     }
 
     /// An answer, if it is our store that gave it.
-    async fn asked<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    pub(super) async fn asked<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         self.before().await?;
         let answer = answer.await;
         self.still().await.and(answer)
@@ -96,6 +96,11 @@ impl Channel {
     /// Something was heard of it that nobody had to ask for.
     pub(super) fn answered(&self) {
         self.outages.answered(&self.name, false);
+    }
+
+    /// It has taken a write, whether we heard that or found it there.
+    pub(super) fn took(&self) {
+        self.outages.answered(&self.name, true);
     }
 
     pub(super) fn race(&self, doing: &'static str) -> Budget {
@@ -169,21 +174,18 @@ impl Channel {
             answer.await
         };
         let done = publish.await;
-        match self.still().await {
-            // It may have been written there.
-            Err(Fault::Passing(source)) => return Err(Fault::Unanswered(source)),
-            still => still?,
-        }
+        // It may have been written, to our store before or to another one now; whoever asks next is told which is there.
+        self.still().await.map_err(|fault| Fault::Unanswered(fault.into_source()))?;
         match done {
             Ok(done) => {
-                self.outages.answered(&self.name, true);
+                self.took();
                 Ok(done.sequence)
             }
             Err(error) => {
                 let fault = self.deleted(Fault::of_write(error, &self.name)).await;
                 // To be refused is to be heard.
                 if matches!(fault, Fault::Sequence(_)) {
-                    self.outages.answered(&self.name, true);
+                    self.took();
                 }
                 Err(fault)
             }

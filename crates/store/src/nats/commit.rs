@@ -70,6 +70,7 @@ impl Server {
                 && seen.sequence != after
             {
                 if let Some(position) = self.landed(&commit.run, commit.write_id, after).await? {
+                    self.journal.took();
                     return Ok(position);
                 }
                 *unheard = None;

@@ -49,6 +49,7 @@ impl Server {
             let outage = outage.get_or_insert_with(|| channel.writing("commit to"));
             if unheard.is_some_and(|unheard| unheard != after) {
                 if let Some(position) = self.landed_entry(&commit.run, commit.write_id).await? {
+                    channel.took();
                     check_epoch(&commit, &look.head())?;
                     return Ok(position);
                 }

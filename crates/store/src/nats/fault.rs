@@ -114,6 +114,18 @@ impl Fault {
     pub(super) fn passing(source: impl Into<Source>) -> Self {
         Self::Passing(source.into())
     }
+
+    /// What people are told of it.
+    pub(super) fn into_source(self) -> Source {
+        match self {
+            Self::Sequence(source)
+            | Self::Passing(source)
+            | Self::Unanswered(source)
+            | Self::Lasting(source) => source,
+            Self::Gone { stream } => format!("its stream `{stream}` is gone").into(),
+            Self::Replaced => "it has another store now".into(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl LiveBucket {
             };
             match publish.await {
                 Ok(_) => {
-                    self.channel.outages.answered(&self.channel.name, true);
+                    self.channel.took();
                     return Ok(true);
                 }
                 Err(error) => {

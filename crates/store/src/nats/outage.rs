@@ -64,6 +64,8 @@ pub(super) struct Outages {
 #[derive(Debug, Default)]
 struct Outage {
     missing: HashMap<Question, Missing>,
+    /// When a question was last answered while others were not: for it the outage has begun no earlier.
+    heard: HashMap<Question, Instant>,
     /// Since when the outage has been that people were told of.
     told: Option<Instant>,
 }
@@ -73,6 +75,12 @@ struct Outage {
 struct Question {
     stream: String,
     writes: bool,
+}
+
+impl Question {
+    fn new(stream: &str, writes: bool) -> Self {
+        Self { stream: stream.to_owned(), writes }
+    }
 }
 
 /// A question that has no answer yet.
@@ -104,8 +112,7 @@ impl Outages {
     }
 
     fn asked(self: &Arc<Self>, stream: &str, writes: bool) -> Asked {
-        let question = Question { stream: stream.to_owned(), writes };
-        Asked { outages: Arc::clone(self), question }
+        Asked { outages: Arc::clone(self), question: Question::new(stream, writes) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Outage> {
@@ -115,32 +122,46 @@ impl Outages {
     /// Whoever takes our writes can also be read.
     pub(super) fn answered(&self, stream: &str, writes: bool) {
         let mut outage = self.lock();
-        if outage.missing.is_empty() {
+        let Some(last) = outage.missing.values().map(|missing| missing.last).max() else { return };
+        let now = Instant::now();
+        outage.missing.retain(|question, _| question.stream != stream || (question.writes && !writes));
+        self.forget(&mut outage, now);
+        if !outage.missing.is_empty() {
+            let answered = [false, true].into_iter().filter(|is_write| writes || !is_write);
+            outage.heard.extend(answered.map(|writes| (Question::new(stream, writes), now)));
             return;
         }
-        outage.missing.retain(|question, _| question.stream != stream || (question.writes && !writes));
-        if outage.missing.is_empty()
-            && let Some(since) = outage.told.take()
-        {
+        outage.heard.clear();
+        if let Some(since) = outage.told.take() {
             drop(outage);
-            (self.tell)(&Waiting::Over { server: self.server.clone(), lasted: since.elapsed() });
+            // Where nobody has asked for long it was over long ago.
+            let end = if self.is_of_now(last, now) { now } else { last };
+            (self.tell)(&Waiting::Over { server: self.server.clone(), lasted: end.duration_since(since) });
         }
     }
 
-    /// Since when there has been an outage, now that a question was not answered.
+    /// A question that nobody asks any more says nothing of now.
+    fn forget(&self, outage: &mut Outage, now: Instant) {
+        outage.missing.retain(|_, missing| self.is_of_now(missing.last, now));
+    }
+
+    fn is_of_now(&self, last: Instant, now: Instant) -> bool {
+        now.duration_since(last) <= self.patience.answer * 2 + LONGEST_PAUSE
+    }
+
+    /// Since when there has been an outage for whoever asks this question, now that it was not answered.
     fn missed(&self, question: &Question, asked_at: Instant, now: Instant, why: &Source) -> Instant {
         let mut outage = self.lock();
-        // A question that nobody asks any more says nothing of now.
-        let fresh = self.patience.answer * 2 + LONGEST_PAUSE;
-        outage.missing.retain(|_, missing| now.duration_since(missing.last) <= fresh);
+        self.forget(&mut outage, now);
         if outage.missing.is_empty() {
-            outage.told = None;
+            *outage = Outage::default();
         }
         // Whoever listens has asked long ago, and was heard until now.
         let since = now.checked_sub(self.patience.answer).map_or(asked_at, |heard| heard.max(asked_at));
         let missing = outage.missing.entry(question.clone()).or_insert(Missing { since, last: now });
         missing.last = now;
         let since = outage.missing.values().map(|missing| missing.since).min().unwrap_or(now);
+        let since = outage.heard.get(question).map_or(since, |heard| since.max(*heard));
         let lasted = now.duration_since(since);
         let left = self.patience.outage.saturating_sub(lasted);
         if lasted >= UNTOLD && !left.is_zero() && outage.told.is_none() {
@@ -239,6 +260,36 @@ mod tests {
         let begin = Instant::now();
         give_up(outages.reads("journal")).await;
         assert!(begin.elapsed() >= Patience::default().outage);
+    }
+
+    /// As when a stream has lost its leader for good: the others need no patience of its own.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_answers_is_waited_for_though_another_was_given_up() {
+        for writes in [false, true] {
+            let outages = outages(nobody);
+            give_up(outages.writes("leases")).await;
+            outages.writes("journal").insist("ask", async || Ok(())).await.unwrap();
+            let begin = Instant::now();
+            give_up(outages.asked("journal", writes)).await;
+            assert!(begin.elapsed() >= Patience::default().outage);
+        }
+    }
+
+    /// As when a write has landed unheard and was found by reading: nobody writes it again.
+    #[tokio::test(start_paused = true)]
+    async fn that_it_is_over_is_told_also_if_nobody_repeats_the_question() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let outages = outages(|news| TOLD.lock().unwrap().push(news.to_string()));
+        let mut outage = outages.writes("journal").budget("commit to");
+        for _ in 0..12 {
+            outage.bear(Fault::passing("no leader")).await.unwrap();
+        }
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        outages.reads("leases").insist("ask", async || Ok(())).await.unwrap();
+        let told = std::mem::take(&mut *TOLD.lock().unwrap());
+        let [_, over] = &told[..] else { panic!("{told:?}") };
+        let lasted = over.split(' ').rev().nth(1).and_then(|seconds| seconds.parse().ok());
+        assert!((1..60).contains(&lasted.unwrap_or(0)), "{over}");
     }
 
     #[tokio::test(start_paused = true)]

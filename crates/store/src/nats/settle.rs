@@ -74,7 +74,7 @@ impl Server {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = None;
+        let (mut outage, mut race) = (None, self.journal.race("settle a write at"));
         loop {
             let look = self.look(run).await?;
             let place = look.place.filter(|place| place.last == after);
@@ -91,7 +91,7 @@ impl Server {
                 }
                 None if after == 0 => (Bytes::new(), deletion()),
                 Some(_) | None => {
-                    outage.bear(Fault::passing("somebody is just writing there")).await?;
+                    race.bear(Fault::passing("somebody is just writing there")).await?;
                     continue;
                 }
             };

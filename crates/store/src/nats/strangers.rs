@@ -63,10 +63,14 @@ impl Server {
                 return Ok(());
             }
             self.put_object(&stranger.name(), &found.payload).await?;
-            let Err(error) = self.journal.stream.delete_message(sequence).await else { return Ok(()) };
+            let remove = async {
+                let removed = self.journal.stream.delete_message(sequence).await;
+                removed.map_err(|error| Fault::of_question(error, &self.journal.name))
+            };
+            let Err(fault) = self.journal.asked(remove).await else { return Ok(()) };
             let left = self.journal.find(&subject, Which::From(sequence)).await?;
             if left.is_some_and(|left| left.sequence == sequence) {
-                outage.bear(Fault::of_question(error, &self.journal.name)).await?;
+                outage.bear(fault).await?;
             }
         }
     }

@@ -106,13 +106,13 @@ impl Watch {
                 Err(_) if !self.news.is_empty() => return Ok(self.give()),
                 Err(_) => {
                     self.look().await?;
-                    // It has answered: what comes now is another outage.
-                    outage = self.server.journal.reading("watch");
                     None
                 }
             };
-            if let Some(fault) = trouble {
-                outage.bear(fault).await?;
+            match trouble {
+                Some(fault) => outage.bear(fault).await?,
+                // It has answered: what comes now is another outage.
+                None => outage = self.server.journal.reading("watch"),
             }
         }
     }

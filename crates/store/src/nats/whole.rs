@@ -67,8 +67,9 @@ impl Server {
             }
             // No further than we have seen: it may be heard late, when the run is there.
             let seen = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
-            if let Err(error) = seen.await {
-                outage.bear(Fault::of_question(error, &self.journal.name)).await?;
+            let purge = async { seen.await.map_err(|error| Fault::of_question(error, &self.journal.name)) };
+            if let Err(fault) = self.journal.asked(purge).await {
+                outage.bear(fault).await?;
             }
         }
         Ok(())

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use protocol::Revision;
-use store::{CommitError, NatsSettings, NatsStore, ReadError, Store as _, Unavailable};
-use testkit::nats::Server;
+use store::{CommitError, NatsSettings, NatsStore, Patience, ReadError, Store as _, Unavailable};
+use testkit::nats::{Server, Wire};
 
 use crate::contract::{change, run};
 
@@ -87,4 +87,31 @@ async fn a_lease_is_not_renewed_in_another_store() {
     let client = async_nats::connect(server.address()).await.unwrap();
     let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
     assert_eq!(leases.cached_info().state.last_sequence, 0, "nobody has led anything there");
+}
+
+/// What was said to the first server it may have heard: the other one cannot tell.
+#[tokio::test]
+async fn whether_a_write_landed_that_was_under_way_when_the_store_was_replaced_is_not_known() {
+    let mut server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("r"));
+    let settings = wire.store(Duration::from_secs(60)).settings().clone();
+    // Longer than a server takes to come back.
+    let patience = Patience { answer: Duration::from_secs(4), ..settings.patience };
+    let store = NatsStore::new(NatsSettings { patience, ..settings });
+    let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
+    wire.hold_at("HPUB callboard.run.");
+    let commit = change(&run, first, "2");
+    let id = commit.write_id;
+    let (outcome, ()) = tokio::join!(store.commit(commit), async {
+        wire.holds_something().await;
+        server.kill();
+        let _had = server.restart_empty();
+        NatsStore::new(server.settings()).open().await.unwrap();
+        wire.cut();
+    });
+    let Err(CommitError::Unknown { write_id, source }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(write_id, id);
+    assert!(is_another(source.downcast_ref().unwrap()), "{source:?}");
+    let error = store.settle(&run, id).await.unwrap_err();
+    assert!(matches!(&error, ReadError::Unavailable(error) if is_another(error)), "{error:?}");
 }
