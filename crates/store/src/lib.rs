@@ -38,8 +38,8 @@ pub use git::Repository;
 pub use lead::{Lead, Leader, Tenure};
 pub use location::{LocateError, Location, repository};
 pub use nats::{
-    Access, BLOB_STREAM, BadSettings, Bereft, ConnectFault, LEAST_VERSION, LiveBucket, LiveEntry,
-    NatsSettings, NatsStore, Note, Patience, Peer, Standing, Stranger, Tell, Tls, Waiting,
+    Access, BLOB_STREAM, BadSettings, Bereft, ConnectFault, LEAST_VERSION, Laggard, LiveBucket, LiveEntry,
+    NatsSettings, NatsStore, Note, Patience, Standing, Stranger, Tell, Tls, Waiting,
 };
 pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{

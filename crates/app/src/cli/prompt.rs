@@ -123,7 +123,7 @@ fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -
         let there =
             format!("`callboard prompt {} {seat} --attempt {turn}.{try_no}` there prints it", sight.run);
         let what = format!("what `{attempt}` was given is on `{host}`, where it was begun");
-        return Err(Failure::new(Exit::Store, what).detail("host", host).hint(there).hint(now));
+        return Err(Failure::new(Exit::Store, what).hint(there).hint(now));
     }
     let dir = sight.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };

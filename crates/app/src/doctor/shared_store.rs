@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{AnyStore, NatsSettings, Note, Peer, Standing, Unavailable};
+use store::{AnyStore, Laggard, NatsSettings, Note, Standing, Unavailable};
 
 use super::{Finding, Ground, store_check};
 use crate::failure::{Code, Failure};
@@ -20,20 +20,21 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
     let looked = async {
         let store = AnyStore::connect(settings.clone(), beside, render::waiting).await?;
         let notes = store.notes().await?.to_vec();
-        let peers = match &store {
-            AnyStore::Nats(nats, _) => nats.peers().await?,
+        let laggards = match &store {
+            AnyStore::Nats(nats, _) => nats.laggards().await?,
             AnyStore::Embedded(_) => Vec::new(),
         };
-        Ok::<_, Unavailable>((store, notes, peers))
+        Ok::<_, Unavailable>((store, notes, laggards))
     };
     match looked.await {
-        Ok((store, notes, peers)) => {
+        Ok((store, notes, laggards)) => {
             let answers = Finding::fine(CHECK, format!("{place}: answers")).detail(format!(
                 "what this machine needs for it is in {}",
                 store.premises().root().display()
             ));
             let open = store_check::permissions(store.premises().root());
-            let findings = std::iter::once(answers).chain(peers.iter().map(missed)).chain(replicas(&notes));
+            let findings =
+                std::iter::once(answers).chain(laggards.iter().map(missed)).chain(replicas(&notes));
             let findings =
                 findings.chain(notes.iter().filter_map(|note| told(ground, note))).chain(open).collect();
             (findings, Some(store))
@@ -49,17 +50,14 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
 }
 
 /// A server of the cluster that is down, or has not caught up.
-fn missed(Peer { server, standing, streams }: &Peer) -> Finding {
+fn missed(Laggard { server, standing, streams }: &Laggard) -> Finding {
     let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
     let names = names.join(", ");
     match standing {
         Standing::Silent(length) => {
-            let length = render::duration(*length);
-            let finding = Finding::act(
-                CHECK,
-                format!("server `{server}` is down: the others last heard of it {length} ago"),
-            );
-            finding
+            let heard = length
+                .map(|length| format!("; the others last heard of it {} ago", render::duration(length)));
+            Finding::act(CHECK, format!("server `{server}` is down{}", heard.unwrap_or_default()))
                 .detail(format!(
                     "it keeps a copy of {names}; until it is back the loss of another one stops all runs"
                 ))

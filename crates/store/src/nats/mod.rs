@@ -15,7 +15,7 @@
 //!   `aside`: what others wrote there · `strangers`: what others wrote to the journal · `live`: a bucket of others
 //! * `commit`, `whole`, `settle`: writing · `read`, `watch`: reading · `blobs`: the object store · `lease`, `lead`: who is
 //!   the engine
-//! * `note`, `peers`: what is not as it should be there · `bereft`: what is left without the blobs
+//! * `note`, `laggards`: what is not as it should be there · `bereft`: what is left without the blobs
 
 mod aside;
 mod backend;
@@ -33,6 +33,7 @@ mod fault;
 mod fold;
 mod journal;
 mod known;
+mod laggards;
 mod lead;
 mod lease;
 mod live;
@@ -41,7 +42,6 @@ mod message;
 mod note;
 mod outage;
 mod patience;
-mod peers;
 mod read;
 mod same;
 mod server;
@@ -57,12 +57,12 @@ mod wire;
 pub use backend::NatsStore;
 pub use bereft::Bereft;
 pub use connect::{ConnectFault, LEAST_VERSION};
+pub use laggards::{Laggard, Standing};
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
 pub use note::Note;
 pub use outage::{Tell, Waiting};
 pub use patience::Patience;
-pub use peers::{Peer, Standing};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
 pub use strangers::Stranger;
 pub use streams::BLOB_STREAM;

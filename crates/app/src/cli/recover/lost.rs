@@ -27,11 +27,9 @@ pub(super) async fn with(here: &Here, settings: &NatsSettings, server: String, s
         Err(unavailable) => failure.causes.push(unavailable.to_string()),
     }
     failure = failure.hint("`nats stream restore` brings it back from a copy; then all is as it was");
-    if is_blobs {
-        failure = failure.hint(
-            "`callboard import FILE --store DIR` takes a run from an archive, if it was exported before, into another store",
-        );
-    }
+    failure = failure.hint(
+        "`callboard import FILE --store DIR` takes a run from an archive, if it was exported before, into another store",
+    );
     if !documents.is_empty() {
         failure = failure.hint(format!(
             "`callboard import --peer {} --store DIR` reads the documents of the bucket into another store",
@@ -151,5 +149,41 @@ fn blobs_in(value: &Value) -> usize {
         Value::Object(members) if members.contains_key("$blob") => 1,
         Value::Object(members) => members.values().map(blobs_in).sum(),
         Value::Array(_) | Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::Revision;
+
+    use super::*;
+
+    #[test]
+    fn what_a_run_lacks_without_its_blobs_is_told_piece_by_piece() {
+        let value = serde_json::json!({
+            "sequence": 4,
+            "phases": {
+                "plan": { "output": { "$blob": "sha256:1", "bytes": 200_000 } },
+                "execute": { "output": { "summary": "short" } },
+            },
+        });
+        let key = "peer.global.cycle.1";
+        let entry = LiveEntry { key: key.to_owned(), revision: 9, value: value.to_string().into() };
+        let documents = [document(&entry).unwrap()];
+        let bereft = |name: &str, lost: &[u64]| Bereft {
+            run: RunId::new(name).unwrap(),
+            revision: Revision(7),
+            lost: lost.iter().copied().map(Revision).collect(),
+        };
+        let told = blobs(&[bereft("small", &[]), bereft(key, &[3, 5])], &documents);
+        assert_eq!(
+            told[1..],
+            [
+                "run `small` lacks what it was opened with; all of its 7 entries are there",
+                "run `peer.global.cycle.1` lacks what it was opened with and 2 entries of 7: 3, 5; \
+                 its document in the bucket lacks 1 output",
+            ]
+        );
+        assert_eq!(blobs(&[], &documents), ["no run had anything in it"]);
     }
 }
