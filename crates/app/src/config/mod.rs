@@ -137,7 +137,10 @@ impl Config {
         if let Some(path) = sources.user_file {
             layer.lay_over(file::read(&path, Origin::UserFile(path.clone()), &mut faults));
         }
-        faults.extend(layer.idle_password());
+        // In a file it was noticed where it stands.
+        if faults.is_empty() {
+            faults.extend(layer.idle());
+        }
         if faults.is_empty() { Ok(layer.with_defaults()) } else { Err(ConfigErrors(faults)) }
     }
 }
@@ -193,21 +196,26 @@ impl Layer {
         }
     }
 
-    /// A password without a user lets nobody in, and to leave it away in silence would have people look elsewhere.
-    fn idle_password(&self) -> Option<Fault> {
-        let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &self.store else { return None };
-        let (place, name) = match self.shared.idle_password(settings)? {
-            Origin::ProjectFile(path) | Origin::UserFile(path) => {
-                (Place::WholeFile(path.clone()), "`store.password`")
-            }
-            Origin::Environment(name) => (Place::Environment(name), "it"),
-            Origin::Flag(_) | Origin::Default => return None,
+    /// What would be left away in silence because its other half is missing: people would look for the fault elsewhere.
+    fn idle(&self) -> Vec<Fault> {
+        let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &self.store else { return Vec::new() };
+        let fault = |origin: &Origin, message: &str, hint: &str| {
+            let place = match origin {
+                Origin::ProjectFile(path) | Origin::UserFile(path) => Place::WholeFile(path.clone()),
+                Origin::Environment(name) => Place::Environment(name),
+                Origin::Flag(_) | Origin::Default => return None,
+            };
+            Some(Fault { place, message: message.to_owned(), hint: Some(hint.to_owned()) })
         };
-        Some(Fault {
-            place,
-            message: format!("{name} is a password, and no user is named"),
-            hint: Some("set NATS_USER, or `user` in `[store]`; a token goes into NATS_TOKEN".to_owned()),
-        })
+        let password = self.shared.idle_password(settings).and_then(|origin| {
+            let hint = "set NATS_USER, or `user` in `[store]`; a token goes into NATS_TOKEN";
+            fault(origin, "it has a password, and no user is named", hint)
+        });
+        let half = self.shared.lone_half().and_then(|origin| {
+            let hint = "set NATS_CERT and NATS_KEY, or `cert` and `key` in `[store]`";
+            fault(origin, "a certificate and its key belong together; one of them is missing", hint)
+        });
+        password.into_iter().chain(half).collect()
     }
 
     fn with_defaults(mut self) -> Config {

@@ -130,6 +130,14 @@ impl Shared {
         (self.access() == Access::Anonymous).then_some(&password.origin)
     }
 
+    /// A certificate without its key, or a key without its certificate: neither is shown to anybody.
+    pub(super) fn lone_half(&self) -> Option<&Origin> {
+        match (&self.cert, &self.key) {
+            (Some(alone), None) | (None, Some(alone)) => Some(&alone.origin),
+            (Some(_), Some(_)) | (None, None) => None,
+        }
+    }
+
     fn access(&self) -> Access {
         if let Some(creds) = value(self.creds.as_ref()) {
             Access::Credentials(creds)

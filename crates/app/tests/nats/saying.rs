@@ -53,7 +53,7 @@ fn a_password_without_a_user_is_not_passed_over() {
     let scene = scene();
     let session = scene.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let told = "environment variable `NATS_PASSWORD`: it is a password, and no user is named";
+    let told = "environment variable `NATS_PASSWORD`: it has a password, and no user is named";
     assert!(session.stderr.contains(told), "{}", session.stderr);
     assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
     // With a user it is one, and who has no store on NATS need not care.
@@ -63,6 +63,17 @@ fn a_password_without_a_user_is_not_passed_over() {
     let embedded = ["ls", "--store", embedded.to_str().unwrap()];
     let session = scene.callboard(&embedded).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
+}
+
+#[test]
+fn a_certificate_without_its_key_is_not_passed_over() {
+    let scene = scene();
+    for alone in ["NATS_CERT", "NATS_KEY"] {
+        let session = scene.callboard(&["ls"]).env(alone, "mine.pem").run();
+        assert_eq!(session.code, 2, "{}", session.transcript());
+        let told = format!("environment variable `{alone}`: a certificate and its key belong together");
+        assert!(session.stderr.contains(&told), "{}", session.stderr);
+    }
 }
 
 #[test]

@@ -49,6 +49,20 @@ async fn a_run_that_cannot_be_understood_does_not_hide_the_others() {
 
 #[tokio::test]
 async fn what_somebody_else_put_there_can_be_set_aside_and_the_run_goes_on() {
+    set_aside_from(None).await;
+}
+
+/// The entry in the bucket is the commit, and nobody gets to it past the journal.
+#[tokio::test]
+async fn the_same_is_true_of_a_run_whose_document_is_kept_in_a_bucket() {
+    set_aside_from(Some("{}")).await;
+}
+
+async fn set_aside_from(document: Option<&str>) {
+    let change = |run: &protocol::RunId, expected, entry: &str| store::Commit {
+        document: document.map(str::to_owned),
+        ..change(run, expected, entry)
+    };
     let server = Server::start();
     let (store, ill) = (NatsStore::new(server.settings()), run("a.b"));
     let first = store.commit(change(&ill, Position::absent(), "1")).await.unwrap();
