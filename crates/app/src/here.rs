@@ -190,6 +190,28 @@ impl Here {
         Journal::load(store, &self.clock, run).await?.ok_or_else(|| self.no_such_run(run.as_str()))
     }
 
+    /// The run that somebody named, and the store it is in.
+    pub(crate) async fn find_run(&self, run: &str) -> Result<(AnyStore, RunId), Failure> {
+        let store = self.store_with(run).await?;
+        let run = self.resolve(&store, run).await?;
+        Ok((store, run))
+    }
+
+    /// The same, or if nobody named one the only run that is unfinished.
+    pub(crate) async fn find_run_or_only(
+        &self,
+        run: Option<&str>,
+        command: &str,
+    ) -> Result<(AnyStore, RunId), Failure> {
+        if let Some(run) = run {
+            return self.find_run(run).await;
+        }
+        let store = self.existing_store().await?;
+        let store = store.ok_or_else(|| self.without_store(nothing_unfinished()))?;
+        let run = only_unfinished(&store, command).await?;
+        Ok((store, run))
+    }
+
     /// The run of that name, or with a name that begins so and only one does. A cycle's id names the run that plays it.
     pub(crate) async fn resolve(&self, store: &AnyStore, run: &str) -> Result<RunId, Failure> {
         let id = name_of_run(run)?;
@@ -252,7 +274,7 @@ pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
     Summary::decode(&row.summary)
 }
 
-pub(crate) fn nothing_unfinished() -> Failure {
+fn nothing_unfinished() -> Failure {
     Failure::usage("no run is unfinished")
         .hint("`callboard run WORKFLOW` starts one; `callboard ls` lists all runs")
 }
@@ -261,7 +283,7 @@ pub(crate) fn nothing_unfinished() -> Failure {
 const NAMED: usize = 10;
 
 /// The only unfinished run, for a command that was given none.
-pub(crate) async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failure> {
+async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failure> {
     let rows = store.runs().await?;
     let unfinished: Vec<_> = rows
         .iter()

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use rusqlite::Connection;
-use store::{Commit, Location, OpenError, Position, SqliteStore, Store as _, WriteId};
+use store::{Commit, Location, OpenError, Position, SqliteStore, Store as _};
 use tempfile::TempDir;
+use testkit::stage::change;
 
 struct Place {
     _directory: TempDir,
@@ -42,21 +43,8 @@ impl Place {
 }
 
 fn opening() -> Commit {
-    Commit {
-        run: RunId::new("run").unwrap(),
-        protocol: "steps".to_owned(),
-        expected: Position::absent(),
-        epoch: None,
-        write_id: WriteId::new(),
-        entry: "{}".to_owned(),
-        document: None,
-        parts: Vec::new(),
-        outbox: Vec::new(),
-        acknowledged: Vec::new(),
-        views: Vec::new(),
-        snapshot: None,
-        summary: "x".repeat(20_000),
-    }
+    let run = RunId::new("run").unwrap();
+    Commit { summary: "x".repeat(20_000), ..change(&run, Position::absent(), "{}") }
 }
 
 #[tokio::test]

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use fastrand::Rng;
 use protocol::{Revision, RunId};
 use rusqlite::Connection;
-use store::{
-    Commit, Digest, Location, OutboxItem, Part, Position, Salvage, SqliteStore, Store as _, WriteId,
-};
+use store::{Commit, Digest, Location, OutboxItem, Part, Position, Salvage, SqliteStore, Store as _};
 use tempfile::TempDir;
+use testkit::stage::change;
 
 /// What was written: run number and revision → text.
 type Written = BTreeMap<(i64, u64), String>;
@@ -42,19 +41,9 @@ async fn used(random: &mut Rng) -> Used {
         let body: String = (0..length).map(|_| random.alphanumeric()).collect();
         let entry = format!("{{\"step\":{step},\"body\":\"{body}\"}}");
         let commit = Commit {
-            run: name,
-            protocol: "steps".to_owned(),
-            expected: positions[run],
-            epoch: None,
-            write_id: WriteId::new(),
-            entry: entry.clone(),
-            document: None,
             parts: vec![Part { path: "run".to_owned(), body: body[..20].to_owned() }],
             outbox: vec![OutboxItem { id: format!("start {step}"), body: "{}".to_owned() }],
-            acknowledged: Vec::new(),
-            views: Vec::new(),
-            snapshot: None,
-            summary: "{}".to_owned(),
+            ..change(&name, positions[run], &entry)
         };
         positions[run] = store.commit(commit).await.unwrap();
         // Runs are numbered in the order of their first commit.

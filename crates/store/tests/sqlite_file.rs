@@ -11,9 +11,10 @@ use protocol::{Revision, RunId};
 use rusqlite::Connection;
 use store::{
     Commit, CommitError, Digest, Location, OpenError, Position, ReadError, SqliteStore, Store as _,
-    Unavailable, WriteId,
+    Unavailable,
 };
 use tempfile::TempDir;
+use testkit::stage::change;
 
 struct Place {
     directory: TempDir,
@@ -57,21 +58,7 @@ fn run() -> RunId {
 }
 
 fn opening(run: &RunId) -> Commit {
-    Commit {
-        run: run.clone(),
-        protocol: "steps".to_owned(),
-        expected: Position::absent(),
-        epoch: None,
-        write_id: WriteId::new(),
-        entry: "{}".to_owned(),
-        document: None,
-        parts: Vec::new(),
-        outbox: Vec::new(),
-        acknowledged: Vec::new(),
-        views: Vec::new(),
-        snapshot: None,
-        summary: "{}".to_owned(),
-    }
+    change(run, Position::absent(), "{}")
 }
 
 fn mode(path: &Path) -> u32 {

@@ -17,7 +17,7 @@ use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
 use protocol::{Protocol, RunId, SeatName, Stage, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
 use serde::Serialize;
-use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Store, WriteId};
+use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
 use tokio::runtime::Handle;
@@ -155,6 +155,25 @@ fn outbox_item<Seat: fmt::Display + Serialize>(action: &Action<Seat>) -> OutboxI
     OutboxItem { id: action.id(), body: serde_json::to_string(action).expect("an action is plain data") }
 }
 
+/// The plainest change: an entry and nothing else.
+pub fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
+    Commit {
+        run: run.clone(),
+        protocol: "steps".to_owned(),
+        expected,
+        epoch: None,
+        write_id: WriteId::new(),
+        entry: entry.to_owned(),
+        parts: Vec::new(),
+        document: None,
+        outbox: Vec::new(),
+        acknowledged: Vec::new(),
+        views: Vec::new(),
+        snapshot: None,
+        summary: "{}".to_owned(),
+    }
+}
+
 /// Writes an entry as a commit of the journal would, with the time it has.
 pub async fn append<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
@@ -166,20 +185,13 @@ pub async fn append<P: Protocol, S: Store>(
     let parts = parts.expect("the entry can be recorded").into_iter();
     let parts = parts.map(|path| Part { body: P::part(&journal.document, &path), path });
     let commit = Commit {
-        run: journal.run.clone(),
         protocol: P::NAME.to_owned(),
-        expected: journal.position,
-        epoch: None,
-        write_id: WriteId::new(),
-        entry: entry.encode(),
         parts: parts.collect(),
         document: (P::SHOWS_DOCUMENT && store.keeps_documents())
             .then(|| serde_json::to_string(&journal.document).expect("a document is plain data")),
         outbox: entry.actions.iter().map(outbox_item).collect(),
-        acknowledged: Vec::new(),
-        views: Vec::new(),
-        snapshot: None,
         summary: serde_json::to_string(&journal.summary()).expect("a summary is plain data"),
+        ..change(&journal.run, journal.position, &entry.encode())
     };
     journal.position = store.commit(commit).await?;
     Ok(())

@@ -139,8 +139,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
 fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let store = here.store_with(&arguments.what).await?;
-        let run = here.resolve(&store, &arguments.what).await?;
+        let (store, run) = here.find_run(&arguments.what).await?;
         let at = arguments.at.map(Revision);
         here.with_run(&store, &run, Drawing { here: &here, store: &store, run: &run, at }).await
     })

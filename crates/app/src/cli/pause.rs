@@ -30,8 +30,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let store = here.store_with(&arguments.run).await?;
-        let run = here.resolve(&store, &arguments.run).await?;
+        let (store, run) = here.find_run(&arguments.run).await?;
         let reason = arguments.reason;
         here.with_run(&store, &run, Pausing { here: &here, store: &store, run: &run, reason }).await
     })

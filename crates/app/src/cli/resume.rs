@@ -93,15 +93,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.all {
             return all(&here, &house, &arguments).await;
         }
-        let named = arguments.run.as_deref();
-        let Some(store) = here.existing_store().await? else {
-            let failure = named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run));
-            return Err(here.without_store(failure));
-        };
-        let run = match named {
-            Some(run) => here.resolve(&store, run).await?,
-            None => here::only_unfinished(&store, "resume").await?,
-        };
+        let (store, run) = here.find_run_or_only(arguments.run.as_deref(), "resume").await?;
         here.with_run(&store, &run, Resuming { here: &here, store: &store, run: &run, house, arguments })
             .await
     })

@@ -47,8 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, flags)?;
     let house = play::house(&here, arguments.players.again()?)?;
     block_on(async {
-        let store = here.store_with(&arguments.run).await?;
-        let run = here.resolve(&store, &arguments.run).await?;
+        let (store, run) = here.find_run(&arguments.run).await?;
         here.with_run(&store, &run, Retrying { here: &here, store: &store, run: &run, house, arguments })
             .await
     })

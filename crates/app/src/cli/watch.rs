@@ -4,7 +4,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
+use crate::here::{Here, Place};
 use crate::look::Sight;
 use crate::progress::Progress;
 use crate::watcher::Watcher;
@@ -34,15 +34,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let named = arguments.run.as_deref();
-        let Some(store) = here.existing_store().await? else {
-            let failure = named.map_or_else(here::nothing_unfinished, |run| here.no_such_run(run));
-            return Err(here.without_store(failure));
-        };
-        let run = match named {
-            Some(run) => here.resolve(&store, run).await?,
-            None => here::only_unfinished(&store, "watch").await?,
-        };
+        let (store, run) = here.find_run_or_only(arguments.run.as_deref(), "watch").await?;
         let progress = Progress::new(&here, &run, arguments.json);
         let sight = Sight { here, store, run };
         sight.with(Watching { sight: &sight, progress }).await

@@ -22,8 +22,7 @@ impl Sight {
     /// Finds a run by its name or a beginning of it.
     pub(crate) async fn of(place: &Place, run: &str) -> Result<Self, Failure> {
         let here = Here::find(place, Flags::default())?;
-        let store = here.store_with(run).await?;
-        let run = here.resolve(&store, run).await?;
+        let (store, run) = here.find_run(run).await?;
         Ok(Self { here, store, run })
     }
 

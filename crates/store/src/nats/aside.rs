@@ -9,10 +9,10 @@ use protocol::RunId;
 use super::bucket::{RECOVERY, key_of, subject_of};
 use super::channel::{Overtaken, Which};
 use super::entry::Read;
-use super::message::json;
 use super::read::AT_ONCE;
 use super::server::Server;
 use super::spill::blob_note;
+use super::wire::json;
 use crate::Foreign;
 use crate::error::Unavailable;
 

@@ -7,10 +7,11 @@ use protocol::{Revision, RunId};
 use super::backend::NatsStore;
 use super::channel::{Channel, Which};
 use super::journal::{RUNS, run_of};
-use super::message::{Head, Place, decode};
+use super::message::{Head, Place};
 use super::outage::Tell;
-use super::server::{JOURNAL, Opening};
 use super::settings::NatsSettings;
+use super::streams::{JOURNAL, Opening};
+use super::wire::decode;
 use crate::error::Unavailable;
 
 /// A run that lacks its blobs. What it was opened with was always one of them.

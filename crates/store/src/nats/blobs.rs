@@ -11,8 +11,9 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::channel::{Overtaken, Which};
-use super::message::json;
-use super::server::{BLOBS, Server};
+use super::server::Server;
+use super::streams::BLOBS;
+use super::wire::json;
 use crate::Digest;
 use crate::error::{ReadError, Unavailable};
 

@@ -13,7 +13,8 @@ use super::channel::Channel;
 use super::fault::Fault;
 use super::journal::is_not_understood;
 use super::note::Note;
-use super::server::{HEADERS, Opening, Server, endless};
+use super::server::{HEADERS, Server};
+use super::streams::{Opening, endless};
 use crate::error::Unavailable;
 
 /// How many entries of a document the bucket keeps. The journal has them all.

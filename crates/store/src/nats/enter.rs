@@ -13,9 +13,10 @@ use super::commit::{Draft, LARGEST_HERE, Manner, check_epoch};
 use super::entry::{self, Read};
 use super::fault::Fault;
 use super::look::{Look, Place, copied};
-use super::message::{Going, json};
+use super::message::Going;
 use super::server::Server;
 use super::spill::spill;
+use super::wire::json;
 use crate::commit::{Commit, Position, WriteId};
 use crate::error::{CommitError, Unavailable};
 

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::canonical::canonical;
 use super::channel::Found;
-use super::message::{BadMessage, Committed, Committing, Content, Entered, Head};
+use super::message::{Committed, Committing, Content, Entered, Head};
+use super::wire::BadMessage;
 use crate::foreign::Meddling;
 use crate::{Digest, WriteId};
 
@@ -73,7 +74,7 @@ pub(super) fn encode(
     part["seal"] = json!(seal(run, &part));
     let mut entry = document.clone();
     entry.insert(PART.to_owned(), part);
-    super::message::json(&entry)
+    super::wire::json(&entry)
 }
 
 /// A digest of our part, less the seal itself, and of whose it is: in another run's place it is not ours.

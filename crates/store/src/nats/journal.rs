@@ -6,8 +6,9 @@ use protocol::{Revision, RunId};
 
 use super::channel::{Overtaken, Which};
 use super::known::Seen;
-use super::message::{BadMessage, Committed, Content, Delta, Place, Record, decode, encode};
+use super::message::{Committed, Content, Delta, Place, Record};
 use super::server::Server;
+use super::wire::{BadMessage, decode, encode};
 use crate::error::{ReadError, Unavailable};
 
 pub(super) const RUNS: &str = "callboard.run.";

@@ -2,15 +2,15 @@
 //! servers, and nothing is put there.
 
 use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
-use async_nats::jetstream::ContextBuilder;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::channel::{Channel, Which};
+use super::connect::connect;
 use super::fault::Fault;
 use super::outage::{Outages, Tell};
-use super::server::{connect, find_stream};
 use super::settings::NatsSettings;
+use super::streams::find_stream;
 use crate::error::Unavailable;
 
 /// A bucket on servers that may have nothing else of ours.
@@ -36,13 +36,7 @@ impl LiveBucket {
     /// Looks for the bucket that the settings name; `None` if there is none.
     pub async fn find(settings: &NatsSettings, tell: Tell) -> Result<Option<Self>, Unavailable> {
         let server = settings.server();
-        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
-            server: server.clone(),
-            doing: "connect to",
-            source: fault.into(),
-        })?;
-        let answer = settings.patience.answer;
-        let context = ContextBuilder::new().timeout(answer).ack_timeout(answer).build(client);
+        let (_client, context) = connect(settings).await?;
         let stream_name = format!("KV_{}", settings.bucket);
         let (patience, outages) = (settings.patience, Outages::new(settings, tell));
         let found = find_stream(&context, &outages, &stream_name, "look for a bucket at").await?;

@@ -1,22 +1,17 @@
-//! What lies on the wire: one line of JSON per message of a run's subject, and behind it, as they are, the bodies of a
-//! commit.
+//! What a message of a run's subject says.
 //!
 //! Every message carries the run's head, small and up to date, so that the newest message alone tells where the run
-//! stands. What a commit changed is its delta: in the message, or in a blob if it is large.
+//! stands. What a commit changed is its delta: in the message, or in a blob if it is large. How it becomes text is in
+//! `wire`.
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::behind::{self, Behind, Following};
-use super::channel::Found;
+use super::behind::{Behind, Following};
 use crate::commit::{Commit, OutboxItem, Part, ViewMark, WriteId};
 use crate::{Digest, Token};
-
-/// The format this program writes. A reader refuses a newer one.
-const FORMAT: u32 = 1;
 
 /// A message and its place.
 #[derive(Debug, Clone)]
@@ -189,199 +184,4 @@ impl Delta {
 
 pub(super) fn seal(run: &RunId, revision: Revision, write_id: WriteId, entry: &str) -> Digest {
     Digest::of_all(&[&format!("{run}\n{revision}\n{write_id}\n"), entry])
-}
-
-#[derive(Serialize, Deserialize)]
-struct Wire {
-    format: u32,
-    head: Head,
-    content: Content,
-}
-
-/// A message that is not as we write them.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BadMessage {
-    #[error("message {sequence} has format {found}; this callboard knows {FORMAT}")]
-    Newer { sequence: u64, found: u32 },
-    #[error("message {sequence} is not one of ours")]
-    Foreign { sequence: u64, source: serde_json::Error },
-    /// It says that it is ours: perhaps of a program that has more to say than this one.
-    #[error("message {sequence} has a format that this callboard knows, and is not as it writes them")]
-    Unlike { sequence: u64, source: serde_json::Error },
-    #[error("entry {sequence} is of revision {found}, and the journal ends with revision {newest}")]
-    Ahead { sequence: u64, found: Revision, newest: Revision },
-    #[error("message {sequence} is not as long as it says")]
-    Torn { sequence: u64 },
-    #[error("message {sequence} is missing")]
-    Missing { sequence: u64 },
-    #[error("the blob `{digest}` of message {sequence} is missing")]
-    NoBlob { sequence: u64, digest: Digest },
-}
-
-pub(super) fn encode(head: &Head, content: &Content) -> Bytes {
-    encoded(head, content, 0).into()
-}
-
-/// The same for a commit whose delta is not text yet: its bodies follow the line, if they can. `size` is about how large
-/// that will be.
-pub(super) fn encode_commit(head: &Head, committed: &Committing<'_>, size: usize) -> Bytes {
-    #[derive(Serialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Content<'a> {
-        Commit(&'a Committing<'a>),
-    }
-    match &committed.delta {
-        Going::Here(delta) if let Some(following) = Following::of(delta) => {
-            let seal = committed.seal.clone();
-            let committed = Committing { seal, delta: Going::Behind(following), ..*committed };
-            let mut text = encoded(head, &Content::Commit(&committed), size);
-            text.push(END_OF_LINE);
-            behind::bodies(delta).for_each(|body| text.extend_from_slice(body.as_bytes()));
-            text.into()
-        }
-        Going::Here(_) | Going::Behind(_) | Going::Blob(_) => {
-            encoded(head, &Content::Commit(committed), size).into()
-        }
-    }
-}
-
-fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Borrowed<'a, C> {
-        format: u32,
-        head: &'a Head,
-        content: &'a C,
-    }
-    let mut text = Vec::with_capacity(size + ABOUT_A_HEAD);
-    serde_json::to_writer(&mut text, &Borrowed { format: FORMAT, head, content }).expect(PLAIN);
-    text
-}
-
-/// JSON as we write it has none of these.
-const END_OF_LINE: u8 = b'\n';
-
-/// What a message needs besides what its writer put into it.
-const ABOUT_A_HEAD: usize = 1024;
-const PLAIN: &str = "BUG: texts, numbers and lists are JSON";
-
-/// Our own types as text.
-pub(super) fn json<T: Serialize>(value: &T) -> Bytes {
-    serde_json::to_vec(value).expect(PLAIN).into()
-}
-
-pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
-    #[derive(Deserialize)]
-    struct Format {
-        format: u32,
-    }
-    let sequence = found.sequence;
-    let end = found.payload.iter().position(|byte| *byte == END_OF_LINE).unwrap_or(found.payload.len());
-    let line = &found.payload[..end];
-    let Wire { format, mut head, mut content } = match serde_json::from_slice(line) {
-        Ok(wire) => wire,
-        Err(error) => match serde_json::from_slice(line) {
-            Ok(Format { format }) if format > FORMAT => {
-                return Err(BadMessage::Newer { sequence, found: format });
-            }
-            Ok(Format { .. }) => return Err(BadMessage::Unlike { sequence, source: error }),
-            Err(_) => return Err(BadMessage::Foreign { sequence, source: error }),
-        },
-    };
-    if format > FORMAT {
-        return Err(BadMessage::Newer { sequence, found: format });
-    }
-    let before = head.commit;
-    if let Content::Commit(committed) = &mut content {
-        if let Place::Behind(behind) = &mut committed.delta {
-            behind.bodies = found.payload.slice((end + 1).min(found.payload.len())..);
-        }
-        head.commit = sequence;
-        if committed.checkpoint {
-            head.checkpoint = Some(sequence);
-        }
-    }
-    Ok(Record { sequence, head, content, before })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn found(sequence: u64, payload: Bytes) -> Found {
-        Found { sequence, payload, headers: async_nats::HeaderMap::new() }
-    }
-
-    #[test]
-    fn a_commit_knows_its_place_only_when_it_is_read() {
-        let delta = RawValue::from_string("{\"entry\":\"\"}".to_owned()).unwrap();
-        let committed = Committed {
-            write_id: WriteId::new(),
-            seal: Digest::of(""),
-            checkpoint: true,
-            delta: Place::Here(delta),
-        };
-        let head = Head { revision: Revision(4), commit: 7, checkpoint: Some(3), ..Head::absent() };
-        let payload = encode(&head, &Content::Commit(committed));
-        let record = decode(&found(9, payload)).unwrap();
-        assert_eq!((record.head.commit, record.head.checkpoint), (9, Some(9)));
-        let payload = encode(&head, &Content::Lead { lease: String::new() });
-        let record = decode(&found(9, payload)).unwrap();
-        assert_eq!(record.head, head);
-    }
-
-    #[test]
-    fn a_commit_on_its_way_is_read_as_a_commit() {
-        let run = RunId::new("r").unwrap();
-        let (write_id, head) = (WriteId::new(), Head { revision: Revision(1), ..Head::absent() });
-        let delta: Delta = serde_json::from_str("{\"entry\":\"ü\\n\"}").unwrap();
-        for going in [Going::Here(&delta), Going::Blob(Digest::of("elsewhere"))] {
-            let is_here = matches!(going, Going::Here(_));
-            let seal = seal(&run, Revision(1), write_id, &delta.entry);
-            let committing = Committing { write_id, seal: seal.clone(), checkpoint: false, delta: going };
-            let payload = encode_commit(&head, &committing, 0);
-            let record = decode(&found(3, payload)).unwrap();
-            let Content::Commit(committed) = record.content else { panic!() };
-            assert_eq!((committed.write_id, committed.seal, committed.checkpoint), (write_id, seal, false));
-            match committed.delta {
-                Place::Behind(behind) => {
-                    assert!(is_here);
-                    assert_eq!(behind.delta().unwrap().entry, "ü\n");
-                }
-                Place::Blob(digest) => assert!(!is_here && digest == Digest::of("elsewhere")),
-                Place::Here(_) => panic!("only with a checkpoint"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_message_that_lost_bytes_or_got_some_is_noticed() {
-        let delta: Delta = serde_json::from_str(
-            r#"{"entry":"ü","parts":[{"path":"p","body":"{}"}],"outbox":[{"id":"o","body":"\""}]}"#,
-        )
-        .unwrap();
-        let (write_id, seal) = (WriteId::new(), Digest::of(""));
-        let committing = Committing { write_id, seal, checkpoint: false, delta: Going::Here(&delta) };
-        let whole = encode_commit(&Head::absent(), &committing, 0);
-        assert!(whole.ends_with("\nü{}\"".as_bytes()));
-        let read = |payload: Bytes| {
-            let record = decode(&found(1, payload)).unwrap();
-            let Content::Commit(Committed { delta: Place::Behind(behind), .. }) = record.content else {
-                panic!()
-            };
-            behind.delta()
-        };
-        assert_eq!(read(whole.clone()).unwrap().parts, delta.parts);
-        for lost in 1..=6 {
-            assert!(read(whole.slice(..whole.len() - lost)).is_none(), "{lost} bytes fewer");
-        }
-        assert!(read([whole, Bytes::from_static(b"\n")].concat().into()).is_none(), "one byte more");
-    }
-
-    #[test]
-    fn what_is_newer_or_foreign_is_told_apart() {
-        let read = |text: &str| decode(&found(1, text.to_owned().into())).unwrap_err();
-        assert!(matches!(read("{\"format\":2,\"body\":{}}"), BadMessage::Newer { found: 2, .. }));
-        assert!(matches!(read("{\"format\":1}"), BadMessage::Unlike { .. }));
-        assert!(matches!(read("hello"), BadMessage::Foreign { .. }));
-    }
 }

@@ -5,10 +5,11 @@
 //! Every message also says where the run stands after it, so that whoever reads the newest one knows.
 //!
 //! * `backend`: the contract, by means of the others
-//! * `settings`, `server`: servers become a store · `channel`, `fault`: one stream, and what its answers mean ·
-//!   `same`: that they are of the store we opened · `patience`, `outage`: how long we put up with them, and who is told
-//! * `message`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add up to ·
-//!   `known`: what this process remembers of it
+//! * `settings`, `connect`, `streams`, `server`: servers become a store · `channel`, `fault`: one stream, and what its
+//!   answers mean · `same`: that they are of the store we opened · `patience`, `outage`: how long we put up with
+//!   them, and who is told
+//! * `message`, `wire`, `behind`: what lies on the wire · `journal`: the subject of a run · `fold`: what its messages add
+//!   up to · `known`: what this process remembers of it
 //! * `bucket`: where documents are kept for others, too · `entry`, `canonical`, `spill`: what such an entry holds ·
 //!   `look`: journal and bucket together · `enter`: a commit that is an entry ·
 //!   `aside`: what others wrote there · `strangers`: what others wrote to the journal · `live`: a bucket of others
@@ -25,6 +26,7 @@ mod bucket;
 mod canonical;
 mod channel;
 mod commit;
+mod connect;
 mod enter;
 mod entry;
 mod fault;
@@ -47,18 +49,21 @@ mod settings;
 mod settle;
 mod spill;
 mod strangers;
+mod streams;
 mod watch;
 mod whole;
+mod wire;
 
 pub use backend::NatsStore;
 pub use bereft::Bereft;
+pub use connect::{ConnectFault, LEAST_VERSION};
 pub use laggards::{Laggard, Standing};
 pub(crate) use lease::Lease;
 pub use live::{LiveBucket, LiveEntry};
 pub use note::Note;
 pub use outage::{Tell, Waiting};
 pub use patience::Patience;
-pub use server::{BLOB_STREAM, ConnectFault, LEAST_VERSION};
 pub use settings::{Access, BadSettings, NatsSettings, Tls};
 pub use strangers::Stranger;
+pub use streams::BLOB_STREAM;
 pub(crate) use watch::Watch;

@@ -13,7 +13,7 @@ use async_nats::jetstream::Context;
 use async_nats::{Client, Statistics};
 
 use super::fault::Fault;
-use super::server::{JOURNAL, id_of};
+use super::streams::{JOURNAL, id_of};
 
 #[derive(Debug)]
 pub(super) struct Same {

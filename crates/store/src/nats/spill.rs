@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::message::json as text_of;
+use super::wire::json as text_of;
 use crate::Digest;
 
 /// A value with a longer text is taken out.

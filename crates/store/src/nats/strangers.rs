@@ -9,9 +9,9 @@ use protocol::RunId;
 use super::channel::Which;
 use super::fault::Fault;
 use super::journal::{is_not_understood, subject};
-use super::message::{BadMessage, decode};
 use super::read::AT_ONCE;
 use super::server::Server;
+use super::wire::{BadMessage, decode};
 use crate::error::Unavailable;
 
 /// A message on the subject of a run that is not ours.

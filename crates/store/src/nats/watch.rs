@@ -17,8 +17,9 @@ use super::channel::{Channel, Found};
 use super::entry::{self, Read};
 use super::fault::Fault;
 use super::journal::subject;
-use super::message::{Head, decode};
+use super::message::Head;
 use super::server::Server;
+use super::wire::decode;
 use crate::error::{ReadError, Unavailable};
 use crate::store::StoredEntry;
 

@@ -10,7 +10,8 @@ pub(crate) mod roles;
 use std::ffi::{OsStr, OsString};
 
 use protocol::RunId;
-use store::{Commit, OutboxItem, Part, Position, Store, WriteId};
+use store::{OutboxItem, Part, Store};
+pub(crate) use testkit::stage::change;
 
 /// A place for a store that one test has for itself, and that its child processes can find.
 pub(crate) trait Backend: Send + Sync + 'static {
@@ -37,25 +38,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
 pub(crate) fn run(name: &str) -> RunId {
     RunId::new(name).unwrap()
-}
-
-/// The plainest change: an entry and nothing else.
-pub(crate) fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
-    Commit {
-        run: run.clone(),
-        protocol: "steps".to_owned(),
-        expected,
-        epoch: None,
-        write_id: WriteId::new(),
-        entry: entry.to_owned(),
-        parts: Vec::new(),
-        document: None,
-        outbox: Vec::new(),
-        acknowledged: Vec::new(),
-        views: Vec::new(),
-        snapshot: None,
-        summary: "{}".to_owned(),
-    }
 }
 
 pub(crate) fn part(path: &str, body: &str) -> Part {

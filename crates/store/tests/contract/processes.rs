@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use protocol::{Epoch, Revision};
+use protocol::{Epoch, Revision, RunId};
 use store::{Commit, LeadError, Position, Store, WriteId};
 
 use super::roles::Player;
@@ -86,24 +86,36 @@ pub(crate) async fn killed_writers_leave_every_acknowledged_commit<B: Backend>(b
 
     let store = backend.store();
     whole(&store, &run).await;
-    let mut revisions = BTreeSet::new();
-    for line in &acknowledged {
-        let (revision, id) = line.split_once(' ').unwrap();
-        let id: WriteId = serde_json::from_value(id.into()).unwrap();
-        let settled = store.settle(&run, id).await.unwrap().expect("an acknowledged commit is there");
-        assert_eq!(settled.revision.to_string(), revision);
-        assert!(revisions.insert(settled.revision), "two commits made revision {revision}");
-    }
-    assert!(revisions.len() >= 40);
-    let entries = store.entries(&run, Revision(0)).await.unwrap();
-    for (entry, revision) in entries.iter().zip(1..) {
-        assert_eq!((entry.revision.0, entry.body.clone()), (revision, revision.to_string()));
-    }
+    assert!(acknowledged.len() >= 40);
+    expect_acknowledged(&store, &run, &acknowledged).await;
     backend.verify();
 }
 
+/// Demands of what writers said (`write` in [`super::roles`]) that every commit is where it was said to be, none twice, and
+/// that the entries are those of their revisions. Tells the last one.
+pub(crate) async fn expect_acknowledged(
+    store: &impl Store,
+    run: &RunId,
+    acknowledged: &[String],
+) -> Revision {
+    let mut revisions = BTreeSet::new();
+    for line in acknowledged {
+        let (revision, id) = line.split_once(' ').unwrap();
+        let id: WriteId = serde_json::from_value(id.into()).unwrap();
+        let settled = store.settle(run, id).await.unwrap().expect("an acknowledged commit is there");
+        assert_eq!(settled.revision.to_string(), revision);
+        assert!(revisions.insert(settled.revision), "two commits made revision {revision}");
+    }
+    let entries = store.entries(run, Revision(0)).await.unwrap();
+    assert!(entries.len() >= revisions.len());
+    for (entry, revision) in entries.iter().zip(1..) {
+        assert_eq!((entry.revision.0, entry.body.clone()), (revision, revision.to_string()));
+    }
+    entries.last().unwrap().revision
+}
+
 /// Demands that the newest commit is there with all its pieces, and no piece of another.
-async fn whole(store: &impl Store, run: &protocol::RunId) {
+async fn whole(store: &impl Store, run: &RunId) {
     let loaded = store.load(run).await.unwrap().unwrap();
     let revision = loaded.position.revision;
     assert_eq!(loaded.snapshot.unwrap().body, revision.to_string());

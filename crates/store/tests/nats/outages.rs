@@ -1,14 +1,12 @@
 //! Servers that stop, die and come back: nothing acknowledged is lost, nothing is doubled, every wait ends.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use protocol::{Revision, RunId};
-use store::{
-    CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store, Unavailable, WriteId,
-};
+use store::{CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store, Unavailable};
 use testkit::nats::Server;
 
+use crate::contract::processes::expect_acknowledged;
 use crate::contract::roles::Player;
 use crate::contract::{Backend, change, run};
 
@@ -138,20 +136,7 @@ impl Writers {
         for player in players {
             acknowledged.extend(player.kill());
         }
-        let mut revisions = BTreeSet::new();
-        for line in &acknowledged {
-            let (revision, id) = line.split_once(' ').unwrap();
-            let id: WriteId = serde_json::from_value(id.into()).unwrap();
-            let settled = store.settle(&run, id).await.unwrap().expect("an acknowledged commit is there");
-            assert_eq!(settled.revision.to_string(), revision);
-            assert!(revisions.insert(settled.revision), "two commits made revision {revision}");
-        }
-        let entries = store.entries(&run, Revision(0)).await.unwrap();
-        assert!(entries.len() >= revisions.len());
-        for (entry, revision) in entries.iter().zip(1..) {
-            assert_eq!((entry.revision.0, entry.body.clone()), (revision, revision.to_string()));
-        }
-        let last = entries.last().unwrap().revision;
+        let last = expect_acknowledged(&store, &run, &acknowledged).await;
         assert_eq!(store.intact(&run).await.unwrap(), last);
     }
 }

@@ -81,6 +81,27 @@ async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
     }
 }
 
+/// Whoever wrote over it may have seen it; the journal has not, and must.
+#[tokio::test]
+async fn a_commit_that_others_wrote_over_before_it_had_a_copy_is_not_lost() {
+    for has_seen in [true, false] {
+        let server = Server::start();
+        let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+        let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+        stop_between(&Wire::to(&server).await, &run, first, "2").await;
+        let client = Client::of(&server).await;
+        let theirs = if has_seen {
+            let (sequence, _) = client.get(run.as_str()).await;
+            client.update(&run, "rubbish", sequence).await
+        } else {
+            client.put(&run, "rubbish").await
+        };
+        let loaded = store.load(&run).await.unwrap().unwrap();
+        assert_eq!((loaded.position.revision, loaded.foreign.unwrap().sequence), (Revision(2), theirs));
+        assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+    }
+}
+
 #[tokio::test]
 async fn whoever_was_stopped_between_settles_its_write_as_landed() {
     let server = Server::start();

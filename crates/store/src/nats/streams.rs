@@ -1,0 +1,221 @@
+//! From a connection to the streams of a store: found, or made where there are none, never made again where some were.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
+use uuid::Uuid;
+
+use super::channel::Channel;
+use super::connect::connect;
+use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
+use super::note::Note;
+use super::outage::{Outages, Tell};
+use super::patience::Budget;
+use super::same::Same;
+use super::settings::NatsSettings;
+use crate::Digest;
+use crate::error::Unavailable;
+
+pub(super) const JOURNAL: &str = "callboard-journal";
+/// Where the journal's settings say which store it is of.
+const ID: &str = "callboard-store";
+pub(super) const LEASES: &str = "callboard-leases";
+/// The bucket of the object store, and the stream below it.
+pub(super) const BLOBS: &str = "callboard-blobs";
+pub const BLOB_STREAM: &str = "OBJ_callboard-blobs";
+
+/// The way from a connection to the streams.
+pub(super) struct Opening<'s> {
+    pub(super) settings: &'s NatsSettings,
+    pub(super) outages: Arc<Outages>,
+    pub(super) context: Context,
+    pub(super) clustered: bool,
+    pub(super) notes: Vec<Note>,
+    /// The journal was made just now.
+    pub(super) is_new: bool,
+    /// Known when all streams are there.
+    pub(super) same: Option<Arc<Same>>,
+}
+
+impl<'s> Opening<'s> {
+    /// Connects.
+    pub(super) async fn begin(settings: &'s NatsSettings, tell: Tell) -> Result<(Self, Client), Unavailable> {
+        let (client, context) = connect(settings).await?;
+        let (outages, notes) = (Outages::new(settings, tell), Vec::new());
+        let clustered = client.server_info().cluster.is_some();
+        Ok((Self { settings, outages, context, clustered, notes, is_new: false, same: None }, client))
+    }
+
+    /// Finds the journal, the blobs and the leases, or makes them.
+    ///
+    /// What was deleted under us is not made again as if nothing had been in it. The journal is made first and looked
+    /// for last, the leases the other way round: so whoever finds blobs or leases without a journal, or a journal with
+    /// entries without blobs, finds a loss.
+    pub(super) async fn streams(&mut self) -> Result<[Stream; 3], Unavailable> {
+        let leases = self.find(LEASES).await?;
+        let mut blobs = self.find(BLOB_STREAM).await?;
+        let journal = self.find(JOURNAL).await?;
+        if blobs.is_none() && journal.is_some() {
+            // Somebody may have been just making them.
+            blobs = self.find(BLOB_STREAM).await?;
+        }
+        let journal = match (journal, &blobs) {
+            (Some(journal), _) => journal,
+            (None, Some(_)) => return Err(self.gone(JOURNAL)),
+            (None, None) if leases.is_some() => return Err(self.gone(JOURNAL)),
+            (None, None) => {
+                self.is_new = true;
+                let subjects = vec!["callboard.run.*".to_owned()];
+                let metadata = HashMap::from([(ID.to_owned(), Uuid::now_v7().simple().to_string())]);
+                self.create(stream::Config { name: JOURNAL.to_owned(), subjects, metadata, ..endless() })
+                    .await?
+            }
+        };
+        let blobs = match blobs {
+            Some(blobs) => blobs,
+            None if journal.cached_info().state.last_sequence > 0 => return Err(self.gone(BLOB_STREAM)),
+            None => {
+                let subjects = ["C", "M"].map(|kind| format!("$O.{BLOBS}.{kind}.>")).to_vec();
+                let name = BLOB_STREAM.to_owned();
+                let config =
+                    stream::Config { name, subjects, allow_rollup: true, allow_direct: true, ..endless() };
+                self.create(config).await?
+            }
+        };
+        // Whoever held a lease that is gone is fenced off by the epoch in the journal.
+        let leases = match leases {
+            Some(leases) => leases,
+            None => {
+                let config = stream::Config {
+                    name: LEASES.to_owned(),
+                    subjects: vec!["callboard.lease.*".to_owned()],
+                    max_age: self.settings.lease,
+                    duplicate_window: self.settings.lease.min(Duration::from_secs(1)),
+                    max_messages_per_subject: 1,
+                    ..endless()
+                };
+                self.create(config).await?
+            }
+        };
+        for stream in [&journal, &blobs, &leases] {
+            self.note(&stream.cached_info().config);
+        }
+        Ok([journal, blobs, leases])
+    }
+
+    /// A cluster that has just begun has no leader yet, and is waited for.
+    pub(super) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
+        find_stream(&self.context, &self.outages, name, "open the streams of").await
+    }
+
+    /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
+    pub(super) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
+        config.num_replicas = self.settings.replicas;
+        let (doing, answer) = ("create the streams of", self.settings.patience.answer);
+        let mut outage = self.outages.writes(&config.name).budget(doing);
+        let mut peers = Budget::new(&self.settings.server(), doing, answer);
+        loop {
+            let error = match self.context.create_stream(&config).await {
+                Ok(stream) => {
+                    self.outages.answered(&config.name, true);
+                    return Ok(stream);
+                }
+                Err(error) => error,
+            };
+            let too_many = code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
+            let fault = Fault::of_question(error, &config.name);
+            if too_many && config.num_replicas > 1 {
+                // A single server stays alone; the others of a cluster may be on their way.
+                if !self.clustered || peers.bear(fault).await.is_err() {
+                    config.num_replicas = 1;
+                }
+            } else if let Some(stream) = self.find(&config.name).await? {
+                // Made meanwhile, by somebody with other settings.
+                return Ok(stream);
+            } else {
+                outage.bear(fault).await?;
+            }
+        }
+    }
+
+    /// Says what is not as it should be.
+    pub(super) fn note(&mut self, config: &stream::Config) {
+        let stream = &config.name;
+        if config.num_replicas < self.settings.replicas {
+            let (wanted, found) = (self.settings.replicas, config.num_replicas);
+            let (stream, alone) = (stream.clone(), !self.clustered);
+            self.notes.push(Note::FewerReplicas { stream, wanted, found, alone });
+        }
+        let (wanted, found) = (self.settings.lease, config.max_age);
+        if stream == LEASES && found != wanted && !found.is_zero() {
+            self.notes.push(Note::OtherLease { stream: stream.clone(), wanted, found });
+        }
+        let mut other = |setting, found: String| {
+            self.notes.push(Note::OtherSettings { stream: stream.clone(), setting, found });
+        };
+        if config.storage != stream::StorageType::File {
+            other("storage", format!("{:?}", config.storage));
+        }
+        if config.discard != DiscardPolicy::New {
+            other("discard policy", format!("{:?}", config.discard));
+        }
+        // A lease has to end by itself, and nothing else may.
+        if (stream == LEASES) == config.max_age.is_zero() {
+            other("maximum age", format!("{} s", config.max_age.as_secs()));
+        }
+    }
+
+    pub(super) fn channel(&self, stream: Stream) -> Channel {
+        Channel {
+            server: self.settings.server(),
+            context: self.context.clone(),
+            name: stream.cached_info().config.name.clone(),
+            stream,
+            patience: self.settings.patience,
+            outages: Arc::clone(&self.outages),
+            same: self.same.clone(),
+        }
+    }
+
+    pub(super) fn gone(&self, stream: &str) -> Unavailable {
+        Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
+    }
+}
+
+/// Looks for a stream until the servers say whether there is one.
+pub(super) async fn find_stream(
+    context: &Context,
+    outages: &Arc<Outages>,
+    name: &str,
+    doing: &'static str,
+) -> Result<Option<Stream>, Unavailable> {
+    let ask = || async {
+        match context.get_stream(name).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if code(&error) == Some(NO_STREAM) => Ok(None),
+            Err(error) => Err(Fault::of_question(error, name)),
+        }
+    };
+    outages.reads(name).insist(doing, ask).await
+}
+
+/// A stream that keeps what it has, and refuses what does not fit.
+pub(super) fn endless() -> stream::Config {
+    stream::Config {
+        storage: stream::StorageType::File,
+        discard: DiscardPolicy::New,
+        ..stream::Config::default()
+    }
+}
+
+/// The id that the journal got when it was made; one that was made by hand is known by when it was.
+pub(super) fn id_of(journal: &stream::Info) -> String {
+    match journal.config.metadata.get(ID) {
+        Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
+        _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),
+    }
+}
