@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use store::NatsSettings;
 
 use crate::cli;
+use crate::config::StorePlace;
 use crate::here::Place;
 use crate::render::shell_word;
 
@@ -15,8 +16,13 @@ static FLAGS: OnceLock<String> = OnceLock::new();
 
 /// The flags that lead to the same place. A password in an address is not repeated.
 pub(crate) fn flags(place: &Place, nats: Option<&NatsSettings>) -> String {
-    let server = nats.map(|settings| PathBuf::from(settings.server()));
-    let store = place.store.clone().map(|typed| server.unwrap_or(typed));
+    let store = place.store.as_ref().and_then(|typed| match (nats, StorePlace::read(typed.as_os_str())) {
+        (Some(settings), _) => Some(PathBuf::from(settings.server())),
+        // Nothing else that was set could be read.
+        (None, Ok(StorePlace::Nats(settings))) => Some(settings.server().into()),
+        (None, Ok(StorePlace::Directory(_))) => Some(typed.clone()),
+        (None, Err(_)) => None,
+    });
     let flag = |name: &str, path: &PathBuf| format!(" {name} {}", shell_word(path));
     let [repo, store] = [("--repo", &place.repo), ("--store", &store)]
         .map(|(name, path)| path.as_ref().map(|path| flag(name, path)).unwrap_or_default());

@@ -34,6 +34,10 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let ground = Ground::find(&arguments.place)?;
     if arguments.unit {
+        // Without it the unit would go on with the runs of another store.
+        if let Err(errors) = &ground.config {
+            return Err(errors.clone().into());
+        }
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
         })?;

@@ -39,7 +39,7 @@ pub(crate) enum StorePlace {
 
 impl StorePlace {
     /// Reads what somebody typed. A relative directory stays as it is.
-    pub(super) fn read(text: &OsStr) -> Result<Self, BadSettings> {
+    pub(crate) fn read(text: &OsStr) -> Result<Self, BadSettings> {
         match text.to_str() {
             Some(text) if text.contains("://") => Ok(Self::Nats(Box::new(text.parse()?))),
             Some(_) | None => Ok(Self::Directory(text.into())),

@@ -7,7 +7,7 @@ use protocol::Stamp;
 use runner::Clock;
 use store::{Location, NatsSettings, Repository};
 
-use crate::config::{Config, ConfigErrors, Flags};
+use crate::config::{Config, ConfigErrors, Flags, StorePlace};
 use crate::failure::Failure;
 use crate::here::{self, Place};
 use crate::typed;
@@ -60,7 +60,7 @@ impl Ground {
                 Ok((location, nats)) => (Ok(location), nats),
                 Err(failure) => (Err(failure), None),
             },
-            Err(_) => (Location::find(&repo, place.store.clone()).map_err(Failure::from), None),
+            Err(_) => (typed_location(&repo, place.store.as_deref()), None),
         };
         typed::remember(place, nats.as_deref());
         let flags = typed::flags(place, nats.as_deref());
@@ -83,5 +83,15 @@ impl Ground {
     /// The directory of the store, if it could be settled.
     pub(crate) fn root(&self) -> Option<&Path> {
         self.location.as_ref().ok().map(Location::root)
+    }
+}
+
+/// The place that was typed, where nothing else that is set could be read. An address is not repeated: it may hold a password.
+fn typed_location(repo: &Path, typed: Option<&Path>) -> Result<Location, Failure> {
+    let place = typed.map(|typed| StorePlace::read(typed.as_os_str()));
+    match place {
+        Some(Ok(StorePlace::Nats(_)) | Err(_)) => Err(Failure::usage("the servers were not asked")
+            .hint("the configuration says how; set it right first, then type the same again")),
+        Some(Ok(StorePlace::Directory(_))) | None => Ok(Location::find(repo, typed.map(Path::to_owned))?),
     }
 }

@@ -153,3 +153,20 @@ fn a_wrong_password_is_refused_without_being_repeated() {
         session.stderr
     );
 }
+
+/// With a file that cannot be read nobody knows what else was set; what was typed is known.
+#[test]
+fn a_password_that_was_typed_is_not_repeated_where_the_configuration_cannot_be_used() {
+    let scene = scene();
+    let address = scene.backing().address().unwrap();
+    let nowhere = format!("nats://ann:{PASSWORD}@");
+    for (wrong, address) in [("nonsense = 1\n", &address), ("]", &address), ("", &nowhere)] {
+        scene.write("callboard.toml", wrong);
+        for command in [&["doctor"][..], &["doctor", "--json"], &["doctor", "--unit"], &["ls"], &["config"]] {
+            let session = scene.callboard(&[command, &["--store", address]].concat()).run();
+            assert_ne!(session.code, 0, "{}", session.transcript());
+            let said = session.stdout + &session.stderr;
+            assert!(!said.contains(PASSWORD), "{command:?} with {wrong:?}: {said}");
+        }
+    }
+}

@@ -278,8 +278,14 @@ pub(super) fn copied(seen: &Seen, entry: &Entry, bucket: &str) -> Head {
     }
 }
 
+/// A server that finds it compares with the last message of that subject instead. The client has no name for it.
+const OF_ANOTHER_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
+
 /// What stood in the place before, if its writer had to know it.
 fn came_after(found: &Found) -> Option<u64> {
+    if found.headers.get(OF_ANOTHER_SUBJECT).is_some() {
+        return None;
+    }
     found.headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE)?.as_str().parse().ok()
 }
 

@@ -47,6 +47,19 @@ async fn a_run_whose_first_commit_has_no_copy_is_there_for_everybody() {
     assert_eq!(client.messages(&run).await, 1, "and nobody makes it twice");
 }
 
+/// A server compares with the last message of another subject, if it is told to.
+#[tokio::test]
+async fn a_foreign_write_that_only_seems_to_come_first_hides_no_commit_without_a_copy() {
+    let server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    stop_between(&wire, &run, Position::absent(), "1").await;
+    let client = Client::of(&server).await;
+    client.put_if_none_at(&run, b"theirs".to_vec(), "nobody").await;
+    let loaded = direct(&server).load(&run).await.unwrap().unwrap();
+    assert_eq!(loaded.position.revision, Revision(1));
+    assert!(loaded.foreign.is_some());
+}
+
 #[tokio::test]
 async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
     for reader in ["load", "entries", "document", "watch", "commit", "settle"] {
