@@ -8,7 +8,7 @@ use testkit::{Held, Running, Scene, status};
 use crate::{configure, delete_stream, has_stream, scene};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
-fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
+pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * wait gate"]);
     let engine = scene.run(&[]).start();
