@@ -155,7 +155,13 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
     let Unfinished { run, phase, engine, seated } = unfinished;
     let seated = match seated {
         Ok(seated) => seated,
-        Err(failure) => return vec![Finding::failure(CHECK, failure).detail(format!("run `{run}`"))],
+        Err(failure) => {
+            let finding = Finding::failure(CHECK, failure).detail(format!("run `{run}`"));
+            // Its other meanings are of an embedded store, which is looked at before its runs.
+            let recover = (failure.code == Some(Code::Damaged) && ground.nats.is_some())
+                .then(|| format!("callboard recover{}", ground.flags));
+            return vec![recover.into_iter().fold(finding, Finding::remedy)];
+        }
     };
     let mut findings: Vec<_> = seated.iter().filter_map(stopped).collect();
     let resume = format!("callboard resume {run}{}", ground.flags);
