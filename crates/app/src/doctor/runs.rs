@@ -142,7 +142,8 @@ pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
                 .remedy("callboard ls"),
         );
     }
-    findings.extend(clock(ground.now, runs));
+    // Not earlier: servers may have been waited for, and runs went on meanwhile.
+    findings.extend(clock(Clock::system().now(), runs));
     if findings.is_empty() {
         let at_work = runs.unfinished.len();
         let finished = runs.all.len() - at_work;
