@@ -81,7 +81,12 @@ fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up
     assert_eq!(session.code, 5, "{}", session.transcript());
     let address = scene.backing().address().unwrap();
     assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
-    assert!(session.stderr.contains("hint: "), "it says what to type: {}", session.stderr);
+    let hint = "`callboard resume trial` goes on with it when the servers answer";
+    assert!(
+        session.stderr.contains(hint),
+        "to type the same again would start another run: {}",
+        session.stderr
+    );
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "the server is still away: {}", resumed.transcript());
     assert!(resumed.stderr.contains(&address), "{}", resumed.stderr);

@@ -48,6 +48,8 @@ pub enum ConnectFault {
     Client(ConnectError),
     #[error("it did not answer within {} seconds", .0.as_secs_f32())]
     Silent(Duration),
+    #[error("nobody knows its name")]
+    NoName(#[source] ConnectError),
     #[error(
         "it is version {0}; at least 2.10.25 is needed: older ones lose or double writes when they have replicas, \
          or lose streams when they are killed"
@@ -75,6 +77,8 @@ impl ConnectFault {
         match (error.kind(), spoken(&error)) {
             (ConnectErrorKind::AuthorizationViolation, _) => Self::Refused(settings.access.clone()),
             (ConnectErrorKind::Authentication, _) => Self::Unproven(error),
+            (ConnectErrorKind::Dns, _) => Self::NoName(error),
+            (ConnectErrorKind::TimedOut, _) => Self::Silent(settings.patience.answer),
             (_, Some(rustls::Error::InvalidMessage(_))) => Self::NoTls(error),
             (ConnectErrorKind::Tls, _) | (_, Some(_)) => Self::Untrusted(error),
             (_, None) => Self::Client(error),
