@@ -36,7 +36,7 @@ impl LiveBucket {
     /// Looks for the bucket that the settings name; `None` if there is none.
     pub async fn find(settings: &NatsSettings, tell: Tell) -> Result<Option<Self>, Unavailable> {
         let server = settings.server();
-        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
+        let client = connect(settings, tell).await.map_err(|fault| Unavailable::Server {
             server: server.clone(),
             doing: "connect to",
             source: fault.into(),

@@ -16,7 +16,7 @@ use super::channel::Channel;
 use super::fault::{Fault, NO_STREAM, TOO_MANY_REPLICAS, code};
 use super::known::Known;
 use super::note::Note;
-use super::outage::{Outages, Tell};
+use super::outage::{Outages, Tell, telling};
 use super::patience::Budget;
 use super::same::{Same, number_of};
 use super::settings::{Access, NatsSettings};
@@ -78,7 +78,7 @@ impl ConnectFault {
             (ConnectErrorKind::AuthorizationViolation, _) => Self::Refused(settings.access.clone()),
             (ConnectErrorKind::Authentication, _) => Self::Unproven(error),
             (ConnectErrorKind::Dns, _) => Self::NoName(error),
-            (ConnectErrorKind::TimedOut, _) => Self::Silent(settings.patience.answer),
+            (ConnectErrorKind::TimedOut, _) => Self::Silent(time_for_all(settings)),
             (_, Some(rustls::Error::InvalidMessage(_))) => Self::NoTls(error),
             (ConnectErrorKind::Tls, _) | (_, Some(_)) => Self::Untrusted(error),
             (_, None) => Self::Client(error),
@@ -178,14 +178,14 @@ pub(super) fn id_of(journal: &stream::Info) -> String {
     }
 }
 
-pub(super) async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFault> {
+pub(super) async fn connect(settings: &NatsSettings, tell: Tell) -> Result<Client, ConnectFault> {
     let answer = settings.patience.answer;
     let options = options(settings).await?.connection_timeout(answer).request_timeout(Some(answer));
     // A server that vanished without a word is noticed after two of these, and another one is taken.
     let options = options.ping_interval(answer);
-    // The first one may be silent and the last one well.
-    let all = answer * u32::try_from(settings.servers.len()).unwrap_or(1);
-    let connected = tokio::time::timeout(all, options.connect(&settings.servers)).await;
+    let all = time_for_all(settings);
+    let connecting = telling(settings, all, tell, options.connect(&settings.servers));
+    let connected = tokio::time::timeout(all, connecting).await;
     let client = connected.map_err(|_| ConnectFault::Silent(all))?;
     let client = client.map_err(|error| ConnectFault::of(error, settings))?;
     let info = client.server_info();
@@ -196,6 +196,11 @@ pub(super) async fn connect(settings: &NatsSettings) -> Result<Client, ConnectFa
         return Err(ConnectFault::NoJetStream);
     }
     Ok(client)
+}
+
+/// How long a connection may take: the first server may be silent and the last one well.
+fn time_for_all(settings: &NatsSettings) -> Duration {
+    settings.patience.answer * u32::try_from(settings.servers.len()).unwrap_or(1)
 }
 
 async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault> {
@@ -263,7 +268,7 @@ pub(super) struct Opening<'s> {
 impl<'s> Opening<'s> {
     /// Connects.
     pub(super) async fn begin(settings: &'s NatsSettings, tell: Tell) -> Result<(Self, Client), Unavailable> {
-        let client = connect(settings).await.map_err(|fault| Unavailable::Server {
+        let client = connect(settings, tell).await.map_err(|fault| Unavailable::Server {
             server: settings.server(),
             doing: "connect to",
             source: fault.into(),
