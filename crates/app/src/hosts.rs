@@ -33,11 +33,24 @@ pub(crate) fn of<'a, P: Protocol>(
 
 /// What to do about the attempts on one host.
 pub(crate) fn advice(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
+    format!(
+        "{}: `callboard resume {run}` there goes on; if that host does not come back, \
+         `callboard resume {run} --abandon-host {host}` here",
+        placed(host, attempts)
+    )
+}
+
+/// The same for whoever wants them to end: to resume the run would start it again.
+pub(crate) fn advice_to_end(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
+    format!(
+        "{}: `callboard stop {run}` there ends what is left; if that host does not come back, \
+         `callboard resume {run} --abandon-host {host}` here goes on with the run",
+        placed(host, attempts)
+    )
+}
+
+fn placed(host: &str, attempts: &[AttemptId]) -> String {
     let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
     let is = if attempts.len() == 1 { "is" } else { "are" };
-    format!(
-        "{} {is} on `{host}`: `callboard resume {run}` there goes on; if that host does not come back, \
-         `callboard resume {run} --abandon-host {host}` here",
-        names.join(" and ")
-    )
+    format!("{} {is} on `{host}`", names.join(" and "))
 }

@@ -127,7 +127,7 @@ pub(crate) async fn play<P: Face>(
     };
     progress.clear();
     let rest = rest.map_err(|error| {
-        let failure = rescue(here, store, refused::<P>(run, error, after_failure));
+        let failure = rescue(here, store, resumable(run, refused::<P>(run, error, after_failure)));
         if interrupted.get() { unwritten(run, failure) } else { failure }
     })?;
     let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
@@ -210,6 +210,17 @@ fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> F
         _ => return error.into(),
     };
     Failure::from(error).while_doing(doing).hint(hint)
+}
+
+/// Whoever lost its servers in the middle of a run goes on with that run: to type the same again may start another.
+fn resumable(run: &RunId, mut failure: Failure) -> Failure {
+    if failure.code != Some(Code::NoServer) {
+        return failure;
+    }
+    failure.hints.clear();
+    failure.hint(format_args!(
+        "nothing is lost: agents work on; `callboard resume {run}` goes on with it when the servers answer"
+    ))
 }
 
 /// One message per Ctrl-C or SIGTERM.

@@ -131,7 +131,7 @@ async fn out_of_reach<P: Face>(here: &Here, store: &AnyStore, run: &RunId) -> Re
     let what = "attempts of it are on other hosts, and cannot be ended from here";
     let mut failure = Failure::new(Exit::NeedsPerson, what);
     for (host, attempts) in hosts::elsewhere(store, &journal.folded) {
-        failure = failure.hint(hosts::advice(run, &host, &attempts));
+        failure = failure.hint(hosts::advice_to_end(run, &host, &attempts));
     }
     Ok(failure)
 }

@@ -129,12 +129,26 @@ impl Location {
         Some((server.trim().to_owned(), Self { root: beside.to_owned() }))
     }
 
-    /// The premises of another shared store beside these that was at the same servers.
+    /// The premises of another shared store beside these that was at the same servers, and has attempts. Of several the
+    /// newest: ids begin with the time at which their store was made.
     #[must_use]
     pub fn of_former_shared(&self, server: &str) -> Option<PathBuf> {
-        let others = fs::read_dir(self.root.parent()?).ok()?.filter_map(Result::ok).map(|entry| entry.path());
-        let mut others = others.filter(|path| *path != self.root);
-        others.find(|path| fs::read_to_string(path.join(SERVER)).is_ok_and(|noted| noted.trim() == server))
+        let beside = Self { root: self.root.parent()?.parent()?.to_owned() };
+        let others = beside.premises_at(server).into_iter().filter(|path| *path != self.root);
+        let has_attempts = |path: &PathBuf| {
+            let attempts = Self { root: path.clone() }.attempts_dir();
+            fs::read_dir(attempts).is_ok_and(|mut runs| runs.next().is_some())
+        };
+        others.filter(has_attempts).max()
+    }
+
+    /// The premises beside this place of every shared store that was at these servers: of one, unless somebody replaced it.
+    #[must_use]
+    pub fn premises_at(&self, server: &str) -> Vec<PathBuf> {
+        let premises = fs::read_dir(self.root.join(SHARED)).into_iter().flatten().flatten();
+        let is_there =
+            |path: &PathBuf| fs::read_to_string(path.join(SERVER)).is_ok_and(|noted| noted.trim() == server);
+        premises.map(|entry| entry.path()).filter(is_there).collect()
     }
 
     /// Whether a directory is the premises of a shared store: one look, for whoever must not be slow.

@@ -8,7 +8,7 @@ use crate::render::{self, BOLD, DIM, styled};
 /// Show every setting, its value and where it came from
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Strongest first: flags, CALLBOARD_* variables, callboard.toml at the project root, the user's
+    after_help = "Strongest first: flags, CALLBOARD_* and NATS_* variables, callboard.toml at the project root, the user's
 callboard/config.toml
 
 Examples:

@@ -10,7 +10,7 @@ use crate::render;
 
 /// Look whether all is well, and say what to do where it is not
 ///
-/// Looks at the store, locks, runs, orphans, disk, views, git, configuration, agents and limits. Changes nothing and waits for nobody. Where something needs doing, the command to type stands below it.
+/// Looks at the store, locks, runs, orphans, disk, views, git, configuration, agents and limits. Changes nothing and waits for nobody; of a store on NATS it waits for the servers, and makes the streams where there are none. Where something needs doing, the command to type stands below it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 nothing needs doing, 1 something does
 

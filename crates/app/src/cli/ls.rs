@@ -18,7 +18,7 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
-use crate::{face, phase};
+use crate::{face, phase, typed};
 
 /// List the runs of this repository, newest last
 ///
@@ -118,9 +118,14 @@ struct Json<'a> {
     run: &'a str,
     protocol: &'a str,
     revision: u64,
-    created_at: String,
+    /// Nothing, if the run cannot be understood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<String>,
     #[serde(flatten)]
     summary: Option<JsonSummary<'a>>,
+    /// Why there is no summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -231,7 +236,7 @@ impl Listed<'_> {
             run: self.row.run.as_str(),
             protocol: &self.row.protocol,
             revision: self.row.revision.0,
-            created_at: Stamp::from_timestamp(self.row.created).to_string(),
+            created_at: self.is_understood().then(|| Stamp::from_timestamp(self.row.created).to_string()),
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,
@@ -241,17 +246,31 @@ impl Listed<'_> {
                 hosts: self.shared.then_some(&summary.hosts),
                 updated_at: summary.updated_at,
             }),
+            problem: self.summary.is_none().then(|| self.problem()),
+        }
+    }
+
+    /// Of one that cannot be understood not even the protocol is known.
+    fn is_understood(&self) -> bool {
+        !self.row.protocol.is_empty()
+    }
+
+    /// Why nothing is known of it.
+    fn problem(&self) -> &'static str {
+        match self.is_understood() {
+            true => "written by another version of callboard",
+            false => "cannot be understood",
         }
     }
 
     fn line(&self, width: usize, now: Stamp) -> String {
         let run = styled(BOLD, format_args!("{:<width$}", self.row.run));
         let Some(summary) = &self.summary else {
-            let why = match self.row.protocol.as_str() {
-                "" => "cannot be understood: `callboard show` says why",
-                _ => "written by another version of callboard",
+            let why = match self.is_understood() {
+                true => self.problem().to_owned(),
+                false => format!("{}: `callboard show {}` says why", self.problem(), self.row.run),
             };
-            return format!("{run}  {}", styled(DIM, why));
+            return format!("{run}  {}", styled(DIM, typed::completed(&why)));
         };
         let (style, word) = phase::word(summary.phase);
         let ago = render::duration(now.since(summary.updated_at));

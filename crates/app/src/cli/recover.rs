@@ -25,6 +25,10 @@ use crate::players::PlayerFlags;
 /// entries, up to the first one that is lost, and you are told what became of each.
 ///
 /// Refused while a run has an engine. Ends with 0 if nothing is lost, with 1 if something is.
+///
+/// A store on NATS is mended where it stands, while other runs go on: messages that are not ours are kept as objects and taken
+/// out of the journal, a deleted bucket of documents is written again. A deleted journal, or deleted blobs, cannot be brought
+/// back: what was in them is told, and it ends with 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard recover --dry-run           # what is wrong, and what would become of each run

@@ -26,7 +26,8 @@ use crate::{render, stage};
   callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
   callboard run wf.yaml --rehearse          # the built-in player plays, no token is spent
   callboard run wf.yaml --detach            # goes on in the background
-  callboard run wf.yaml --json | jq .       # one event per line")]
+  callboard run wf.yaml --json | jq .       # one event per line
+  callboard run wf.yaml --store nats://127.0.0.1:4222   # for several machines to share (docs/nats.md)")]
 pub(super) struct Arguments {
     /// The workflow file
     #[arg(value_name = "WORKFLOW", required_unless_present = "workflow", conflicts_with = "workflow")]

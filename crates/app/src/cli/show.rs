@@ -160,7 +160,9 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         )),
         Acts::Missing => {
             for (host, attempts) in &answers.elsewhere {
-                let advice = hosts::advice(run, host, attempts);
+                let is_to_end = matches!(moment.folded.run.phase, Phase::Halting(_));
+                let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
+                let advice = advise(run, host, attempts);
                 render::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
             }
         }

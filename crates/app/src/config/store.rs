@@ -42,9 +42,17 @@ impl StorePlace {
     pub(crate) fn read(text: &OsStr) -> Result<Self, BadSettings> {
         match text.to_str() {
             Some(text) if text.contains("://") => Ok(Self::Nats(Box::new(text.parse()?))),
+            Some(text) if is_bare(text) => Err(BadSettings::Bare),
             Some(_) | None => Ok(Self::Directory(text.into())),
         }
     }
+}
+
+/// Whether it is a host and a port, or begins as an address does.
+fn is_bare(text: &str) -> bool {
+    let has_port =
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    !text.contains('/') && (has_port || text.starts_with("nats:") || text.starts_with("tls:"))
 }
 
 /// How an address is to be written that was not understood.
@@ -53,6 +61,7 @@ pub(super) fn how_to_write(error: &BadSettings) -> &'static str {
         BadSettings::NoServer | BadSettings::Scheme { .. } | BadSettings::Address { .. } => {
             "write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas"
         }
+        BadSettings::Bare => "write nats:// before it; a directory that is called so is ./NAME",
         BadSettings::TwoUsers => "name one user in all of them, or none, and set NATS_USER and NATS_PASSWORD",
     }
 }

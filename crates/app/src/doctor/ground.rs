@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use protocol::Stamp;
-use runner::Clock;
 use store::{Location, NatsSettings, Repository};
 
 use crate::config::{Config, ConfigErrors, Flags, StorePlace};
@@ -25,7 +23,6 @@ pub(crate) struct Ground {
     pub(crate) chosen_by: String,
     /// What commands that we suggest need to look at the same place.
     pub(crate) flags: String,
-    pub(crate) now: Stamp,
 }
 
 impl Ground {
@@ -64,7 +61,7 @@ impl Ground {
         };
         typed::remember(place, nats.as_deref());
         let flags = typed::flags(place, nats.as_deref());
-        Ok(Self { repo, repository, config, location, nats, chosen_by, flags, now: Clock::system().now() })
+        Ok(Self { repo, repository, config, location, nats, chosen_by, flags })
     }
 
     /// Whether somebody said where the store is.

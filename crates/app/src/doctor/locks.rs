@@ -75,7 +75,14 @@ impl Locks {
     }
 }
 
-pub(super) fn check(ground: &Ground, locks: &Locks) -> Vec<Finding> {
+/// `is_read`: whether the store could be read, which alone tells who leads a run on NATS.
+pub(super) fn check(ground: &Ground, locks: &Locks, is_read: bool) -> Vec<Finding> {
+    if ground.nats.is_some() && !is_read {
+        return vec![Finding::note(
+            CHECK,
+            "which engines are at work cannot be told: the store cannot be read",
+        )];
+    }
     let mut findings = Vec::new();
     for &Holder { pid, stopped, .. } in &locks.ticket {
         if stopped {

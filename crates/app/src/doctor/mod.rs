@@ -52,8 +52,11 @@ pub(crate) async fn examine(mut ground: Ground) -> Vec<Finding> {
             Err(failure) => findings.push(Finding::failure("runs", &failure)),
         }
     }
+    if let (Some(runs), Some(store)) = (&runs, &store) {
+        findings.extend(shared_store::former(ground, store, runs));
+    }
     findings.extend(disk::check(ground));
-    findings.extend(locks::check(ground, &locks));
+    findings.extend(locks::check(ground, &locks, runs.is_some()));
     findings.extend(runs.iter().flat_map(|runs| runs::check(ground, runs)));
     findings.extend(orphans::check(ground, marked, runs.as_ref()));
     if let (Some(runs), Some(store)) = (&runs, &store) {

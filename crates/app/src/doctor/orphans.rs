@@ -20,13 +20,13 @@ pub(super) fn check(ground: &Ground, marked: io::Result<Vec<Marked>>, runs: Opti
             return vec![Finding::note(CHECK, "the process table cannot be read").detail(error.to_string())];
         }
     };
-    let root = ground.root().map(real);
+    let roots = roots(ground, runs.is_some());
     let (ours, others): (Vec<_>, Vec<_>) =
-        marked.into_iter().partition(|process| Some(real(&process.store)) == root);
+        marked.into_iter().partition(|process| roots.contains(&real(&process.store)));
     let mut findings = match runs {
         Some(runs) => of_this_store(ours, runs),
         // No store, hence no run: whoever carries its mark is left over. One that cannot be read tells nothing.
-        None if !root.as_ref().is_some_and(|root| root.join("callboard.db").exists()) => {
+        None if ground.nats.is_none() && !roots.iter().any(|root| root.join("callboard.db").exists()) => {
             of_this_store(ours, &Runs { all: Vec::new(), unfinished: Vec::new() })
         }
         None if ours.is_empty() => Vec::new(),
@@ -40,6 +40,18 @@ pub(super) fn check(ground: &Ground, marked: io::Result<Vec<Marked>>, runs: Opti
     };
     findings.extend(of_other_stores(&others));
     findings
+}
+
+/// Where attempts of this store carry their mark from. While servers do not say which store they have, it is any that they
+/// had before.
+fn roots(ground: &Ground, is_read: bool) -> Vec<PathBuf> {
+    match (&ground.nats, &ground.location) {
+        (Some(settings), Ok(beside)) if !is_read => {
+            let known = ground.root().into_iter().map(Path::to_owned);
+            beside.premises_at(&settings.server()).into_iter().chain(known).map(real).collect()
+        }
+        _ => ground.root().into_iter().map(real).collect(),
+    }
 }
 
 fn of_this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {

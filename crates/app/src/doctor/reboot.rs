@@ -23,7 +23,7 @@ pub(crate) fn unit(ground: &Ground, program: &Path) -> String {
     };
     let Particulars { papers, patience, variables, .. } = &particulars;
     format!(
-        "# callboard doctor --unit > ~/.config/systemd/user/callboard-{name}.service
+        "# callboard doctor --unit{flags} > ~/.config/systemd/user/callboard-{name}.service
 {papers}# systemctl --user enable callboard-{name}.service
 # loginctl enable-linger
 [Unit]
@@ -40,6 +40,7 @@ Environment=\"PATH={path}\"
 [Install]
 WantedBy=default.target
 ",
+        flags = ground.flags,
         start = particulars.start(&literal(&shell_word(program))),
         repo = literal(&repo),
         path = literal(&path),

@@ -142,7 +142,8 @@ pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
                 .remedy("callboard ls"),
         );
     }
-    findings.extend(clock(ground.now, runs));
+    // Not earlier: servers may have been waited for, and runs went on meanwhile.
+    findings.extend(clock(Clock::system().now(), runs));
     if findings.is_empty() {
         let at_work = runs.unfinished.len();
         let finished = runs.all.len() - at_work;
@@ -155,7 +156,13 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
     let Unfinished { run, phase, engine, seated } = unfinished;
     let seated = match seated {
         Ok(seated) => seated,
-        Err(failure) => return vec![Finding::failure(CHECK, failure).detail(format!("run `{run}`"))],
+        Err(failure) => {
+            let finding = Finding::failure(CHECK, failure).detail(format!("run `{run}`"));
+            // Its other meanings are of an embedded store, which is looked at before its runs.
+            let recover = (failure.code == Some(Code::Damaged) && ground.nats.is_some())
+                .then(|| format!("callboard recover{}", ground.flags));
+            return vec![recover.into_iter().fold(finding, Finding::remedy)];
+        }
     };
     let mut findings: Vec<_> = seated.iter().filter_map(stopped).collect();
     let resume = format!("callboard resume {run}{}", ground.flags);

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use store::{AnyStore, Laggard, NatsSettings, Note, Standing, Unavailable};
 
+use super::runs::Runs;
 use super::{Finding, Ground, store_check};
 use crate::failure::{Code, Failure};
-use crate::render;
+use crate::render::{self, shell_word};
 
 const CHECK: &str = "store";
 
@@ -20,21 +21,23 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
     let looked = async {
         let store = AnyStore::connect(settings.clone(), beside, render::waiting).await?;
         let notes = store.notes().await?.to_vec();
-        let laggards = match &store {
-            AnyStore::Nats(nats, _) => nats.laggards().await?,
-            AnyStore::Embedded(_) => Vec::new(),
+        let (is_new, laggards) = match &store {
+            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.laggards().await?),
+            AnyStore::Embedded(_) => (false, Vec::new()),
         };
-        Ok::<_, Unavailable>((store, notes, laggards))
+        Ok::<_, Unavailable>((store, is_new, notes, laggards))
     };
     match looked.await {
-        Ok((store, notes, laggards)) => {
+        Ok((store, is_new, notes, laggards)) => {
             let answers = Finding::fine(CHECK, format!("{place}: answers")).detail(format!(
                 "what this machine needs for it is in {}",
                 store.premises().root().display()
             ));
             let open = store_check::permissions(store.premises().root());
-            let findings =
-                std::iter::once(answers).chain(laggards.iter().map(missed)).chain(replicas(&notes));
+            let made =
+                is_new.then(|| Finding::note(CHECK, "a new store was made there just now: it had none"));
+            let answers = std::iter::once(answers).chain(made);
+            let findings = answers.chain(laggards.iter().map(missed)).chain(replicas(&notes));
             let findings =
                 findings.chain(notes.iter().filter_map(|note| told(ground, note))).chain(open).collect();
             (findings, Some(store))
@@ -47,6 +50,26 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
             (vec![recover.into_iter().fold(finding, Finding::remedy)], None)
         }
     }
+}
+
+/// Another store that these servers had before, as far as this machine knows. Whoever finds none of the runs that were
+/// there has most likely a server that was started without its directory.
+pub(super) fn former(ground: &Ground, store: &AnyStore, runs: &Runs) -> Option<Finding> {
+    let server = ground.nats.as_ref()?.server();
+    let former = store.premises().of_former_shared(&server)?;
+    let former = shell_word(&former);
+    let finding = match runs.all.is_empty() {
+        true => Finding::act(
+            CHECK,
+            format!("there are no runs at {server}, and there was another store before"),
+        )
+        .detail(
+            "was the server started without its directory? stop it, and start it with the one it had (`-sd`)",
+        ),
+        false => Finding::note(CHECK, format!("there was another store at {server} before")),
+    };
+    let finding = finding.detail(format!("what its attempts left is in {former}"));
+    Some(finding.detail(format!("if it was given up on purpose, `rm -r {former}` ends this")))
 }
 
 /// A server of the cluster that is down, or has not caught up.

@@ -17,7 +17,13 @@ fn connecting(fault: &ConnectFault) -> &'static str {
         ConnectFault::Untrusted(_) => {
             "NATS_CA names a file with the authority to trust, NATS_CERT and NATS_KEY show who we are; or the same in `[store]`"
         }
-        ConnectFault::Client(_) | ConnectFault::Silent(_) => {
+        ConnectFault::NoName(_) => {
+            "is it spelt as its machine is called? `callboard config` shows where it was set"
+        }
+        ConnectFault::Silent(_) => {
+            "it is stopped, overloaded or behind a wall, or another program is there; nothing is lost: type the same again when it answers"
+        }
+        ConnectFault::Client(_) => {
             "`nats-server -js -sd DIR` starts one, with the directory it had; nothing is lost: type the same again when it answers"
         }
     }
@@ -57,7 +63,7 @@ impl Failure {
             ),
             Unavailable::OtherStore { .. } => self
                 .code(Code::NoStream)
-                .hint("was it started with another directory? start it with the one it had (`nats-server -js -sd DIR`), then type the same again")
+                .hint("was it started with another directory? start it with the one it had (`nats-server -js -sd DIR`); then `callboard resume` goes on with a run")
                 .hint("nothing is lost: agents work on, and nothing was written to the other store"),
             Unavailable::NotUnderstood { .. } => self
                 .code(Code::Damaged)

@@ -107,6 +107,11 @@ fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
     assert_eq!(stopped.code, 4, "{}", stopped.transcript());
     let told = "attempts of it are on other hosts, and cannot be ended from here";
     assert!(stopped.stderr.contains(told), "{}", stopped.stderr);
+    // Whoever resumed it there would start what was to end.
+    let advice = "`first#1.1` is on `a`: `callboard stop trial` there ends what is left";
+    assert!(stopped.stderr.contains(advice), "{}", stopped.stderr);
+    let shown = stage.on("b", &["show", "trial"]).run();
+    assert!(shown.stdout.contains(advice), "{}", shown.transcript());
     assert_eq!(stage.shown_on("b")["phase"], "stopping");
     assert!(!agent.has_ended());
     // Its own host ends it.

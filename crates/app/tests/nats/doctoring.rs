@@ -7,6 +7,7 @@ use store::{NatsSettings, NatsStore};
 use testkit::nats::{Server, settings};
 use testkit::{DEADLINE, Session, stage};
 
+use crate::outages::in_the_middle;
 use crate::{client, scene, scene_on};
 
 /// What was found about the store, by the beginning of what it says.
@@ -119,4 +120,58 @@ fn a_server_that_is_alone_is_not_asked_for_replicas_that_it_cannot_have() {
     for told in ["this server is in no cluster", "`replicas = 1` in `[store]`"] {
         assert!(details.contains(told), "{finding:#}");
     }
+}
+
+/// Who leads and which attempts are over only the servers know.
+#[test]
+fn without_its_server_doctor_says_of_nobody_that_they_are_idle_or_left_over() {
+    let scene = scene();
+    let mut gate = scene.gate("gate");
+    let (engine, _agent) = in_the_middle(&scene);
+    scene.backing().server().kill();
+    let session = scene.callboard(&["doctor", "--json"]).run();
+    assert_eq!(session.code, 1, "{}", session.transcript());
+    let findings = session.json()["findings"].clone();
+    let of = |check: &str| {
+        let findings = findings.as_array().unwrap().iter().filter(|finding| finding["check"] == check);
+        let told = findings.map(|finding| format!("{}: {}", finding["level"], finding["what"]));
+        told.filter(|told| !told.contains("another store")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("locks"),
+        [r#""note": "which engines are at work cannot be told: the store cannot be read""#],
+        "{}",
+        session.stdout
+    );
+    assert!(of("orphans").iter().all(|told| told.contains("of this store's attempts")), "{}", session.stdout);
+    assert_eq!(of("orphans").len(), 1, "{}", session.stdout);
+    assert!(!session.stdout.contains("kill "), "{}", session.stdout);
+    scene.backing().server().restart();
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+}
+
+/// It is the first thing that people type; what it makes silently nobody is told of later.
+#[test]
+fn doctor_says_that_a_server_without_runs_had_another_store_until_it_has_that_one_again() {
+    let scene = scene();
+    scene.workflow(&["a"]);
+    assert_eq!(scene.run(&[]).run().code, 0);
+    scene.backing().server().kill();
+    let had = scene.backing().server().restart_empty();
+    let doctor = || scene.callboard(&["doctor", "--json"]).run();
+    for is_new in [true, false] {
+        let session = doctor();
+        assert_eq!(session.code, 1, "{}", session.transcript());
+        assert_eq!(found(&session, "a new store was made")["level"] == "note", is_new, "{}", session.stdout);
+        let finding = found(&session, "there are no runs at ");
+        assert_eq!(finding["level"], "act", "{}", session.stdout);
+        let left = format!("what its attempts left is in {}", scene.store().display());
+        assert_eq!(finding["details"][1], left, "{finding:#}");
+    }
+    scene.backing().server().kill();
+    let _empty = scene.backing().server().restart_in(had);
+    let session = doctor();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!session.stdout.contains("another store"), "{}", session.stdout);
 }

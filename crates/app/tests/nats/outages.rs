@@ -8,7 +8,7 @@ use testkit::{Held, Running, Scene, status};
 use crate::{configure, delete_stream, has_stream, scene};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
-fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
+pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * wait gate"]);
     let engine = scene.run(&[]).start();
@@ -79,7 +79,12 @@ fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up
     assert_eq!(session.code, 5, "{}", session.transcript());
     let address = scene.backing().address().unwrap();
     assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
-    assert!(session.stderr.contains("hint: "), "it says what to type: {}", session.stderr);
+    let hint = "`callboard resume trial` goes on with it when the servers answer";
+    assert!(
+        session.stderr.contains(hint),
+        "to type the same again would start another run: {}",
+        session.stderr
+    );
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "the server is still away: {}", resumed.transcript());
     assert!(resumed.stderr.contains(&address), "{}", resumed.stderr);

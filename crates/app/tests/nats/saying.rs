@@ -108,3 +108,42 @@ fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
     let session = scene.callboard(&["show", "nobody"]).run();
     assert!(session.stderr.ends_with("hint: `callboard ls` lists the runs of this repository\n"));
 }
+
+/// As a directory it would be made there, and the runs in it would be nowhere else.
+#[test]
+fn an_address_without_its_beginning_is_not_taken_for_a_directory() {
+    let scene = scene();
+    let bare = scene.backing().server().address();
+    for address in [bare.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
+        let session = scene.callboard(&["ls", "--store", address]).run();
+        assert_eq!(session.code, 2, "{}", session.transcript());
+        let told = "it looks like the address of a server, and does not begin with nats:// or tls://";
+        assert!(session.stderr.contains(told), "{}", session.stderr);
+        assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
+    }
+    let session = scene.callboard(&["ls", "--store", "./host:4222"]).run();
+    assert_eq!(session.code, 0, "a directory can be called so: {}", session.transcript());
+}
+
+#[test]
+fn a_name_that_nobody_knows_and_a_server_that_is_silent_are_told_apart_from_one_that_is_not_running() {
+    let scene = scene();
+    let failed = |address: &str| {
+        let session = scene.callboard(&["ls", "--store", address]).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        session.stderr
+    };
+    // So long that nobody is asked about it.
+    let name = "a".repeat(64);
+    let told = failed(&format!("nats://{name}:4222"));
+    assert!(told.contains("caused by: nobody knows its name\n"), "{told}");
+    assert!(told.contains("hint: is it spelt as its machine is called?"), "{told}");
+    let address = scene.backing().address().unwrap();
+    scene.backing().server().hold();
+    let told = failed(&address);
+    assert!(told.contains("hint: it is stopped, overloaded or behind a wall"), "{told}");
+    scene.backing().server().release();
+    scene.backing().server().kill();
+    let told = failed(&address);
+    assert!(told.contains("hint: `nats-server -js -sd DIR` starts one"), "{told}");
+}

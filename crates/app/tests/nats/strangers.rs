@@ -42,11 +42,17 @@ fn rubbish_on_the_subject_of_a_run_stops_that_run_alone_until_recover_sets_it_as
     assert_eq!(listed.code, 0, "{}", listed.transcript());
     assert!(listed.stdout.contains("trial  cannot be understood"), "{}", listed.transcript());
     assert!(listed.stdout.contains("well   delivered"), "{}", listed.transcript());
-    assert_eq!(scene.callboard(&["ls", "--json"]).run().json().as_array().unwrap().len(), 2);
+    assert!(listed.stdout.contains("`callboard show trial` says why"), "{}", listed.transcript());
+    let listed = scene.callboard(&["ls", "--json"]).run().json();
+    let expected =
+        serde_json::json!({"run": "trial", "protocol": "", "revision": 0, "problem": "cannot be understood"});
+    assert!(listed.as_array().unwrap().contains(&expected), "{listed:#}");
+    assert_eq!(listed.as_array().unwrap().len(), 2);
     assert_eq!(scene.callboard(&["show", "well"]).run().code, 0);
     let doctor = scene.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
     assert!(doctor.stdout.contains("of run `trial` cannot be understood"), "{}", doctor.transcript());
+    assert!(doctor.stdout.contains("$ callboard recover\n"), "{}", doctor.transcript());
 
     let dry = scene.callboard(&["recover", "--dry-run"]).run();
     assert!(dry.stdout.contains("of run `trial` is not one of ours"), "{}", dry.transcript());

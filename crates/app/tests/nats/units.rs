@@ -103,3 +103,13 @@ fn a_unit_carries_the_name_of_this_host_and_files_that_are_no_secret() {
         "{unit}"
     );
 }
+
+/// Whoever types its first line again gets the same unit.
+#[test]
+fn the_comment_that_says_how_a_unit_was_made_names_the_store_that_was_typed() {
+    let scene = scene();
+    let address = scene.backing().address().unwrap();
+    let session = scene.callboard(&["doctor", "--unit", "--store", &address]).run();
+    let first = format!("# callboard doctor --unit --store {address} > ");
+    assert!(session.stdout.starts_with(&first), "{}", session.stdout);
+}

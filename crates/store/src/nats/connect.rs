@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, rustls};
 
+use super::outage::{Tell, telling};
 use super::settings::{Access, NatsSettings};
 use crate::error::Unavailable;
 
@@ -23,6 +24,8 @@ pub enum ConnectFault {
     Client(ConnectError),
     #[error("it did not answer within {} seconds", .0.as_secs_f32())]
     Silent(Duration),
+    #[error("nobody knows its name")]
+    NoName(#[source] ConnectError),
     #[error(
         "it is version {0}; at least 2.10.25 is needed: older ones lose or double writes when they have replicas, \
          or lose streams when they are killed"
@@ -50,6 +53,8 @@ impl ConnectFault {
         match (error.kind(), spoken(&error)) {
             (ConnectErrorKind::AuthorizationViolation, _) => Self::Refused(settings.access.clone()),
             (ConnectErrorKind::Authentication, _) => Self::Unproven(error),
+            (ConnectErrorKind::Dns, _) => Self::NoName(error),
+            (ConnectErrorKind::TimedOut, _) => Self::Silent(time_for_all(settings)),
             (_, Some(rustls::Error::InvalidMessage(_))) => Self::NoTls(error),
             (ConnectErrorKind::Tls, _) | (_, Some(_)) => Self::Untrusted(error),
             (_, None) => Self::Client(error),
@@ -84,8 +89,8 @@ fn told(access: &Access) -> String {
 }
 
 /// Connects, and asks from then on with as much patience as is set.
-pub(super) async fn connect(settings: &NatsSettings) -> Result<(Client, Context), Unavailable> {
-    let client = client(settings).await.map_err(|fault| Unavailable::Server {
+pub(super) async fn connect(settings: &NatsSettings, tell: Tell) -> Result<(Client, Context), Unavailable> {
+    let client = client(settings, tell).await.map_err(|fault| Unavailable::Server {
         server: settings.server(),
         doing: "connect to",
         source: fault.into(),
@@ -95,14 +100,14 @@ pub(super) async fn connect(settings: &NatsSettings) -> Result<(Client, Context)
     Ok((client, context))
 }
 
-async fn client(settings: &NatsSettings) -> Result<Client, ConnectFault> {
+async fn client(settings: &NatsSettings, tell: Tell) -> Result<Client, ConnectFault> {
     let answer = settings.patience.answer;
     let options = options(settings).await?.connection_timeout(answer).request_timeout(Some(answer));
     // A server that vanished without a word is noticed after two of these, and another one is taken.
     let options = options.ping_interval(answer);
-    // The first one may be silent and the last one well.
-    let all = answer * u32::try_from(settings.servers.len()).unwrap_or(1);
-    let connected = tokio::time::timeout(all, options.connect(&settings.servers)).await;
+    let all = time_for_all(settings);
+    let connecting = telling(settings, all, tell, options.connect(&settings.servers));
+    let connected = tokio::time::timeout(all, connecting).await;
     let client = connected.map_err(|_| ConnectFault::Silent(all))?;
     let client = client.map_err(|error| ConnectFault::of(error, settings))?;
     let info = client.server_info();
@@ -113,6 +118,11 @@ async fn client(settings: &NatsSettings) -> Result<Client, ConnectFault> {
         return Err(ConnectFault::NoJetStream);
     }
     Ok(client)
+}
+
+/// How long a connection may take: the first server may be silent and the last one well.
+fn time_for_all(settings: &NatsSettings) -> Duration {
+    settings.patience.answer * u32::try_from(settings.servers.len()).unwrap_or(1)
 }
 
 async fn options(settings: &NatsSettings) -> Result<ConnectOptions, ConnectFault> {

@@ -36,7 +36,7 @@ impl LiveBucket {
     /// Looks for the bucket that the settings name; `None` if there is none.
     pub async fn find(settings: &NatsSettings, tell: Tell) -> Result<Option<Self>, Unavailable> {
         let server = settings.server();
-        let (_client, context) = connect(settings).await?;
+        let (_client, context) = connect(settings, tell).await?;
         let stream_name = format!("KV_{}", settings.bucket);
         let (patience, outages) = (settings.patience, Outages::new(settings, tell));
         let found = find_stream(&context, &outages, &stream_name, "look for a bucket at").await?;

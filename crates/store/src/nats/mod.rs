@@ -42,6 +42,7 @@ mod message;
 mod note;
 mod outage;
 mod patience;
+mod plain;
 mod read;
 mod same;
 mod server;

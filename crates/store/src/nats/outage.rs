@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +52,27 @@ pub(super) fn nobody(_: &Waiting) {}
 
 /// Shorter outages are not worth a word.
 const UNTOLD: Duration = Duration::from_secs(2);
+
+/// Tells people of a connection that takes long: of three servers one may be silent, and then nobody knows what is waited for.
+pub(super) async fn telling<T, E>(
+    settings: &NatsSettings,
+    longest: Duration,
+    tell: Tell,
+    connecting: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let (begun, mut connecting) = (Instant::now(), pin!(connecting));
+    if let Ok(connected) = tokio::time::timeout(UNTOLD, &mut connecting).await {
+        return connected;
+    }
+    let (server, why) = (settings.server(), "it does not answer".to_owned());
+    let left = longest.saturating_sub(begun.elapsed());
+    tell(&Waiting::Begun { server, why, left });
+    let connected = connecting.await;
+    if connected.is_ok() {
+        tell(&Waiting::Over { server: settings.server(), lasted: begun.elapsed() });
+    }
+    connected
+}
 
 /// The outages of one connection.
 #[derive(Debug)]
@@ -307,6 +329,27 @@ mod tests {
             "{begun}"
         );
         assert!(over.starts_with("the NATS server `nats://one` answers again, after "), "{over}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_takes_long_is_told_and_a_quick_one_is_not() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let settings = "nats://one,nats://two".parse().unwrap();
+        let took = async |seconds, answer: Result<(), ()>| {
+            let connecting = async {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                answer
+            };
+            let tell = |news: &Waiting| TOLD.lock().unwrap().push(news.to_string());
+            let _ = telling(&settings, Duration::from_secs(10), tell, connecting).await;
+            std::mem::take(&mut *TOLD.lock().unwrap())
+        };
+        assert_eq!(took(1, Ok(())).await, [""; 0]);
+        let waiting =
+            "waiting for the NATS server `nats://one,nats://two` (it does not answer); giving up in 8 s";
+        let over = "the NATS server `nats://one,nats://two` answers again, after 6 s";
+        assert_eq!(took(6, Ok(())).await, [waiting, over]);
+        assert_eq!(took(6, Err(())).await, [waiting], "the error says the rest");
     }
 
     #[tokio::test(start_paused = true)]

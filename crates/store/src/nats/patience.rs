@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::fault::{Fault, Source};
 use super::outage::Asked;
+use super::plain::plainly;
 use crate::error::Unavailable;
 
 /// How long to wait for what.
@@ -63,7 +64,7 @@ impl Budget {
     /// Waits a little after a fault that may pass, each time longer; gives up when it will not pass, or not in time.
     pub(super) async fn bear(&mut self, fault: Fault) -> Result<(), Unavailable> {
         let source = match fault {
-            Fault::Passing(source) | Fault::Unanswered(source) | Fault::Sequence(source) => source,
+            Fault::Passing(source) | Fault::Unanswered(source) | Fault::Sequence(source) => plainly(source),
             Fault::Gone { stream } => {
                 return Err(Unavailable::NoStream { server: self.server.clone(), stream });
             }

@@ -91,6 +91,9 @@ pub enum BadSettings {
     Scheme { number: usize, scheme: String },
     #[error("the address of server {number} is no host and port")]
     Address { number: usize },
+    /// A directory of such a name would be made, and nobody would find the runs in it.
+    #[error("it looks like the address of a server, and does not begin with nats:// or tls://")]
+    Bare,
     #[error("the addresses name different users")]
     TwoUsers,
 }

@@ -44,7 +44,7 @@ pub(super) struct Opening<'s> {
 impl<'s> Opening<'s> {
     /// Connects.
     pub(super) async fn begin(settings: &'s NatsSettings, tell: Tell) -> Result<(Self, Client), Unavailable> {
-        let (client, context) = connect(settings).await?;
+        let (client, context) = connect(settings, tell).await?;
         let (outages, notes) = (Outages::new(settings, tell), Vec::new());
         let clustered = client.server_info().cluster.is_some();
         Ok((Self { settings, outages, context, clustered, notes, is_new: false, same: None }, client))

@@ -39,7 +39,10 @@ pub(super) async fn follow<P: Face>(
             "it leads until it lets go or its lease runs out, in less than a minute; then type the same again",
         ));
     }
-    render::note("following it; this host takes over when that engine leads no more");
+    render::note(format_args!(
+        "`{}` leads it; following it: this host takes over when that engine leads no more, Ctrl-C leaves",
+        leader.host
+    ));
     let sight = Sight { here: here.clone(), store: store.clone(), run: run.clone() };
     let progress = Progress::new(here, run, arguments.show.json);
     if let Some(exit) = Watcher::<P>::at(&sight, progress).await?.until_free().await? {
