@@ -11,6 +11,7 @@ use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig, OrderedError};
 use futures_util::StreamExt as _;
 use protocol::{Revision, RunId};
+use tokio::time::Instant;
 
 use super::bucket::{key_of, subject_of};
 use super::channel::{Channel, Found};
@@ -36,6 +37,8 @@ pub(crate) struct Watch {
     place: Option<Place>,
     /// Somebody else wrote in the place of the document, and we have not said so.
     is_foreign: bool,
+    /// When we last heard something, or made sure that there was nothing: calls that are dropped are one silence.
+    certain: Instant,
 }
 
 /// The place of the run's document.
@@ -69,7 +72,8 @@ impl Watch {
         after: Revision,
     ) -> Result<Self, Unavailable> {
         let (heard, news) = (VecDeque::new(), Vec::new());
-        let mut watch = Self { server, run, after, feed: None, heard, news, place: None, is_foreign: false };
+        let (feed, place, is_foreign, certain) = (None, None, false, Instant::now());
+        let mut watch = Self { server, run, after, feed, heard, news, place, is_foreign, certain };
         watch.open().await?;
         Ok(watch)
     }
@@ -91,7 +95,8 @@ impl Watch {
                 return Ok(self.give());
             }
             self.open().await?;
-            let wait = if self.news.is_empty() { SILENCE } else { MORE };
+            let silence = SILENCE.saturating_sub(self.certain.elapsed());
+            let wait = if self.news.is_empty() { silence } else { MORE };
             let feed = self.feed.as_mut().expect("BUG: it was just opened");
             let place = self.place.as_mut();
             let heard = tokio::time::timeout(wait, async {
@@ -113,7 +118,10 @@ impl Watch {
             match trouble {
                 Some(fault) => outage.bear(fault).await?,
                 // It has answered: what comes now is another outage.
-                None => outage = self.server.journal.reading("watch"),
+                None => {
+                    self.certain = Instant::now();
+                    outage = self.server.journal.reading("watch");
+                }
             }
         }
     }

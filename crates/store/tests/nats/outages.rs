@@ -94,6 +94,28 @@ async fn a_watch_outlives_its_server() {
     assert_eq!(watch.next().await.unwrap()[0].body, "2");
 }
 
+/// Whoever has more to wait for than a run asks for its news again and again.
+#[tokio::test]
+async fn a_deleted_journal_is_noticed_by_a_watch_that_is_never_waited_for_long() {
+    let server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("r"));
+    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let mut watch = store.watch(&run, Revision(1)).await.unwrap();
+    let client = async_nats::connect(server.address()).await.unwrap();
+    async_nats::jetstream::new(client).delete_stream("callboard-journal").await.unwrap();
+    for _ in 0..10 {
+        if let Ok(news) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
+            let error = news.unwrap_err();
+            assert!(matches!(error, ReadError::Unavailable(Unavailable::NoStream { .. })), "{error:?}");
+            return;
+        }
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(10)).await;
+        tokio::time::resume();
+    }
+    panic!("it waits for news of what is not there");
+}
+
 #[tokio::test]
 async fn a_server_killed_under_eight_writers_loses_and_doubles_nothing() {
     let mut server = Server::start();

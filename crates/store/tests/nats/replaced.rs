@@ -115,3 +115,35 @@ async fn whether_a_write_landed_that_was_under_way_when_the_store_was_replaced_i
     let error = store.settle(&run, id).await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_another(error)), "{error:?}");
 }
+
+/// A client keeps what it is told while it has no connection, and says it to whoever it finds next.
+#[tokio::test]
+async fn nothing_is_said_while_nobody_is_there_that_another_store_would_hear() {
+    let (mut server, run) = (Server::start(), run("r"));
+    let other = NatsStore::new(server.settings());
+    let twin = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
+    server.kill();
+    let others = server.restart_empty();
+    let patience = Patience {
+        answer: Duration::from_millis(300),
+        outage: Duration::from_millis(600),
+        ..Patience::default()
+    };
+    let store = NatsStore::new(NatsSettings { patience, ..server.settings() });
+    let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
+    assert_eq!(twin, first, "both stores are alike");
+    server.kill();
+    assert!(store.load(&run).await.is_err(), "it has noticed");
+    assert!(store.commit(change(&run, first, "2")).await.is_err());
+    let _had = server.restart_in(others);
+    loop {
+        match store.load(&run).await.unwrap_err() {
+            ReadError::Unavailable(error) if is_another(&error) => break,
+            // Its patience is spent: it says so without waiting, and the client needs a turn.
+            ReadError::Unavailable(Unavailable::Server { .. }) => tokio::task::yield_now().await,
+            error => panic!("{error:?}"),
+        }
+    }
+    let entries = NatsStore::new(server.settings()).entries(&run, Revision(0)).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["other 1"]);
+}

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
-use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _, StoredEntry, ViewMark};
+use store::{
+    Commit, CommitError, Digest, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _,
+    StoredEntry, Unavailable, ViewMark,
+};
 use testkit::nats::{Server, Wire, deliver};
 
 use crate::client::{BUCKET, Client};
@@ -300,4 +303,30 @@ async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
         let paths: Vec<_> = loaded.views.iter().map(|view| view.path.as_str()).collect();
         assert_eq!(paths, ["before", "between", "with"]);
     }
+}
+
+#[tokio::test]
+async fn whoever_is_always_too_late_to_make_a_copy_gives_up_in_time() {
+    let server = Server::start();
+    let (others, run) = (direct(&server), run("peer.global.cycle.1"));
+    let first = others.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    stop_between(&Wire::to(&server).await, &run, first, "2").await;
+    let wire = Wire::to(&server).await;
+    let settings = wire.store(Duration::ZERO).settings().clone();
+    // No time at all for races, and enough for answers.
+    let patience = Patience { answer: Duration::from_secs(30), ..settings.patience };
+    let store = NatsStore::new(NatsSettings { patience, ..settings });
+    store.open().await.unwrap();
+    wire.hold_at("HPUB callboard.run.");
+    let (looked, ()) = tokio::join!(store.load(&run), async {
+        wire.holds_something().await;
+        let second = others.load(&run).await.unwrap().unwrap().position;
+        others.commit(change(&run, second, "3")).await.unwrap();
+        wire.let_go().await;
+    });
+    let Err(ReadError::Unavailable(Unavailable::Server { source, .. })) = looked else {
+        panic!("{looked:?}")
+    };
+    assert_eq!(source.to_string(), "others write to the run without pause");
+    assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, Revision(3));
 }
