@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use store::{Location, NatsSettings, Repository};
 
-use crate::config::{Config, ConfigErrors, Flags};
+use crate::config::{Config, ConfigErrors, Flags, StorePlace};
 use crate::failure::Failure;
 use crate::here::{self, Place};
 use crate::typed;
@@ -67,6 +67,11 @@ impl Ground {
     /// Whether somebody said where the store is.
     pub(crate) fn is_told(&self) -> bool {
         self.config.as_ref().is_ok_and(|config| config.store().is_some())
+    }
+
+    /// Whether the store was given by the address of its servers, and not by a directory.
+    pub(crate) fn has_address(&self) -> bool {
+        self.config.as_ref().is_ok_and(|config| matches!(config.store(), Some(StorePlace::Nats(_))))
     }
 
     /// The store as it is given to commands, if it could be settled. No secret is in it.
