@@ -176,14 +176,19 @@ pub(crate) fn is_kept_here(
     if !here.has_address() || !repository.is_dir() {
         return Ok(());
     }
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let kept = store.premises_beside(repository)?;
-    if real(kept.root()) == real(store.premises().root()) {
+    if is_kept_beside(store, repository)? {
         return Ok(());
     }
     let repository = repository.display();
     let what = format!("run `{run}` takes place in `{repository}`; what its agents leave is kept there");
     Err(Failure::usage(what).hint(format_args!("type the same there, or add `--repo {repository}`")))
+}
+
+/// Whether the premises that we look at are those of a run that takes place in that repository of this machine.
+pub(crate) fn is_kept_beside(store: &AnyStore, repository: &Path) -> Result<bool, Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let kept = store.premises_beside(repository)?;
+    Ok(real(kept.root()) == real(store.premises().root()))
 }
 
 /// What a command says that saw a run come to rest.

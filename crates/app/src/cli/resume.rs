@@ -219,9 +219,17 @@ impl Arguments {
 
 /// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
 async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, Failure> {
-    let Some(store) = here.existing_store().await? else { return Ok(Exit::Delivered) };
+    let store = here.existing_store().await?;
+    let rows = match &store {
+        Some(store) => store.runs().await?,
+        None => Vec::new(),
+    };
+    let Some(store) = store.filter(|_| rows.iter().any(was_cut_off)) else {
+        render::note("no run was cut off; `callboard ls --unfinished` lists those that wait for you");
+        return Ok(Exit::Delivered);
+    };
     let mut worst = Exit::Delivered;
-    for row in store.runs().await?.iter().filter(|row| was_cut_off(row)) {
+    for row in rows.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
         let again = Again { here, store: &store, run, house, arguments };
         match face::by_name(&row.protocol, run, again).await {

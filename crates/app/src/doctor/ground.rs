@@ -69,6 +69,11 @@ impl Ground {
         self.config.as_ref().is_ok_and(|config| config.store().is_some())
     }
 
+    /// Whether the store was given by the address of its servers, and not by a directory.
+    pub(crate) fn has_address(&self) -> bool {
+        self.config.as_ref().is_ok_and(|config| matches!(config.store(), Some(StorePlace::Nats(_))))
+    }
+
     /// The store as it is given to commands, if it could be settled. No secret is in it.
     pub(crate) fn store(&self) -> Option<PathBuf> {
         match &self.nats {

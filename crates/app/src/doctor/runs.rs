@@ -1,5 +1,6 @@
 //! The runs that are not finished: whether they have an engine, whether their attempts live, whether their time is sane.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -13,8 +14,8 @@ use super::locks::{Engine, Locks};
 use super::{Finding, Ground};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
-use crate::render::count;
-use crate::{here, hosts, phase, render, typed};
+use crate::render::{count, shell_word};
+use crate::{here, hosts, phase, play, render, typed};
 
 const CHECK: &str = "runs";
 
@@ -41,6 +42,15 @@ pub(super) struct Unfinished {
     pub(super) phase: Option<Phase>,
     pub(super) engine: Option<Engine>,
     pub(super) seated: Result<Vec<Seated>, Failure>,
+    /// Where it takes place, if its attempts are kept beside another repository of this machine: nothing here tells of them.
+    place: Option<PathBuf>,
+}
+
+/// What is known of a run that can be read.
+#[derive(Debug)]
+struct Looked {
+    seated: Vec<Seated>,
+    place: Option<PathBuf>,
 }
 
 /// An attempt that may be alive.
@@ -85,7 +95,7 @@ impl Runs {
         let looks = unfinished.map(async |(row, phase)| {
             let looking = Looking { location, store, run: &row.run };
             // Of one that cannot be understood not even the protocol is known, and whoever asks is told why.
-            let seated = if row.protocol.is_empty()
+            let looked = if row.protocol.is_empty()
                 && let Err(error) = store.protocol(&row.run).await
             {
                 Err(error.into())
@@ -96,7 +106,11 @@ impl Runs {
                 Some(engine) => Some(engine.clone()),
                 None => Engine::leading(store, &row.run).await?,
             };
-            Ok::<_, Failure>(Unfinished { run: row.run.clone(), phase, engine, seated })
+            let (seated, place) = match looked {
+                Ok(Looked { seated, place }) => (Ok(seated), place),
+                Err(failure) => (Err(failure), None),
+            };
+            Ok::<_, Failure>(Unfinished { run: row.run.clone(), phase, engine, seated, place })
         });
         let unfinished = futures_util::stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         Ok(Self { all, unfinished })
@@ -116,19 +130,22 @@ struct Looking<'a> {
 }
 
 impl Deed for Looking<'_> {
-    type Done = Vec<Seated>;
+    type Done = Looked;
 
-    async fn with<P: Face>(self) -> Result<Vec<Seated>, Failure> {
+    async fn with<P: Face>(self) -> Result<Looked, Failure> {
         let Self { location, store, run } = self;
         let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
-        let Some(journal) = journal else { return Ok(Vec::new()) };
+        let Some(journal) = journal else { return Ok(Looked { seated: Vec::new(), place: None }) };
         let seated = journal.folded.run.seated().map(|(attempt, _)| {
             let attempt = Run::<P>::id(&attempt);
             let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
             let host = hosts::of(store, &journal.folded, &attempt).map(str::to_owned);
             Seated { shim: supervisor::shim_life(&dir), host, attempt }
         });
-        Ok(seated.collect())
+        let seated = seated.collect();
+        let repository = Path::new(&journal.frozen.staging.stage.repo_dir);
+        let is_here = !repository.is_dir() || play::is_kept_beside(store, repository)?;
+        Ok(Looked { seated, place: (!is_here).then(|| repository.to_owned()) })
     }
 }
 
@@ -153,7 +170,9 @@ pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
 }
 
 fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
-    let Unfinished { run, phase, engine, seated } = unfinished;
+    let Unfinished { run, phase, engine, seated, place } = unfinished;
+    // Whoever names the premises themselves knows which they are.
+    let place = place.as_ref().filter(|_| ground.has_address());
     let seated = match seated {
         Ok(seated) => seated,
         Err(failure) => {
@@ -165,7 +184,12 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
         }
     };
     let mut findings: Vec<_> = seated.iter().filter_map(stopped).collect();
-    let resume = format!("callboard resume {run}{}", ground.flags);
+    let resume = match (place, ground.store()) {
+        (Some(place), Some(store)) => {
+            format!("callboard resume {run} --repo {} --store {}", shell_word(place), shell_word(&store))
+        }
+        _ => format!("callboard resume {run}{}", ground.flags),
+    };
     match (engine, phase) {
         (Some(_), _) => {}
         (None, None) => findings.push(
@@ -179,12 +203,15 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
             );
         }
         (None, Some(_)) => {
-            let attempts = seated.iter().map(|seated| tell(run, seated));
-            findings.push(
-                Finding::act(CHECK, format!("run `{run}` is unfinished and has no engine"))
-                    .details(attempts)
-                    .remedy(resume),
-            );
+            let finding = Finding::act(CHECK, format!("run `{run}` is unfinished and has no engine"));
+            let finding = match place {
+                Some(place) => finding.detail(format!(
+                    "it takes place in {}; what its agents leave is kept there",
+                    place.display()
+                )),
+                None => finding.details(seated.iter().map(|seated| tell(run, seated))),
+            };
+            findings.push(finding.remedy(resume));
         }
     }
     findings

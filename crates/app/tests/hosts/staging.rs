@@ -43,6 +43,12 @@ fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it()
     assert_eq!(all.code, 0, "{}", all.transcript());
     assert!(all.stderr.contains(&format!("note: run `trial` takes place in `{repo}`")), "{}", all.stderr);
     assert!(!clone.join(".git/callboard").exists(), "whoever is refused leaves nothing");
+    let doctor = there(&["doctor"]);
+    assert!(doctor.stdout.contains(&format!("it takes place in {repo}")), "{}", doctor.transcript());
+    assert!(!doctor.stdout.contains("never begun"), "{}", doctor.transcript());
+    let address = stage.scene.backing().address().unwrap();
+    let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
+    assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
     gate.open();
     let session = there(&["resume", "trial", "--repo", repo]);
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -167,6 +167,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
+    assert!(nothing.stderr.starts_with("note: no run was cut off"), "{}", nothing.transcript());
 }
 
 #[test]
