@@ -92,7 +92,8 @@ impl NatsStore {
 
     pub(super) async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
         let Shared { settings, tell, server } = &*self.0;
-        server.get_or_try_init(async || Server::open(settings, *tell).await.map(Arc::new)).await
+        // Boxed: it is needed once, and would be part of everything that asks for the server.
+        server.get_or_try_init(async || Box::pin(Server::open(settings, *tell)).await.map(Arc::new)).await
     }
 }
 
