@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::{Held, Running, Scene, status};
+use testkit::{Gate, Held, Running, Scene, status};
 
 use crate::{configure, delete_stream, has_stream, scene};
 
@@ -14,6 +14,14 @@ pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
     let engine = scene.run(&[]).start();
     let agent = Held::of(scene.ledger().wait_for_begin("b#1.1")).expect("at work");
     (engine, agent)
+}
+
+/// Lets the agent end while nobody can be told.
+fn ends_unheard(scene: &Scene, gate: &mut Gate, agent: &Held) {
+    gate.open();
+    agent.wait();
+    let attempt = scene.attempt("trial", "b", "1.1");
+    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
 }
 
 #[track_caller]
@@ -34,11 +42,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_run_and_comes_back_costs_no_step()
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().kill();
-    // It ends while nobody can be told.
-    gate.open();
-    agent.wait();
-    let attempt = scene.attempt("trial", "b", "1.1");
-    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    ends_unheard(&scene, &mut gate, &agent);
     scene.backing().server().restart();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -51,10 +55,7 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().hold();
-    gate.open();
-    agent.wait();
-    let attempt = scene.attempt("trial", "b", "1.1");
-    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    ends_unheard(&scene, &mut gate, &agent);
     // Whoever comes now gives up after as long as one answer may take. The engine says that it had none, and asks again.
     let looked = scene.callboard(&["ls"]).run();
     assert_eq!(looked.code, 5, "{}", looked.transcript());
