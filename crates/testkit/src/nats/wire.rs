@@ -223,7 +223,10 @@ const PLAIN: &str = "the protocol of NATS is plain text";
 
 /// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
 fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
-    let start = words.windows(verb.len()).position(|window| window == verb)?;
+    // No run's name begins so; what the journal remembers of buckets does.
+    let is_of_one = |start: usize| words.get(start + verb.len()) != Some(&b'=');
+    let mut found = words.windows(verb.len()).enumerate().filter(|(_, window)| *window == verb);
+    let (start, _) = found.find(|(start, _)| is_of_one(*start))?;
     let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
     let line = std::str::from_utf8(&words[start..start + length]).expect(PLAIN);
     let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
