@@ -80,6 +80,11 @@ impl Server {
         format!("nats://{}{}", self.access, self.address())
     }
 
+    /// Where it keeps a stream.
+    pub fn stream(&self, name: &str) -> PathBuf {
+        self.directory.path().join("jetstream/$G/streams").join(name)
+    }
+
     /// For a store whose streams are kept once.
     pub fn settings(&self) -> NatsSettings {
         settings(&self.address())

@@ -1,7 +1,8 @@
 //! The bucket of documents: a key-value store of NATS, as its own tools make them, that any client can read.
 //!
 //! It is made when the first document is kept. The journal remembers that there was one, so that a bucket that was deleted
-//! is missed, and not made again as if nothing had been in it.
+//! is missed, and not made again as if nothing had been in it. It does so by a message, not by a setting of its stream: a
+//! server that is killed while it changes the settings of a stream begins without it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_nats::jetstream::stream::{self, Stream};
 use protocol::RunId;
 
-use super::channel::Channel;
-use super::fault::Fault;
-use super::journal::is_not_understood;
+use super::channel::{Channel, Which};
+use super::journal::{RUNS, is_not_understood};
 use super::note::Note;
 use super::server::{HEADERS, Server};
 use super::streams::{Opening, endless};
@@ -91,13 +91,16 @@ impl Server {
             return Ok(known);
         }
         let opening = self.opening();
-        let journal = self.journal.info().await?.config;
+        let had_one = remembers(&self.journal, name).await?;
         let stream = match opening.find(&stream_of(name)).await? {
             Some(stream) => stream,
-            None if had_bucket(&journal, name) => return Err(opening.gone(&stream_of(name))),
+            None if had_one => return Err(opening.gone(&stream_of(name))),
             None => opening.create(config(name)).await?,
         };
-        self.remember(journal, name).await?;
+        if !had_one {
+            // Whoever remembers it at the same time does it for us.
+            let _by_whom = self.journal.append(&memory_of(name), 0, MEMORY.into()).await?;
+        }
         Ok(self.keep(&opening, name, stream, true))
     }
 
@@ -106,8 +109,8 @@ impl Server {
     pub(super) async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         let opening = self.opening();
         let (mut made, mut highest) = (Vec::new(), None);
-        for memory in self.journal.info().await?.config.metadata.into_keys() {
-            let Some(name) = memory.strip_prefix(MEMORY) else { continue };
+        for subject in self.journal.subjects(&format!("{RUNS}*")).await? {
+            let Some(name) = subject.strip_prefix(MEMORIES) else { continue };
             if opening.find(&stream_of(name)).await?.is_some() {
                 continue;
             }
@@ -148,19 +151,6 @@ impl Server {
         self.buckets.put(bucket.clone());
         bucket
     }
-
-    /// Two that remember the same thing at the same time write the same thing.
-    async fn remember(&self, mut journal: stream::Config, name: &str) -> Result<(), Unavailable> {
-        if had_bucket(&journal, name) {
-            return Ok(());
-        }
-        journal.metadata.insert(memory_of(name), "documents are kept there".to_owned());
-        let update = || async {
-            let updated = self.journal.context.update_stream(&journal).await;
-            updated.map(|_| ()).map_err(|error| Fault::of_question(error, &self.journal.name))
-        };
-        self.journal.write("write to", update).await
-    }
 }
 
 impl Opening<'_> {
@@ -176,22 +166,25 @@ impl Opening<'_> {
                     self.notes.push(Note::OtherSettings { stream, setting: "history", found });
                 }
             }
-            None if had_bucket(&journal.cached_info().config, name) => self.notes.push(Note::Gone { stream }),
+            None if remembers(&self.channel(journal.clone()), name).await? => {
+                self.notes.push(Note::Gone { stream });
+            }
             None => {}
         }
         Ok(())
     }
 }
 
-const MEMORY: &str = "callboard-bucket-";
+/// What the journal has where there is a bucket. A run's subject has an `=` only where something is escaped.
+const MEMORIES: &str = "callboard.run.=bucket-";
+const MEMORY: &str = "documents are kept in this bucket";
 
-/// What the journal has among its settings where there is such a bucket.
 fn memory_of(bucket: &str) -> String {
-    format!("{MEMORY}{bucket}")
+    format!("{MEMORIES}{bucket}")
 }
 
-fn had_bucket(journal: &stream::Config, bucket: &str) -> bool {
-    journal.metadata.contains_key(&memory_of(bucket))
+async fn remembers(journal: &Channel, bucket: &str) -> Result<bool, Unavailable> {
+    Ok(journal.find(&memory_of(bucket), Which::Last).await?.is_some())
 }
 
 /// As the clients of NATS make a bucket.

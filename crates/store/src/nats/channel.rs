@@ -67,15 +67,6 @@ impl Channel {
         self.outages.reads(&self.name).insist(doing, || self.asked(ask())).await
     }
 
-    /// Asks until our store has done something that may be done twice.
-    pub(super) async fn write<T, A: Future<Output = Result<T, Fault>>>(
-        &self,
-        doing: &'static str,
-        mut ask: impl FnMut() -> A,
-    ) -> Result<T, Unavailable> {
-        self.outages.writes(&self.name).insist(doing, || self.asked(ask())).await
-    }
-
     /// An answer, if it is our store that gave it.
     pub(super) async fn asked<T>(&self, answer: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         self.before().await?;

@@ -33,7 +33,8 @@ pub(super) fn escaped(run: &RunId) -> String {
 /// The run of a subject, `None` if it is no run's.
 pub(super) fn run_of(subject: &str) -> Option<RunId> {
     let token = subject.strip_prefix(RUNS)?;
-    RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()
+    let run = RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()?;
+    (escaped(&run) == token).then_some(run)
 }
 
 /// Whether the server has answered, and what it has of a run is not as we write it.
@@ -198,6 +199,8 @@ mod tests {
             assert_eq!(subject(&run), format!("callboard.run.{token}"));
             assert_eq!(run_of(&subject(&run)), Some(run));
         }
-        assert_eq!(run_of("callboard.lease.fix"), None);
+        for other in ["callboard.lease.fix", "callboard.run.=bucket-a", "callboard.run.=2e"] {
+            assert_eq!(run_of(other), None, "{other}");
+        }
     }
 }

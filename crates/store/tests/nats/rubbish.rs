@@ -9,10 +9,11 @@ use testkit::nats::Server;
 
 use crate::contract::{change, run};
 
-async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) {
+/// Gives its number.
+async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) -> u64 {
     let client = async_nats::connect(server.address()).await.unwrap();
     let context = async_nats::jetstream::new(client);
-    context.publish(subject.to_owned(), bytes.into()).await.unwrap().await.unwrap();
+    context.publish(subject.to_owned(), bytes.into()).await.unwrap().await.unwrap().sequence
 }
 
 /// What any client of the object store reads under a name.
@@ -67,9 +68,9 @@ async fn set_aside_from(document: Option<&str>) {
     let (store, ill) = (NatsStore::new(server.settings()), run("a.b"));
     let first = store.commit(change(&ill, Position::absent(), "1")).await.unwrap();
     let second = store.commit(change(&ill, first, "2")).await.unwrap();
-    put(&server, "callboard.run.a=2Eb", "hello").await;
-    put(&server, "callboard.run.a=2Eb", "").await;
-    put(&server, "callboard.run.nobody", "[]").await;
+    let hello = put(&server, "callboard.run.a=2Eb", "hello").await;
+    let empty = put(&server, "callboard.run.a=2Eb", "").await;
+    let nobody = put(&server, "callboard.run.nobody", "[]").await;
     // Neither who reads nor who remembers gets past it.
     let Err(CommitError::Unavailable(error)) = store.commit(change(&ill, second, "3")).await else {
         panic!()
@@ -79,7 +80,8 @@ async fn set_aside_from(document: Option<&str>) {
     assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
     let strangers = store.strangers().await.unwrap();
     let named: Vec<_> = strangers.iter().map(Stranger::name).collect();
-    assert_eq!(named, ["recovery.a.b.3", "recovery.a.b.4", "recovery.nobody.5"]);
+    let [hello, empty] = [hello, empty].map(|number| format!("recovery.a.b.{number}"));
+    assert_eq!(named, [hello, empty, format!("recovery.nobody.{nobody}")]);
     for stranger in strangers.iter().chain(&strangers) {
         store.set_stranger_aside(stranger).await.unwrap();
     }

@@ -1,6 +1,7 @@
 //! The bucket itself: how it is made, and what happens when it is gone.
 
 use std::error::Error as _;
+use std::fs;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, StorageType};
@@ -77,6 +78,22 @@ async fn another_name_for_it_is_kept_with_each_run() {
     let second = direct(&server).commit(change(&run, first, "2")).await.unwrap();
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
     assert!(Client::of(&server).await.context.get_stream(format!("KV_{BUCKET}")).await.is_err());
+}
+
+/// A server writes the settings of a stream to one file and their checksum to another. Killed in between, it begins without the
+/// stream, whatever is in it.
+#[tokio::test]
+async fn a_server_killed_while_the_first_document_was_kept_began_without_the_journal() {
+    let mut server = Server::start();
+    let (store, run) = (direct(&server), run("shown"));
+    store.runs().await.unwrap();
+    let checksum = server.stream("callboard-journal").join("meta.sum");
+    let before = fs::read(&checksum).unwrap();
+    let position = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    server.kill();
+    fs::write(&checksum, before).unwrap();
+    server.restart();
+    assert_eq!(direct(&server).load(&run).await.unwrap().unwrap().position, position);
 }
 
 #[tokio::test]
