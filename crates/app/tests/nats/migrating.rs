@@ -10,7 +10,11 @@ use testkit::{Scene, stage};
 
 use crate::{client, scene};
 
+const G0: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
+const G2: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g2.jsonl");
+const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+const TRANSIENT: &str = include_str!("../../../protocol/tests/fixtures/peer/old/transient.jsonl");
 const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 
 const BUCKET: &str = "agent-os-peer-state";
@@ -91,6 +95,61 @@ fn delete_old_rids_the_bucket_of_what_was_taken_over_and_of_nothing_else() {
     let left = keys(&scene);
     assert!(left.contains("somebody.elses") && left.contains("peer.spec.login.cycle.current"), "{left:?}");
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.1.")), "{left:?}");
+}
+
+/// Every shape that there ever was, and names that only a server takes.
+#[test]
+fn a_bucket_in_use_is_read_as_a_dump_of_it_is_whatever_its_shapes_and_separators() {
+    let scene = scene();
+    let shapes = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
+    let of_login = G1.lines().filter(|line| line.contains("peer.spec.login.cycle.1"));
+    let with_colons: String = of_login
+        .map(|line| {
+            let mut item: Value = serde_json::from_str(line).unwrap();
+            let key = item["key"].as_str().unwrap().replace("login", "colons").replace('.', ":");
+            item["key"] = key.into();
+            format!("{item}\n")
+        })
+        .collect();
+    assert!(!with_colons.is_empty());
+    let lines = shapes + &with_colons;
+    scene.write("dump.jsonl", &lines);
+    fill(&scene, &lines);
+    let cycles = |session: testkit::Session| {
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        let told = session.json();
+        assert_eq!(told["unread"], serde_json::json!([]), "{told:#}");
+        let cycles = told["cycles"].as_array().unwrap().clone();
+        cycles.into_iter().map(|cycle| (cycle["run"].clone(), cycle["phase"].clone())).collect::<Vec<_>>()
+    };
+    let of_dump = cycles(scene.callboard(&["import", "--peer", "dump.jsonl", "--json"]).run());
+    let of_bucket = cycles(import(&scene, &["--json"]));
+    assert_eq!(of_bucket, of_dump);
+    assert!(of_bucket.iter().any(|(run, _)| run == "peer.spec.colons.cycle.1"), "{of_bucket:?}");
+    let entered = import(&scene, &["--write", "--json"]);
+    assert_eq!(entered.code, 0, "{}", entered.transcript());
+    let again = import(&scene, &["--write", "--json"]).json();
+    let is_there = |cycle: &Value| cycle["fate"] == "there";
+    assert!(again["cycles"].as_array().unwrap().iter().all(is_there), "{again:#}");
+}
+
+#[test]
+fn a_cycle_that_has_gone_on_since_it_was_entered_is_there_and_its_old_keys_can_still_be_deleted() {
+    let scene = scene();
+    fill(&scene, G1);
+    assert_eq!(import(&scene, &["--write"]).code, 0);
+    let cycle = "peer:spec:login:cycle:2";
+    let read = scene.callboard(&["state", "get", cycle, "--path", "/sequence"]).run();
+    let patch = ["state", "patch", cycle, "--expect", read.stdout.trim(), "--set", "/note=1"];
+    let patched = scene.callboard(&patch).run();
+    assert_eq!(patched.code, 0, "{}", patched.transcript());
+    let again = import(&scene, &["--write", "--delete-old"]);
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert!(again.stderr.contains("5 cycles already there"), "{}", again.transcript());
+    let left = keys(&scene);
+    assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.2.")), "{left:?}");
+    let note = scene.callboard(&["state", "get", cycle, "--path", "/note"]).run();
+    assert_eq!(note.stdout.trim(), "1", "{}", note.transcript());
 }
 
 /// The cycle's key of old is the one that it has now.
