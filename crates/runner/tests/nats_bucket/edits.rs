@@ -38,10 +38,13 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle<NatsStore>) {
     let expected = cycle.document.sequence;
     for round in 0..5 {
         let expected = expected + round;
+        // As so many processes have it. All have read before anybody writes: else they would come one after the other.
+        let mut cycles = Vec::new();
+        for _ in 0..8 {
+            cycles.push(load(&NatsStore::new(settings.clone()), cycle).await);
+        }
         let mut writers = tokio::task::JoinSet::new();
-        for number in 0..8 {
-            // As another process has it.
-            let mut cycle = load(&NatsStore::new(settings.clone()), cycle).await;
+        for (number, mut cycle) in cycles.into_iter().enumerate() {
             let patch = draft(format!("{round} {number}"));
             writers.spawn(async move { edit(&mut cycle, person(), None, expected, &patch).await });
         }
