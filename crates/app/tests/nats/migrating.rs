@@ -152,6 +152,38 @@ fn a_cycle_that_has_gone_on_since_it_was_entered_is_there_and_its_old_keys_can_s
     assert_eq!(note.stdout.trim(), "1", "{}", note.transcript());
 }
 
+/// What is large stands in the bucket by its name only.
+#[test]
+fn a_cycle_of_ours_with_a_large_output_is_the_same_to_its_own_store_and_whole_in_another() {
+    let scene = scene();
+    let agent = r#"#!/bin/sh
+case $STEP_ID in
+    plan) output="{\"phases\": [{\"phase\": \"$(printf %0150000d 7)\"}], \"success_criteria\": \"it works\"}" ;;
+    execute) output='{"execution_status": "success"}' ;;
+    express) output='{"summary": "done"}' ;;
+    *) output='{"quality_score": 90}' ;;
+esac
+printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y","output":%s}' \
+    "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
+"#;
+    let agent = scene.write_program(scene.kit().join("agent.sh"), agent);
+    let played = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
+    let played = scene.callboard(&played).run();
+    assert_eq!(played.code, 0, "{}", played.transcript());
+    let get = ["state", "get", "peer:spec:login:cycle:1", "--path", "/phases"];
+    let before = scene.callboard(&get).run().json();
+    assert!(before["plan"]["output"].to_string().len() > 150_000);
+    let there = import(&scene, &["--write"]);
+    assert_eq!(there.code, 0, "{}", there.transcript());
+    assert!(there.stderr.contains("1 cycle already there"), "{}", there.transcript());
+    let other = scene.kit().join("other");
+    let elsewhere = ["--store", other.to_str().unwrap()];
+    let entered = import(&scene, &[&["--write"], &elsewhere[..]].concat());
+    assert_eq!(entered.code, 0, "{}", entered.transcript());
+    assert!(!entered.stdout.contains("reshaped"), "{}", entered.transcript());
+    assert_eq!(scene.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
+}
+
 /// The cycle's key of old is the one that it has now.
 #[test]
 fn a_document_of_old_under_the_very_key_of_its_cycle_is_taken_over_in_its_place() {
