@@ -250,12 +250,15 @@ struct Write {
 /// How a write to a run begins, and one to a bucket.
 const TO_RUN: &[u8] = b"HPUB callboard.run.";
 const TO_BUCKET: &[u8] = b"HPUB $KV.";
+/// What follows there in a message that remembers a bucket, and is of no run.
+const NO_RUN: &[u8] = b"=bucket-";
 
 const PLAIN: &str = "the protocol of NATS is plain text";
 
 /// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
 fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
-    let start = words.windows(verb.len()).position(|window| window == verb)?;
+    let begins = |(start, window)| window == verb && !words[start + verb.len()..].starts_with(NO_RUN);
+    let start = words.windows(verb.len()).enumerate().position(begins)?;
     let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
     let line = std::str::from_utf8(&words[start..start + length]).expect(PLAIN);
     let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
