@@ -8,7 +8,7 @@ use store::{NatsSettings, NatsStore, Store as _};
 use testkit::nats::Server;
 use testkit::{Running, Scene, stage, status};
 
-use crate::{configure, scene_on};
+use crate::{configure, delete_stream, scene_on};
 
 /// How long leases are is settled when the store is made.
 fn scene_with_short_leases() -> Scene {
@@ -78,4 +78,25 @@ fn a_watcher_that_found_no_engine_sees_it_when_it_is_heard_again() {
     gate.open();
     assert_eq!(engine.wait().code, 0);
     assert_eq!(watching.wait().code, 0);
+}
+
+/// Who leads is told by the epoch in the journal; the leases only say whom to wait for. So they may be made again.
+#[test]
+fn leases_that_are_deleted_under_an_engine_are_made_again_and_it_goes_on_leading() {
+    let scene = scene_with_short_leases();
+    scene.workflow(&["a", "b: a"]);
+    scene.plan(&["a * wait gate"]);
+    let mut gate = scene.gate("gate");
+    let engine = scene.run(&[]).start();
+    scene.ledger().wait_for_begin("a#1.1");
+    delete_stream(&scene, "callboard-leases");
+    // Whoever comes next makes the stream, and the engine says again that it leads.
+    let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
+    stage::wait(async { while store.leader(&run).await.unwrap().is_none() {} });
+    let second = scene.callboard(&["resume", "trial"]).run();
+    assert_eq!(second.code, 5, "{}", second.transcript());
+    assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());
+    gate.open();
+    assert_eq!(engine.wait().code, 0);
+    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
 }

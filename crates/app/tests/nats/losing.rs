@@ -145,6 +145,38 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     assert_eq!(scene.callboard(&["recover"]).run().code, 0);
 }
 
+/// The engine of a cycle hears of it by itself, or when it has something to write.
+#[test]
+fn a_bucket_that_is_deleted_under_the_engine_of_a_cycle_ends_it_and_is_never_made_again() {
+    let scene = scene();
+    let note = scene.kit().join("planning");
+    let agent = format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", note.display(), gate_of(&scene));
+    let agent = scene.write_program(scene.kit().join("agent.sh"), &agent);
+    let mut gate = scene.gate("gate");
+    let cycle = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
+    let engine = scene.callboard(&cycle).start();
+    scene.wait_for_note("planning");
+    delete_stream(&scene, "KV_agent-os-peer-state");
+    gate.open();
+    let session = engine.wait();
+    assert_eq!(session.code, 5, "{}", session.transcript());
+    let gone = "error[E024]: the stream `KV_agent-os-peer-state` at the NATS server";
+    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    for command in [
+        &["resume", "peer:spec:login:cycle:1"][..],
+        &["peer", "create-spec", "--spec", "y", "y", "--rehearse"],
+    ] {
+        let session = scene.callboard(command).run();
+        assert_eq!(session.code, 5, "{}", session.transcript());
+        assert!(session.stderr.contains(gone), "{}", session.transcript());
+    }
+    assert!(!has_stream(&scene, "KV_agent-os-peer-state"));
+}
+
+fn gate_of(scene: &Scene) -> String {
+    scene.kit().join("gate").display().to_string()
+}
+
 /// A server that is started without its directory has no streams at all, and looks like a new one.
 #[test]
 fn a_new_store_where_another_was_says_so() {

@@ -10,7 +10,11 @@ use testkit::{Scene, stage};
 
 use crate::{client, scene};
 
+const G0: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
+const G2: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g2.jsonl");
+const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+const TRANSIENT: &str = include_str!("../../../protocol/tests/fixtures/peer/old/transient.jsonl");
 const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 
 const BUCKET: &str = "agent-os-peer-state";
@@ -91,6 +95,93 @@ fn delete_old_rids_the_bucket_of_what_was_taken_over_and_of_nothing_else() {
     let left = keys(&scene);
     assert!(left.contains("somebody.elses") && left.contains("peer.spec.login.cycle.current"), "{left:?}");
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.1.")), "{left:?}");
+}
+
+/// Every shape that there ever was, and names that only a server takes.
+#[test]
+fn a_bucket_in_use_is_read_as_a_dump_of_it_is_whatever_its_shapes_and_separators() {
+    let scene = scene();
+    let shapes = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
+    let of_login = G1.lines().filter(|line| line.contains("peer.spec.login.cycle.1"));
+    let with_colons: String = of_login
+        .map(|line| {
+            let mut item: Value = serde_json::from_str(line).unwrap();
+            let key = item["key"].as_str().unwrap().replace("login", "colons").replace('.', ":");
+            item["key"] = key.into();
+            format!("{item}\n")
+        })
+        .collect();
+    assert!(!with_colons.is_empty());
+    let lines = shapes + &with_colons;
+    scene.write("dump.jsonl", &lines);
+    fill(&scene, &lines);
+    let cycles = |session: testkit::Session| {
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        let told = session.json();
+        assert_eq!(told["unread"], serde_json::json!([]), "{told:#}");
+        let cycles = told["cycles"].as_array().unwrap().clone();
+        cycles.into_iter().map(|cycle| (cycle["run"].clone(), cycle["phase"].clone())).collect::<Vec<_>>()
+    };
+    let of_dump = cycles(scene.callboard(&["import", "--peer", "dump.jsonl", "--json"]).run());
+    let of_bucket = cycles(import(&scene, &["--json"]));
+    assert_eq!(of_bucket, of_dump);
+    assert!(of_bucket.iter().any(|(run, _)| run == "peer.spec.colons.cycle.1"), "{of_bucket:?}");
+    let entered = import(&scene, &["--write", "--json"]);
+    assert_eq!(entered.code, 0, "{}", entered.transcript());
+    let again = import(&scene, &["--write", "--json"]).json();
+    let is_there = |cycle: &Value| cycle["fate"] == "there";
+    assert!(again["cycles"].as_array().unwrap().iter().all(is_there), "{again:#}");
+}
+
+#[test]
+fn a_cycle_that_has_gone_on_since_it_was_entered_is_there_and_its_old_keys_can_still_be_deleted() {
+    let scene = scene();
+    fill(&scene, G1);
+    assert_eq!(import(&scene, &["--write"]).code, 0);
+    let cycle = "peer:spec:login:cycle:2";
+    let read = scene.callboard(&["state", "get", cycle, "--path", "/sequence"]).run();
+    let patch = ["state", "patch", cycle, "--expect", read.stdout.trim(), "--set", "/note=1"];
+    let patched = scene.callboard(&patch).run();
+    assert_eq!(patched.code, 0, "{}", patched.transcript());
+    let again = import(&scene, &["--write", "--delete-old"]);
+    assert_eq!(again.code, 0, "{}", again.transcript());
+    assert!(again.stderr.contains("5 cycles already there"), "{}", again.transcript());
+    let left = keys(&scene);
+    assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.2.")), "{left:?}");
+    let note = scene.callboard(&["state", "get", cycle, "--path", "/note"]).run();
+    assert_eq!(note.stdout.trim(), "1", "{}", note.transcript());
+}
+
+/// What is large stands in the bucket by its name only.
+#[test]
+fn a_cycle_of_ours_with_a_large_output_is_the_same_to_its_own_store_and_whole_in_another() {
+    let scene = scene();
+    let agent = r#"#!/bin/sh
+case $STEP_ID in
+    plan) output="{\"phases\": [{\"phase\": \"$(printf %0150000d 7)\"}], \"success_criteria\": \"it works\"}" ;;
+    execute) output='{"execution_status": "success"}' ;;
+    express) output='{"summary": "done"}' ;;
+    *) output='{"quality_score": 90}' ;;
+esac
+printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y","output":%s}' \
+    "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
+"#;
+    let agent = scene.write_program(scene.kit().join("agent.sh"), agent);
+    let played = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
+    let played = scene.callboard(&played).run();
+    assert_eq!(played.code, 0, "{}", played.transcript());
+    let get = ["state", "get", "peer:spec:login:cycle:1", "--path", "/phases"];
+    let before = scene.callboard(&get).run().json();
+    assert!(before["plan"]["output"].to_string().len() > 150_000);
+    let there = import(&scene, &["--write"]);
+    assert_eq!(there.code, 0, "{}", there.transcript());
+    assert!(there.stderr.contains("1 cycle already there"), "{}", there.transcript());
+    let other = scene.kit().join("other");
+    let elsewhere = ["--store", other.to_str().unwrap()];
+    let entered = import(&scene, &[&["--write"], &elsewhere[..]].concat());
+    assert_eq!(entered.code, 0, "{}", entered.transcript());
+    assert!(!entered.stdout.contains("reshaped"), "{}", entered.transcript());
+    assert_eq!(scene.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
 }
 
 /// The cycle's key of old is the one that it has now.

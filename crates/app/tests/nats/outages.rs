@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::{Gate, Held, Running, Scene, status};
+use store::{NatsSettings, NatsStore};
+use testkit::nats::{Server, settings};
+use testkit::{Gate, Held, Running, Scene, stage, status};
 
-use crate::{configure, delete_stream, has_stream, scene};
+use crate::{client, configure, delete_stream, has_stream, scene, scene_on};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
 pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
@@ -44,6 +46,42 @@ fn a_server_that_is_killed_in_the_middle_of_a_run_and_comes_back_costs_no_step()
     scene.backing().server().kill();
     ends_unheard(&scene, &mut gate, &agent);
     scene.backing().server().restart();
+    let session = engine.wait();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    expect_each_step_once(&scene);
+}
+
+/// First its leader, then another one, so that nobody can keep anything; and both come back.
+#[test]
+fn two_of_three_servers_that_are_killed_in_the_middle_of_a_run_cost_no_step() {
+    let servers = Server::start_three();
+    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
+    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
+    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
+    let [first, second, third] = servers;
+    let (scene, mut others) = (scene_on(first), [second, third]);
+    let mut with = |number: usize, act: fn(&mut Server)| match number {
+        0 => act(&mut scene.backing().server()),
+        other => act(&mut others[other - 1]),
+    };
+    scene.workflow(&["a", "b: a", "c: b"]);
+    scene.plan(&["b * wait gate", "c * wait second"]);
+    let (mut gate, mut second) = (scene.gate("gate"), scene.gate("second"));
+    let engine = scene.run(&["--store", &addresses]).start();
+    scene.ledger().wait_for_begin("b#1.1");
+    let journal = stage::wait(client(&scene).get_stream("callboard-journal")).unwrap();
+    let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
+    let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
+    with(leader, Server::kill);
+    gate.open();
+    // The two that are left have chosen another one.
+    let agent = Held::of(scene.ledger().wait_for_begin("c#1.1")).expect("at work");
+    with((leader + 1) % 3, Server::kill);
+    second.open();
+    agent.wait();
+    engine.wait_until_it_says("waiting for the NATS server");
+    with(leader, Server::restart);
+    with((leader + 1) % 3, Server::restart);
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_step_once(&scene);

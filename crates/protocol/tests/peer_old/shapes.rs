@@ -299,3 +299,31 @@ fn the_temp_files_add_what_the_keys_do_not_say() {
     peer_cycle.txt: it is about cycle 3 of `peer:spec:login`, which is not in the dump
     ");
 }
+
+/// A bucket in use has both afterwards: the documents that were entered, and the old keys.
+#[test]
+fn a_cycle_of_an_instruction_that_was_entered_beside_its_old_keys_is_not_entered_again_under_another_number()
+{
+    for separator in [".", ":"] {
+        let mut both = [G0, G1, G2, G3, NEVER_EXECUTED].map(|fixture| dump(fixture, separator)).concat();
+        let (first, _) = migrate(&both);
+        let of_instruction =
+            format!("peer{separator}instruction{separator}plan-product{separator}cycle{separator}1");
+        let entered =
+            first.iter().find(|cycle| cycle.sources.iter().any(|source| source.key == of_instruction));
+        assert_eq!(entered.unwrap().cycle.to_string(), "peer:global:cycle:3", "1 and 2 are taken");
+        for cycle in &first {
+            let value = cycle.document.to_value();
+            match both.iter_mut().find(|(key, _)| *key == cycle.cycle.key()) {
+                Some(item) => item.1 = value,
+                None => both.push((cycle.cycle.key(), value)),
+            }
+        }
+        let (second, _) = migrate(&both);
+        let named = |cycles: &[Migrated]| cycles.iter().map(|cycle| cycle.cycle.clone()).collect::<Vec<_>>();
+        assert_eq!(named(&second), named(&first));
+        let again = second.iter().find(|cycle| cycle.cycle == entered.unwrap().cycle).unwrap();
+        assert_eq!(again.document, entered.unwrap().document);
+        assert_eq!(again.left_out[0].key, of_instruction, "it is known as old, so that it can be deleted");
+    }
+}

@@ -5,9 +5,9 @@ use std::time::Duration;
 use protocol::edit::Patch;
 use runner::{Clock, EditError, Journal, edit};
 use serde_json::json;
-use store::{CommitError, NatsStore};
-use testkit::nats::Wire;
-use testkit::stage::cycle::Cycle;
+use store::{CommitError, NatsSettings, NatsStore};
+use testkit::nats::{self, Server, Wire};
+use testkit::stage::cycle::{Cycle, planning_on};
 use testkit::stage::person;
 
 use crate::Scene;
@@ -19,12 +19,32 @@ fn draft(text: impl serde::Serialize) -> Patch {
 #[tokio::test]
 async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins() {
     let scene = Scene::new().await;
-    let expected = scene.cycle.document.sequence;
+    one_of_eight_wins(&scene.settings(), &scene.cycle).await;
+}
+
+/// Most of the losers are told so by another code there.
+#[tokio::test]
+async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_servers() {
+    let (servers, directory) = (Server::start_three(), tempfile::tempdir().unwrap());
+    let addresses = servers.each_ref().map(Server::address).join(",");
+    let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
+    let store = NatsStore::new(settings.clone());
+    let cycle = planning_on(&store, directory.path()).await;
+    assert_eq!(store.open().await.unwrap(), [], "three replicas of everything");
+    one_of_eight_wins(&settings, &cycle).await;
+}
+
+async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle<NatsStore>) {
+    let expected = cycle.document.sequence;
     for round in 0..5 {
         let expected = expected + round;
+        // As so many processes have it. All have read before anybody writes: else they would come one after the other.
+        let mut cycles = Vec::new();
+        for _ in 0..8 {
+            cycles.push(load(&NatsStore::new(settings.clone()), cycle).await);
+        }
         let mut writers = tokio::task::JoinSet::new();
-        for number in 0..8 {
-            let mut cycle = scene.another().await;
+        for (number, mut cycle) in cycles.into_iter().enumerate() {
             let patch = draft(format!("{round} {number}"));
             writers.spawn(async move { edit(&mut cycle, person(), None, expected, &patch).await });
         }
@@ -36,7 +56,7 @@ async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins() {
             assert_eq!((conflict.expected, conflict.found), (expected, expected + 1));
         }
     }
-    let document = scene.another().await.document;
+    let document = load(&NatsStore::new(settings.clone()), cycle).await.document;
     assert_eq!((document.sequence, document.history.len() as u64), (expected + 5, document.sequence));
 }
 
@@ -78,5 +98,9 @@ async fn whoever_gave_up_on_a_write_that_landed_and_makes_it_again_makes_it_once
 }
 
 async fn on(scene: &Scene, store: NatsStore) -> Cycle<NatsStore> {
-    Journal::load(&store, &Clock::system(), &scene.cycle.run).await.unwrap().unwrap()
+    load(&store, &scene.cycle).await
+}
+
+async fn load(store: &NatsStore, cycle: &Cycle<NatsStore>) -> Cycle<NatsStore> {
+    Journal::load(store, &Clock::system(), &cycle.run).await.unwrap().unwrap()
 }

@@ -60,6 +60,25 @@ async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
 }
 
 #[tokio::test]
+async fn an_error_that_another_client_adds_is_absorbed_and_one_that_it_takes_away_is_put_back() {
+    let mut scene = Scene::new().await;
+    let (sequence, mut entry) = scene.client.get().await;
+    let slow = json!({ "kind": "note", "message": "slow", "timestamp": entry["metadata"]["updated_at"] });
+    entry["phases"]["plan"]["errors"] = json!([slow]);
+    scene.client.update(&entry, sequence).await;
+    scene.cycle.reload().await.unwrap();
+    let document = &scene.cycle.document;
+    assert_eq!(json!(document.phases.plan.errors), json!([slow]));
+    assert_eq!(document.history.last().unwrap().event, Event::Progress);
+    let meddle = |now: &Value| {
+        let mut entry = now.clone();
+        entry["phases"]["plan"]["errors"] = json!([]);
+        Some(entry.to_string().into_bytes())
+    };
+    put_back(&mut scene, "an error taken away", meddle).await;
+}
+
+#[tokio::test]
 async fn a_client_that_only_writes_it_again_changes_nothing() {
     let mut scene = Scene::new().await;
     let (before, position) = (scene.cycle.document.clone(), scene.cycle.position);

@@ -140,9 +140,12 @@ async fn what_only_the_engine_writes_is_refused_whatever_is_expected() {
 async fn those_who_write_different_fields_all_get_through_or_are_told() {
     let (_ground, store, cycle) = scene().await;
     let sequence = cycle.document.sequence;
+    let mut owns = Vec::new();
+    for _ in 0..8 {
+        owns.push(another(&store, &cycle).await);
+    }
     let mut writers = tokio::task::JoinSet::new();
-    for number in 0..8 {
-        let mut own = another(&store, &cycle).await;
+    for (number, mut own) in owns.into_iter().enumerate() {
         writers.spawn(async move {
             write(&mut own, sequence, &set(&format!("/note-{number}"), json!(number))).await
         });

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::channel::{Overtaken, Which};
+use super::channel::{Channel, Overtaken, Which};
 use super::server::Server;
 use super::streams::BLOBS;
 use super::wire::json;
@@ -39,9 +39,9 @@ fn chunk_subject(nuid: &str) -> String {
     format!("$O.{BLOBS}.C.{nuid}")
 }
 
-impl Server {
+impl Channel {
     async fn meta(&self, name: &str) -> Result<Option<(u64, Meta)>, Unavailable> {
-        let Some(found) = self.blobs.find(&meta_subject(name), Which::Last).await? else { return Ok(None) };
+        let Some(found) = self.find(&meta_subject(name), Which::Last).await? else { return Ok(None) };
         match serde_json::from_slice(&found.payload) {
             Ok(meta) => Ok(Some((found.sequence, meta))),
             Err(error) => Err(self.bad_blob(error)),
@@ -49,10 +49,37 @@ impl Server {
     }
 
     fn bad_blob(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
-        let server = self.blobs.server.clone();
+        let server = self.server.clone();
         Unavailable::Server { server, doing: "understand a blob of", source: source.into() }
     }
 
+    /// The bytes of that digest, checked against it.
+    pub(super) async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
+        let Some((_, meta)) = self.meta(digest.as_str()).await?.filter(|(_, meta)| !meta.deleted) else {
+            return Ok(None);
+        };
+        let subject = chunk_subject(&meta.nuid);
+        // What it says of its size is not ours to believe.
+        let mut body = Vec::new();
+        if let Some(last) = self.find(&subject, Which::Last).await? {
+            match meta.chunks {
+                1 => body.extend_from_slice(&last.payload),
+                _ => {
+                    for chunk in self.scan(&subject, 1, last.sequence).await? {
+                        body.extend_from_slice(&chunk.payload);
+                    }
+                }
+            }
+        }
+        if Digest::of(&body) == *digest {
+            Ok(Some(body))
+        } else {
+            Err(ReadError::DamagedBlob { digest: digest.clone() })
+        }
+    }
+}
+
+impl Server {
     /// Keeps these bytes under their digest.
     pub(super) async fn put_blob(&self, body: &[u8]) -> Result<Digest, Unavailable> {
         let digest = Digest::of(body);
@@ -62,7 +89,7 @@ impl Server {
 
     /// Keeps these bytes under a name that stands for nothing else. The pieces come first: what can be found is whole.
     pub(super) async fn put_object(&self, name: &str, body: &[u8]) -> Result<(), Unavailable> {
-        let last = match self.meta(name).await? {
+        let last = match self.blobs.meta(name).await? {
             Some((_, meta)) if !meta.deleted => return Ok(()),
             Some((sequence, _)) => sequence,
             None => 0,
@@ -72,7 +99,7 @@ impl Server {
         let mut sequence = 0;
         for chunk in body.chunks(self.chunk) {
             let written = self.blobs.append(&subject, sequence, Bytes::copy_from_slice(chunk)).await?;
-            sequence = written.map_err(|Overtaken| self.bad_blob("somebody else writes its pieces"))?;
+            sequence = written.map_err(|Overtaken| self.blobs.bad_blob("somebody else writes its pieces"))?;
         }
         let meta = Meta {
             name: name.to_owned(),
@@ -88,28 +115,7 @@ impl Server {
         Ok(())
     }
 
-    /// The bytes of that digest, checked against it.
     pub(super) async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        let Some((_, meta)) = self.meta(digest.as_str()).await?.filter(|(_, meta)| !meta.deleted) else {
-            return Ok(None);
-        };
-        let subject = chunk_subject(&meta.nuid);
-        // What it says of its size is not ours to believe.
-        let mut body = Vec::new();
-        if let Some(last) = self.blobs.find(&subject, Which::Last).await? {
-            match meta.chunks {
-                1 => body.extend_from_slice(&last.payload),
-                _ => {
-                    for chunk in self.blobs.scan(&subject, 1, last.sequence).await? {
-                        body.extend_from_slice(&chunk.payload);
-                    }
-                }
-            }
-        }
-        if Digest::of(&body) == *digest {
-            Ok(Some(body))
-        } else {
-            Err(ReadError::DamagedBlob { digest: digest.clone() })
-        }
+        self.blobs.blob(digest).await
     }
 }

@@ -17,7 +17,7 @@ use crate::foreign::Meddling;
 use crate::{Digest, WriteId};
 
 /// The member that is ours.
-const PART: &str = "callboard";
+pub(super) const PART: &str = "callboard";
 /// The format this program writes. A reader refuses a newer one.
 const FORMAT: u32 = 1;
 

@@ -1,23 +1,31 @@
 //! A bucket that other programs have made, as it is: to be read from, and to be tidied. Nothing of ours need be on its
 //! servers, and nothing is put there.
 
+use std::sync::Arc;
+
 use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use serde_json::{Map, Value};
 
 use super::channel::{Channel, Which};
 use super::connect::connect;
+use super::entry::PART;
 use super::fault::Fault;
 use super::outage::{Outages, Tell};
 use super::settings::NatsSettings;
-use super::streams::find_stream;
-use crate::error::Unavailable;
+use super::spill::taken_out;
+use super::streams::{BLOB_STREAM, find_stream};
+use super::wire::json;
+use crate::error::{ReadError, Unavailable};
 
 /// A bucket on servers that may have nothing else of ours.
 #[derive(Debug)]
 pub struct LiveBucket {
     name: String,
     channel: Channel,
+    /// Where large pieces of our own documents are, if there are any.
+    blobs: Option<Channel>,
 }
 
 /// The newest entry of a key.
@@ -41,8 +49,13 @@ impl LiveBucket {
         let (patience, outages) = (settings.patience, Outages::new(settings, tell));
         let found = find_stream(&context, &outages, &stream_name, "look for a bucket at").await?;
         let Some(stream) = found else { return Ok(None) };
-        let channel = Channel { server, context, stream, name: stream_name, patience, outages, same: None };
-        Ok(Some(Self { name: settings.bucket.clone(), channel }))
+        let blobs = find_stream(&context, &outages, BLOB_STREAM, "look for blobs at").await?;
+        let channel = |stream, name| {
+            let (server, context, outages) = (server.clone(), context.clone(), Arc::clone(&outages));
+            Channel { server, context, stream, name, patience, outages, same: None }
+        };
+        let blobs = blobs.map(|stream| channel(stream, BLOB_STREAM.to_owned()));
+        Ok(Some(Self { name: settings.bucket.clone(), channel: channel(stream, stream_name), blobs }))
     }
 
     fn subject(&self, key: &str) -> String {
@@ -68,6 +81,28 @@ impl LiveBucket {
         let mut entries: Vec<_> = entries.try_filter_map(async |entry| Ok(entry)).try_collect().await?;
         entries.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(entries)
+    }
+
+    /// An entry of ours with its large pieces in their places again, as far as they are there; any other as it is.
+    pub async fn whole(&self, entry: &LiveEntry) -> Result<LiveEntry, Unavailable> {
+        let Some(blobs) = &self.blobs else { return Ok(entry.clone()) };
+        let Ok(mut document) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else {
+            return Ok(entry.clone());
+        };
+        if !document.contains_key(PART) {
+            return Ok(entry.clone());
+        }
+        for (place, digest) in taken_out(&mut document) {
+            let blob = match blobs.blob(&digest).await {
+                Ok(blob) => blob,
+                Err(ReadError::DamagedBlob { .. }) => None,
+                Err(ReadError::Unavailable(unavailable)) => return Err(unavailable),
+            };
+            if let Some(value) = blob.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+                *place = value;
+            }
+        }
+        Ok(LiveEntry { value: json(&document).into(), ..entry.clone() })
     }
 
     /// Deletes a key as the clients of NATS do: its history stays. Says whether it did: it does not if somebody has written

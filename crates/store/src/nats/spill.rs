@@ -22,6 +22,36 @@ pub(super) fn blob_note(digest: &Digest, bytes: usize) -> Value {
     json!({ "$blob": format!("sha256:{digest}"), "bytes": bytes })
 }
 
+/// Where something was taken out, and the digest of what.
+pub(super) fn taken_out(document: &mut Map<String, Value>) -> Vec<(&mut Value, Digest)> {
+    let mut found = Vec::new();
+    taken_out_at(1, document, &mut found);
+    found
+}
+
+fn taken_out_at<'d>(
+    depth: usize,
+    members: &'d mut Map<String, Value>,
+    found: &mut Vec<(&'d mut Value, Digest)>,
+) {
+    for value in members.values_mut() {
+        match noted(value) {
+            Some(digest) => found.push((value, digest)),
+            None => match value {
+                Value::Object(members) if depth <= GONE_INTO => taken_out_at(depth + 1, members, found),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The digest in a note, if it is one.
+fn noted(value: &Value) -> Option<Digest> {
+    let digest: Digest = value.get("$blob")?.as_str()?.strip_prefix("sha256:")?.parse().ok()?;
+    let bytes = usize::try_from(value.get("bytes")?.as_u64()?).ok()?;
+    (*value == blob_note(&digest, bytes)).then_some(digest)
+}
+
 fn spill_at(depth: usize, members: &mut Map<String, Value>, taken: &mut Vec<Vec<u8>>) {
     for value in members.values_mut() {
         let text = text_of(value);
@@ -55,6 +85,10 @@ mod tests {
         assert_eq!(there["bytes"], taken[0].len());
         assert_eq!(document["phases"]["plan"]["status"], "completed");
         assert_eq!(document["phases"]["execute"], json!({ "status": "pending" }));
+        let found = taken_out(document.as_object_mut().unwrap());
+        let digests: Vec<_> =
+            found.into_iter().map(|(place, digest)| (place["bytes"].clone(), digest)).collect();
+        assert_eq!(digests, [(json!(taken[0].len()), Digest::of(&taken[0]))]);
     }
 
     #[test]

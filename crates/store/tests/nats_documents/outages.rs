@@ -1,12 +1,60 @@
-//! A server that dies under writers: what was acknowledged is in the journal and in the bucket, once.
+//! Servers that die under writers: what was acknowledged is in the journal and in the bucket, once.
 
-use store::Store as _;
+use std::ffi::{OsStr, OsString};
+
+use protocol::RunId;
+use store::{COMMIT_LIMIT, NatsSettings, NatsStore, Position, Store as _};
+use testkit::nats::{self, Server, settings};
 
 use crate::Documents;
 use crate::client::Client;
 use crate::contract::processes::expect_acknowledged;
 use crate::contract::roles::Player;
-use crate::contract::{Backend as _, run};
+use crate::contract::{Backend, change, run};
+use crate::showing::Showing;
+
+/// Three servers that keep journal and bucket three times.
+struct Three([Server; 3]);
+
+impl Backend for Three {
+    type Store = Showing;
+    const LIMIT: usize = COMMIT_LIMIT;
+
+    fn fresh() -> Self {
+        Self(Server::start_three())
+    }
+
+    fn address(&self) -> OsString {
+        self.0.each_ref().map(Server::address).join(",").into()
+    }
+
+    fn attach(address: &OsStr) -> Showing {
+        let settings = NatsSettings { replicas: 3, ..settings(address.to_str().unwrap()) };
+        Showing(nats::any(NatsStore::new(settings)))
+    }
+
+    fn verify(&self) {}
+}
+
+/// Waits until each writer has been acknowledged a few times more.
+fn go_on(players: &mut [Player], acknowledged: &mut Vec<String>) {
+    for player in players {
+        acknowledged.extend((0..3).map(|_| player.hear().expect("a writer gave up")));
+    }
+}
+
+/// Demands what was acknowledged of the journal, once, and that the bucket says the same.
+async fn check(store: &Showing, server: &Server, run: &RunId, players: Vec<Player>, mut told: Vec<String>) {
+    for player in players {
+        told.extend(player.kill());
+    }
+    let newest = expect_acknowledged(store, run, &told).await;
+    let loaded = store.load(run).await.unwrap().unwrap();
+    assert_eq!(loaded.foreign, None, "what stands in the bucket is what the journal says");
+    assert_eq!((store.intact(run).await.unwrap(), loaded.position.revision), (newest, newest));
+    let (_, shown) = Client::of(server).await.get_json(run).await;
+    assert_eq!(shown["callboard"]["head"]["revision"], newest.0);
+}
 
 #[tokio::test]
 async fn a_server_killed_under_eight_writers_of_one_document_loses_and_doubles_nothing() {
@@ -14,22 +62,33 @@ async fn a_server_killed_under_eight_writers_of_one_document_loses_and_doubles_n
     let mut players: Vec<_> = (0..8).map(|_| Player::start(&backend, "write", &run, u64::MAX)).collect();
     let mut acknowledged = Vec::new();
     for round in 0..4 {
-        for player in &mut players {
-            acknowledged.extend((0..3).map(|_| player.hear().expect("a writer gave up")));
-        }
+        go_on(&mut players, &mut acknowledged);
         if round < 3 {
             backend.0.kill();
             backend.0.restart();
         }
     }
-    for player in players {
-        acknowledged.extend(player.kill());
+    check(&backend.store(), &backend.0, &run, players, acknowledged).await;
+}
+
+#[tokio::test]
+async fn servers_of_three_killed_under_eight_writers_of_one_document_lose_and_double_nothing() {
+    let (mut three, run) = (Three::fresh(), run("peer.global.cycle.1"));
+    // The first document makes the bucket.
+    let other = crate::contract::run("peer.global.cycle.2");
+    three.store().commit(change(&other, Position::absent(), "1")).await.unwrap();
+    let bucket = Client::of(&three.0[0]).await.bucket().await;
+    assert_eq!(bucket.cached_info().config.num_replicas, 3);
+    let mut players: Vec<_> = (0..8).map(|_| Player::start(&three, "write", &run, u64::MAX)).collect();
+    let mut acknowledged = Vec::new();
+    go_on(&mut players, &mut acknowledged);
+    for dying in [&[0][..], &[1], &[0, 2], &[0, 1, 2]] {
+        dying.iter().for_each(|number| three.0[*number].kill());
+        if dying.len() == 1 {
+            go_on(&mut players, &mut acknowledged);
+        }
+        dying.iter().for_each(|number| three.0[*number].restart());
+        go_on(&mut players, &mut acknowledged);
     }
-    let store = backend.store();
-    let newest = expect_acknowledged(&store, &run, &acknowledged).await;
-    let loaded = store.load(&run).await.unwrap().unwrap();
-    assert_eq!(loaded.foreign, None, "what stands in the bucket is what the journal says");
-    assert_eq!((store.intact(&run).await.unwrap(), loaded.position.revision), (newest, newest));
-    let (_, shown) = Client::of(&backend.0).await.get_json(&run).await;
-    assert_eq!(shown["callboard"]["head"]["revision"], newest.0);
+    check(&three.store(), &three.0[0], &run, players, acknowledged).await;
 }

@@ -30,8 +30,12 @@ struct State {
     muting: bool,
     muting_runs: bool,
     muted: bool,
-    /// How many writes to runs are refused before the server hears of them.
+    /// How many writes to runs, and to buckets, are refused before the server hears of them.
     refusals: u32,
+    bucket_refusals: u32,
+    /// Words that are waited for, and whether a client has said them.
+    listening_for: Option<&'static str>,
+    heard: bool,
     lines: Vec<Line>,
 }
 
@@ -123,9 +127,26 @@ impl Wire {
         self.state().refusals = times;
     }
 
+    /// The same of writes to a bucket.
+    pub fn refuse_in_bucket(&self, times: u32) {
+        self.state().bucket_refusals = times;
+    }
+
     /// How many writes are still to be refused.
     pub fn refusals(&self) -> u32 {
-        self.state().refusals
+        let state = self.state();
+        state.refusals.saturating_add(state.bucket_refusals)
+    }
+
+    /// Listens for these words of clients.
+    pub fn listen_for(&self, words: &'static str) {
+        let mut state = self.state();
+        (state.listening_for, state.heard) = (Some(words), false);
+    }
+
+    /// Whether a client has said them since.
+    pub fn has_heard(&self) -> bool {
+        self.state().heard
     }
 
     /// Waits until something is held back.
@@ -161,16 +182,18 @@ async fn upstream(
     // Room for all that a client says at once, so that a write is not torn where nobody would know it.
     let mut words = Vec::with_capacity(1 << 20);
     while let Ok(1..) = client.read_buf(&mut words).await {
-        while lock(&state).refusals > 0
-            && let Some(write) = find_write(&words, TO_RUN)
-        {
+        while let Some((write, is_run)) = refused(&words, &state) {
             if words.len() < write.end {
                 // The rest of it is on its way.
                 client.read_buf(&mut words).await.expect("a client says all of a write");
                 continue;
             }
             words.drain(write.start..write.end);
-            lock(&state).refusals -= 1;
+            {
+                let mut state = lock(&state);
+                let left = if is_run { &mut state.refusals } else { &mut state.bucket_refusals };
+                *left -= 1;
+            }
             let answer = r#"{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"callboard-journal","seq":0}"#;
             let message = format!("MSG {} 0 {}\r\n{answer}\r\n", write.inbox, answer.len());
             to_client
@@ -186,6 +209,7 @@ async fn upstream(
             let writes = find_write(&words, TO_BUCKET).is_some();
             state.holding |= state.holding_writes && writes;
             state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
+            state.heard |= state.listening_for.is_some_and(|sought| contains(&words, sought.as_bytes()));
             state.muted |= state.muting && writes;
             state.muted |= state.muting_runs && find_write(&words, TO_RUN).is_some();
             state.holding
@@ -208,6 +232,14 @@ fn contains(words: &[u8], part: &[u8]) -> bool {
     words.windows(part.len()).any(|window| window == part)
 }
 
+/// The next write that is to be refused, and whether it is to a run.
+fn refused(words: &[u8], state: &Mutex<State>) -> Option<(Write, bool)> {
+    let state = lock(state);
+    let of = |times: u32, verb| if times > 0 { find_write(words, verb) } else { None };
+    let run = of(state.refusals, TO_RUN).map(|write| (write, true));
+    run.or_else(|| Some((of(state.bucket_refusals, TO_BUCKET)?, false)))
+}
+
 /// A write to a run among the words of a client: where it is, and where its answer goes.
 struct Write {
     start: usize,
@@ -218,15 +250,15 @@ struct Write {
 /// How a write to a run begins, and one to a bucket.
 const TO_RUN: &[u8] = b"HPUB callboard.run.";
 const TO_BUCKET: &[u8] = b"HPUB $KV.";
+/// What follows there in a message that remembers a bucket, and is of no run.
+const NO_RUN: &[u8] = b"=bucket-";
 
 const PLAIN: &str = "the protocol of NATS is plain text";
 
 /// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
 fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
-    // No run's name begins so; what the journal remembers of buckets does.
-    let is_of_one = |start: usize| words.get(start + verb.len()) != Some(&b'=');
-    let mut found = words.windows(verb.len()).enumerate().filter(|(_, window)| *window == verb);
-    let (start, _) = found.find(|(start, _)| is_of_one(*start))?;
+    let begins = |(start, window)| window == verb && !words[start + verb.len()..].starts_with(NO_RUN);
+    let start = words.windows(verb.len()).enumerate().position(begins)?;
     let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
     let line = std::str::from_utf8(&words[start..start + length]).expect(PLAIN);
     let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };

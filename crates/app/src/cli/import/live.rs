@@ -19,6 +19,8 @@ pub(super) struct Live {
     name: String,
     bucket: LiveBucket,
     entries: Vec<LiveEntry>,
+    /// The same, our own with their large pieces.
+    whole: Vec<LiveEntry>,
 }
 
 /// What became of old keys.
@@ -48,7 +50,11 @@ impl Live {
                 .hint("`nats kv ls` lists the buckets; `bucket` in `[store]` names another one")
         })?;
         let entries = bucket.entries().await?;
-        Ok(Some(Self { server, name, bucket, entries }))
+        let mut whole = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            whole.push(bucket.whole(entry).await?);
+        }
+        Ok(Some(Self { server, name, bucket, entries, whole }))
     }
 
     /// The bucket as people write it.
@@ -62,7 +68,7 @@ impl Live {
     }
 
     pub(super) fn dump(&self) -> Dump {
-        Dump::of_bucket(&self.server, &self.name, &self.entries)
+        Dump::of_bucket(&self.server, &self.name, &self.whole)
     }
 
     /// Deletes the keys whose content is in runs now. The one key that a cycle has from now on is not old.

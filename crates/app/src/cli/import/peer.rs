@@ -146,10 +146,12 @@ impl Import<'_> {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };
+        // In a bucket in use stands what has become of it since.
+        let same = migrated.origin == Origin::Current && journal.document == migrated.document;
         let same = match journal.entry(Revision(2)).await.map(|entry| entry.and_then(entered)) {
-            Ok(Some(before)) => self.is_what_became_of(migrated, &before),
+            Ok(Some(before)) => same || self.is_what_became_of(migrated, &before),
             // It was not imported: somebody's own cycle has that number.
-            Ok(None) => migrated.origin == Origin::Current && journal.document == migrated.document,
+            Ok(None) => same,
             Err(error) => return Some(unreadable(error)),
         };
         let fate = if same { Fate::There } else { Fate::Differs };

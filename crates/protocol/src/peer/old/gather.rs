@@ -10,7 +10,7 @@ use super::key::{CycleKey, Kept, Piece, Prefix, recognise};
 use super::temp::Temp;
 use super::words::time;
 use crate::peer::check;
-use crate::peer::document::{Document, Second, VERSION};
+use crate::peer::document::{Document, Event, Second, VERSION};
 use crate::peer::name::{CycleId, LARGEST, Scope};
 
 /// The keys of one cycle.
@@ -177,9 +177,10 @@ impl Gathered {
     }
 
     /// Gives every cycle the name it has from now on. Each instruction once counted for itself; those cycles are the
-    /// repository's now, and where numbers are taken they get the next ones.
+    /// repository's now, and where numbers are taken they get the next ones. One that has been given its number before, in a
+    /// bucket that is in use, keeps it.
     fn named(self) -> (BTreeMap<CycleId, Bundle>, Vec<Ignored>) {
-        let (mut named, mut strays) = (BTreeMap::new(), Vec::new());
+        let (mut named, mut strays): (BTreeMap<_, Bundle>, _) = (BTreeMap::new(), Vec::new());
         for ((prefix, number), bundle) in self.bundles {
             match prefix {
                 Prefix::Spec(name) => {
@@ -196,6 +197,10 @@ impl Gathered {
             named.keys().filter(|id| id.scope == Scope::Global).map(|id| id.number).max().unwrap_or(0);
         last = strays.iter().map(|(_, _, number, _)| *number).fold(last, u64::max);
         for (_, name, number, mut bundle) in strays {
+            if let Some(became) = named.values_mut().find(|named| named.came_from(&bundle)) {
+                became.fragments.append(&mut bundle.fragments);
+                continue;
+            }
             let taken = named.contains_key(&Scope::Global.cycle(number));
             let new = if taken { last + 1 } else { number };
             last = last.max(new);
@@ -211,6 +216,14 @@ impl Gathered {
 }
 
 impl Bundle {
+    /// Whether a document of it was put together from keys of the other one.
+    fn came_from(&self, other: &Self) -> bool {
+        let histories = self.current.iter().flat_map(|(_, document)| &document.history);
+        let migrations = histories.filter(|entry| entry.event == Event::Migrated);
+        let mut keys = migrations.filter_map(|entry| entry.unknown.get("from")?.as_array()).flatten();
+        keys.any(|key| other.fragments.iter().any(|fragment| key == fragment.key.as_str()))
+    }
+
     /// When the cycle began, as far as it says so outright.
     fn begun(&self) -> Option<Second> {
         let places = ["/metadata/created_at", "/created_at", "/started_at"];
