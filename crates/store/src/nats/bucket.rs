@@ -14,8 +14,8 @@ use super::channel::{Channel, Which};
 use super::journal::{RUNS, is_not_understood};
 use super::note::Note;
 use super::outage::Waiting;
-use super::server::{HEADERS, Server};
-use super::streams::{Opening, endless};
+use super::server::Server;
+use super::streams::{Opening, endless, largest};
 use crate::error::Unavailable;
 
 /// How many entries of a document the bucket keeps. The journal has them all.
@@ -154,13 +154,8 @@ impl Server {
     }
 
     fn keep(&self, opening: &Opening<'_>, name: &str, stream: Stream, is_remembered: bool) -> Bucket {
-        let limit = usize::try_from(stream.cached_info().config.max_message_size).ok();
-        // What the server counts are payload and headers.
-        let limit = limit
-            .filter(|size| *size > 0)
-            .map_or(self.largest, |limit| limit.saturating_sub(HEADERS).min(self.largest));
-        let bucket =
-            Bucket { name: name.to_owned(), channel: opening.channel(stream), largest: limit, is_remembered };
+        let (name, largest) = (name.to_owned(), largest(&stream, self.of_server));
+        let bucket = Bucket { name, channel: opening.channel(stream), largest, is_remembered };
         self.buckets.put(bucket.clone());
         bucket
     }

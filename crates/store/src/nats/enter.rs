@@ -132,7 +132,8 @@ impl Server {
         let draft = self.draft(commit, manner, seen).await?;
         let document = self.shown(commit, look, place).await?;
         let mut committing = draft.committing(commit);
-        if json(&draft.delta).len() > LARGEST_HERE {
+        // The journal has to take its copy, too, with the head of the run.
+        if json(&draft.delta).len() > LARGEST_HERE.min(self.largest / 2) {
             committing.delta = Going::Blob(self.put_blob(&json(&draft.delta)).await?);
         }
         let mut payload = entry::encode(&commit.run, &document, &draft.head, &committing);

@@ -47,7 +47,7 @@ impl std::fmt::Display for Note {
                 )
             }
             Self::OtherSettings { stream, setting, found } => {
-                write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
+                write!(f, "stream `{stream}` is not as we make it: its {setting} is {found}")
             }
             Self::Gone { stream } => {
                 write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")

@@ -99,6 +99,43 @@ async fn a_single_server_keeps_everything_once_and_says_so() {
     assert!(later.open().await.unwrap().contains(&journal));
 }
 
+/// A journal that forgets, or that is full one day, is used: whoever made it so may have a reason. But it is told.
+#[tokio::test]
+async fn streams_with_limits_that_somebody_else_has_set_are_used_and_each_limit_is_noted() {
+    let server = Server::start();
+    let streams = async_nats::jetstream::new(async_nats::connect(server.address()).await.unwrap());
+    let config = async_nats::jetstream::stream::Config {
+        name: "callboard-journal".to_owned(),
+        subjects: vec!["callboard.run.*".to_owned()],
+        discard: async_nats::jetstream::stream::DiscardPolicy::New,
+        max_messages_per_subject: 7,
+        max_messages: 1000,
+        max_bytes: 1 << 20,
+        max_message_size: 9000,
+        ..Default::default()
+    };
+    streams.create_stream(config).await.unwrap();
+    let store = NatsStore::new(server.settings());
+    store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    let noted = |note: &Note| match note {
+        Note::OtherSettings { stream, setting, found } if stream == "callboard-journal" => {
+            format!("{setting} {found}")
+        }
+        other => panic!("{other:?}"),
+    };
+    let notes: Vec<_> = store.open().await.unwrap().iter().map(noted).collect();
+    let limits = ["history 7", "number of messages 1000", "size 1048576 bytes", "largest message 9000 bytes"];
+    assert_eq!(notes, limits);
+    // What the server would not take goes into a blob, as what no server takes does.
+    let (large, first) = (run("large"), Position::absent());
+    store.commit(change(&large, first, &"x".repeat(20_000))).await.unwrap();
+    let shown = store::Commit {
+        document: Some("{}".to_owned()),
+        ..change(&run("shown"), first, &"x".repeat(20_000))
+    };
+    store.commit(shown).await.unwrap();
+}
+
 #[tokio::test]
 async fn sixteen_that_open_at_the_same_time_make_one_store() {
     let server = Server::start();

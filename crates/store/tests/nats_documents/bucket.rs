@@ -63,9 +63,12 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
     // The server counts our headers, too.
     assert!(matches!(refused, CommitError::TooLarge { limit: 15_904, .. }), "{refused}");
     let later = NatsStore::new(server.settings());
-    let stream = format!("KV_{BUCKET}");
-    let noted = Note::OtherSettings { stream, setting: "history", found: "5".to_owned() };
-    assert_eq!(later.open().await.unwrap(), [noted]);
+    let noted = |setting, found: &str| {
+        let (stream, found) = (format!("KV_{BUCKET}"), found.to_owned());
+        Note::OtherSettings { stream, setting, found }
+    };
+    let noted = [noted("largest message", "20000 bytes"), noted("history", "5")];
+    assert_eq!(later.open().await.unwrap(), noted);
 }
 
 #[tokio::test]
