@@ -278,6 +278,24 @@ async fn an_entry_that_landed_unheard_is_recognised_and_no_conflict_with_ourselv
     assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
+/// Replicated servers say so now and then to a lone writer whose sequence is right.
+#[tokio::test]
+async fn a_conflict_with_nobody_over_an_entry_is_waited_out_and_no_lost_race() {
+    let server = Server::start();
+    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let store = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    wire.refuse_entries(3);
+    let second = store.commit(change(&run, first, "2")).await.unwrap();
+    assert_eq!((second.revision, wire.refusals()), (Revision(2), 0), "all of them were met");
+    let hasty = Showing(testkit::nats::any(wire.store(Duration::from_millis(300))));
+    hasty.load(&run).await.unwrap();
+    wire.refuse_entries(u32::MAX);
+    let error = hasty.commit(change(&run, second, "3")).await.unwrap_err();
+    assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
+    assert_eq!(bodies(&direct(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
 #[tokio::test]
 async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
     let server = Server::start();

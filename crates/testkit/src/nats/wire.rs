@@ -30,8 +30,9 @@ struct State {
     muting: bool,
     muting_runs: bool,
     muted: bool,
-    /// How many writes to runs are refused before the server hears of them.
+    /// How many writes to runs, and to a bucket, are refused before the server hears of them.
     refusals: u32,
+    refusals_of_entries: u32,
     lines: Vec<Line>,
 }
 
@@ -123,9 +124,15 @@ impl Wire {
         self.state().refusals = times;
     }
 
+    /// The same with writes to a bucket.
+    pub fn refuse_entries(&self, times: u32) {
+        self.state().refusals_of_entries = times;
+    }
+
     /// How many writes are still to be refused.
     pub fn refusals(&self) -> u32 {
-        self.state().refusals
+        let state = self.state();
+        state.refusals + state.refusals_of_entries
     }
 
     /// Waits until something is held back.
@@ -161,16 +168,18 @@ async fn upstream(
     // Room for all that a client says at once, so that a write is not torn where nobody would know it.
     let mut words = Vec::with_capacity(1 << 20);
     while let Ok(1..) = client.read_buf(&mut words).await {
-        while lock(&state).refusals > 0
-            && let Some(write) = find_write(&words, TO_RUN)
-        {
+        while let Some(write) = next_refused(&state, &words) {
             if words.len() < write.end {
                 // The rest of it is on its way.
                 client.read_buf(&mut words).await.expect("a client says all of a write");
                 continue;
             }
+            let is_entry = words[write.start..].starts_with(TO_BUCKET);
             words.drain(write.start..write.end);
-            lock(&state).refusals -= 1;
+            {
+                let mut state = lock(&state);
+                *(if is_entry { &mut state.refusals_of_entries } else { &mut state.refusals }) -= 1;
+            }
             let answer = r#"{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"callboard-journal","seq":0}"#;
             let message = format!("MSG {} 0 {}\r\n{answer}\r\n", write.inbox, answer.len());
             to_client
@@ -199,6 +208,13 @@ async fn upstream(
     }
 }
 
+/// What of this the server shall not hear.
+fn next_refused(state: &Mutex<State>, words: &[u8]) -> Option<Write> {
+    let state = lock(state);
+    let of = |refusals, verb| if refusals > 0 { find_write(words, verb) } else { None };
+    of(state.refusals, TO_RUN).or_else(|| of(state.refusals_of_entries, TO_BUCKET))
+}
+
 /// A pump that panicked has left nothing half said.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -218,12 +234,15 @@ struct Write {
 /// How a write to a run begins, and one to a bucket.
 const TO_RUN: &[u8] = b"HPUB callboard.run.";
 const TO_BUCKET: &[u8] = b"HPUB $KV.";
+/// That there is a bucket is kept beside the runs, and is none.
+const OF_BUCKET: &[u8] = b"HPUB callboard.run.=bucket-";
 
 const PLAIN: &str = "the protocol of NATS is plain text";
 
 /// `HPUB subject inbox header-length length`, then that many bytes, each part with an end of line.
 fn find_write(words: &[u8], verb: &[u8]) -> Option<Write> {
-    let start = words.windows(verb.len()).position(|window| window == verb)?;
+    let begins = |start: &usize| words[*start..].starts_with(verb) && !words[*start..].starts_with(OF_BUCKET);
+    let start = (0..words.len()).find(begins)?;
     let length = words[start..].windows(2).position(|window| window == b"\r\n")?;
     let line = std::str::from_utf8(&words[start..start + length]).expect(PLAIN);
     let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
