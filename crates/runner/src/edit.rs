@@ -1,7 +1,7 @@
 //! Edits of a run's document from anybody: read, change, check, compare-and-set.
 //!
 //! The author names the document it has read by that document's own count of changes. If others were faster, the protocol
-//! says whether the patch still applies; how often that is tried, and how long is waited in between, is decided here.
+//! says whether the patch still applies; how often that is tried, and how long is waited in between, `race` says.
 
 use protocol::edit::{Hand, Patch, Uneditable};
 use protocol::entry::{Author, Input};

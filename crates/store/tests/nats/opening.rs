@@ -30,7 +30,11 @@ pub(crate) fn fault(error: &Unavailable) -> Option<&ConnectFault> {
 
 /// Speaks as much of the protocol as a client needs to hear who is there.
 fn pretend(information: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    pretend_at("127.0.0.1:0", information)
+}
+
+fn pretend_at(address: &str, information: &'static str) -> String {
+    let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
@@ -47,15 +51,29 @@ fn pretend(information: &'static str) -> String {
     address
 }
 
+const OLD: &str = r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#;
+
 #[tokio::test]
 async fn a_server_that_is_too_old_is_refused_with_the_reason() {
-    let address = pretend(
-        r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#,
-    );
+    let address = pretend(OLD);
     let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
     assert!(matches!(fault(&error), Some(ConnectFault::TooOld(version)) if version == "2.9.10"), "{error}");
     let text = whole(&error);
     assert!(text.contains(&address) && text.contains("at least 2.10.25 is needed"), "{text}");
+}
+
+/// As in a cluster of which one server has not been renewed: a client goes on with whichever answers.
+#[tokio::test]
+async fn a_server_that_is_too_old_is_refused_by_whoever_was_connected_to_a_newer_one() {
+    let mut server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("r"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    server.kill();
+    pretend_at(&server.address(), OLD);
+    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    // Something may have been on its way when the newer one was killed; then it is not known whether that landed.
+    let text = whole(&error);
+    assert!(text.contains("it is version 2.9.10; at least 2.10.25 is needed"), "{text}");
 }
 
 #[tokio::test]
