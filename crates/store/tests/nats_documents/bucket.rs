@@ -55,8 +55,11 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
         position = store.commit(change(&run("shown"), position, &n.to_string())).await.unwrap();
     }
     assert_eq!(store.entries(&run("shown"), Revision(0)).await.unwrap().len(), 8);
+    // A text of that length alone would be a blob.
+    let texts: serde_json::Map<_, _> =
+        (0..30).map(|n| (n.to_string(), serde_json::json!("x".repeat(1000)))).collect();
     let large = store::Commit {
-        document: Some(format!("{{\"text\":{:?}}}", "x".repeat(30_000))),
+        document: Some(serde_json::Value::Object(texts).to_string()),
         ..change(&run("shown"), position, "9")
     };
     let refused = store.commit(large).await.unwrap_err();
