@@ -1,9 +1,7 @@
 //! Edits of a run's document from anybody: read, change, check, compare-and-set.
 //!
 //! The author names the document it has read by that document's own count of changes. If others were faster, the protocol
-//! says whether the patch still applies; how often that is tried, and how long is waited in between, is decided here.
-
-use std::time::Duration;
+//! says whether the patch still applies; how often that is tried, and how long is waited in between, `race` says.
 
 use protocol::edit::{Hand, Patch, Uneditable};
 use protocol::entry::{Author, Input};
@@ -13,11 +11,7 @@ use serde_json::Value;
 use store::{CommitError, Store};
 
 use crate::journal::{Journal, LoadError, Luggage, Reloading};
-
-/// How long is waited, at most, before each try after the first. Each wait is cut by up to half at random, so that those who
-/// lost a race together do not meet again.
-const WAITS: [Duration; 3] =
-    [Duration::from_millis(100), Duration::from_millis(300), Duration::from_millis(900)];
+use crate::race::Waits;
 
 /// What an edit has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +93,7 @@ pub async fn edit<P: Protocol, S: Store>(
         journal.reload().await?;
     }
     let based_on = read_at(journal, expected).await?;
-    let mut attempts = 0;
+    let (mut waits, mut attempts) = (Waits::within(journal.store.races()), 0);
     loop {
         attempts += 1;
         let Some(found) = P::sequence(&journal.document) else { return Err(Uneditable::EngineOnly.into()) };
@@ -125,12 +119,9 @@ pub async fn edit<P: Protocol, S: Store>(
                 return Ok(Edited { sequence, revision: journal.position.revision, written: true });
             }
             Err(CommitError::Conflict { .. }) => {
-                let wait = WAITS.get(attempts - 1);
-                if let Some(wait) = wait {
-                    tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-                }
+                let goes_on = waits.once_more().await;
                 journal.reload_after_conflict().await?;
-                if wait.is_none() {
+                if !goes_on {
                     return Err(conflict(journal, expected, Some(*read_at), attempts, "others kept writing"));
                 }
             }

@@ -25,6 +25,7 @@ mod moment;
 mod notice;
 mod opening;
 mod prompt;
+mod race;
 mod read;
 mod rebuild;
 mod request;

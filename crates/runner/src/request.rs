@@ -1,16 +1,12 @@
 //! Requests from anybody: committed here, acted on by whoever is the engine.
 
-use std::time::Duration;
-
 use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Refusal, Request, consider};
 use protocol::{Protocol, Revision, RunId};
 use store::{CommitError, Store};
 
 use crate::journal::{Journal, LoadError, Luggage, Reloading};
-
-/// A request that loses this many races in a row fails.
-const RACES: u32 = 3;
+use crate::race::Waits;
 
 /// Why a request was not committed.
 #[derive(Debug, thiserror::Error)]
@@ -52,26 +48,22 @@ pub async fn request<P: Protocol, S: Store>(
     .await
 }
 
-/// Commits what `decide` says, and lets it decide anew after a lost race.
+/// Commits what `decide` says, and lets it decide anew after a lost race, three times.
 async fn commit<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     by: Author,
     input: Input<P>,
     decide: impl Fn(&mut Journal<P, S>) -> Result<Decision<P>, Refusal>,
 ) -> Result<(), RequestError> {
-    let mut races = 0;
+    let mut waits = Waits::within(journal.store.races());
     loop {
         let decision = decide(journal)?;
         match journal.commit(by.clone(), input.clone(), decision, Luggage::default()).await {
             Ok(_) => return Ok(()),
             Err(CommitError::Conflict { run, expected, found }) => {
-                races += 1;
-                let lost = races > RACES;
-                if !lost {
-                    tokio::time::sleep(Duration::from_millis(10 << races).mul_f64(fastrand::f64())).await;
-                }
+                let goes_on = waits.once_more().await;
                 journal.reload_after_conflict().await?;
-                if lost {
+                if !goes_on {
                     return Err(RequestError::Raced { run, expected, found });
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use protocol::{Revision, RunId};
 
@@ -105,6 +106,13 @@ impl Store for AnyStore {
         match self {
             Self::Embedded(store) => store.is_shared(),
             Self::Nats(store, _) => store.is_shared(),
+        }
+    }
+
+    fn races(&self) -> Duration {
+        match self {
+            Self::Embedded(store) => store.races(),
+            Self::Nats(store, _) => store.races(),
         }
     }
 

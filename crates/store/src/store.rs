@@ -1,5 +1,7 @@
 //! The contract every backend keeps.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 
@@ -52,6 +54,9 @@ pub struct RunRow {
     pub summary: String,
 }
 
+/// How long whoever loses races for one run tries again, unless set.
+pub(crate) const RACES: Duration = Duration::from_millis(1300);
+
 /// A place where runs are kept. Clones share it.
 ///
 /// What is acknowledged is on disk. Dropping the future of a write does not undo it: the write may still land.
@@ -59,6 +64,11 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Whether engines on other machines may have it, too. Where they cannot, every attempt of a run is here, whatever
     /// this machine was called when it began.
     fn is_shared(&self) -> bool;
+
+    /// How long whoever loses races with others for one run tries again.
+    fn races(&self) -> Duration {
+        RACES
+    }
 
     /// Makes one change true, and answers with the position it created.
     fn commit(&self, commit: Commit) -> impl Future<Output = Result<Position, CommitError>> + Send;

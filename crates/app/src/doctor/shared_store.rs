@@ -1,5 +1,6 @@
 //! A store on NATS: whether its servers answer, what they are, and what of their settings is not as it should be.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use store::{AnyStore, Laggard, NatsSettings, Note, Standing, Unavailable};
@@ -101,25 +102,30 @@ fn missed(Laggard { server, standing, streams }: &Laggard) -> Finding {
     }
 }
 
-/// All streams that have fewer replicas than they should, together: they were made together.
-fn replicas(notes: &[Note]) -> Option<Finding> {
+/// The streams that have fewer replicas than they should, those together that have as many: they were made together.
+fn replicas(notes: &[Note]) -> Vec<Finding> {
     let fewer = notes.iter().filter_map(|note| match note {
         Note::FewerReplicas { stream, wanted, found, alone } => Some((stream, *wanted, *found, *alone)),
         Note::OldServer { .. } | Note::OtherLease { .. } | Note::OtherSettings { .. } | Note::Gone { .. } => {
             None
         }
     });
-    let fewer: Vec<_> = fewer.collect();
-    let &(_, wanted, found, alone) = fewer.first()?;
-    let streams = render::count(fewer.len(), "stream has", "streams have");
-    let finding = Finding::note(
-        CHECK,
-        format!(
-            "{streams} {found} of {wanted} replicas: what they hold does not survive the loss of a server"
-        ),
-    );
-    let finding = fewer.iter().fold(finding, |finding, (stream, ..)| finding.detail(format!("`{stream}`")));
-    Some(if alone {
+    let mut alike: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (stream, wanted, found, alone) in fewer {
+        alike.entry((found, wanted, alone)).or_default().push(stream);
+    }
+    alike
+        .into_iter()
+        .map(|((found, wanted, alone), streams)| too_few(&streams, wanted, found, alone))
+        .collect()
+}
+
+fn too_few(streams: &[&String], wanted: usize, found: usize, alone: bool) -> Finding {
+    let have = render::count(streams.len(), "stream has", "streams have");
+    let (they, loss) = (if streams.len() == 1 { "it holds" } else { "they hold" }, Note::loss(found));
+    let finding = Finding::note(CHECK, format!("{have} {found} of {wanted} replicas: what {they} {loss}"));
+    let finding = streams.iter().fold(finding, |finding, stream| finding.detail(format!("`{stream}`")));
+    if alone {
         finding
             .detail(format!(
                 "this server is in no cluster; {wanted} replicas need {wanted} servers (docs/nats.md)"
@@ -127,8 +133,8 @@ fn replicas(notes: &[Note]) -> Option<Finding> {
             .detail("if it is to stay alone, `replicas = 1` in `[store]` of callboard.toml ends this note")
     } else {
         let edit = |stream: &String| format!("nats stream edit {stream} --replicas {wanted}");
-        fewer.iter().fold(finding, |finding, (stream, ..)| finding.remedy(edit(stream)))
-    })
+        streams.iter().fold(finding, |finding, stream| finding.remedy(edit(stream)))
+    }
 }
 
 fn told(ground: &Ground, note: &Note) -> Option<Finding> {

@@ -122,6 +122,30 @@ fn a_server_that_is_alone_is_not_asked_for_replicas_that_it_cannot_have() {
     }
 }
 
+/// Three servers, of which somebody wants five, and a bucket that is made when the rest has been there for a while.
+#[test]
+fn what_is_kept_less_often_than_the_rest_is_told_when_it_is_made_and_by_doctor() {
+    let servers = Server::start_three();
+    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
+    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
+    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
+    let [first, _second, _third] = servers;
+    let scene = scene_on(first);
+    scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 5\n");
+    let told =
+        "stream `KV_agent-os-peer-state` has 1 of 5 replicas: it does not survive the loss of a server";
+    for (spec, is_told) in [("x", true), ("y", false)] {
+        let session = scene.callboard(&["peer", "create-spec", "--spec", spec, "--rehearse"]).run();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        assert_eq!(session.stderr.contains(told), is_told, "{}", session.stderr);
+    }
+    let session = scene.callboard(&["doctor", "--json"]).run();
+    let bucket = found(&session, "1 stream has 1 of 5 replicas: what it holds does not survive");
+    assert_eq!(bucket["details"], serde_json::json!(["`KV_agent-os-peer-state`"]), "{}", session.stdout);
+    let others = found(&session, "3 streams have 3 of 5 replicas: what they hold survives the loss of one");
+    assert_eq!(others["do"].as_array().map(Vec::len), Some(3), "{}", session.stdout);
+}
+
 /// Who leads and which attempts are over only the servers know.
 #[test]
 fn without_its_server_doctor_says_of_nobody_that_they_are_idle_or_left_over() {

@@ -65,9 +65,12 @@ fn played_and_looked_at(scene: &Scene) -> String {
         said.push_str(&session.stdout);
         said.push_str(&session.stderr);
     }
+    let logged = scene.callboard(&["ls"]).env("CALLBOARD_LOG", "trace").run();
+    assert!(logged.stderr.contains("async_nats"), "the client's own log: {}", logged.stderr);
+    said.push_str(&logged.stderr);
     scene.backing().server().kill();
     for command in [&["ls"][..], &["resume", CYCLE], &["doctor"]] {
-        let session = scene.callboard(command).run();
+        let session = scene.callboard(command).env("CALLBOARD_LOG", "trace").run();
         assert_ne!(session.code, 0, "{}", session.transcript());
         said.push_str(&session.stderr);
     }

@@ -1,6 +1,7 @@
 //! The contract of a [`Store`], kept with messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
@@ -100,6 +101,10 @@ impl NatsStore {
 impl Store for NatsStore {
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn races(&self) -> Duration {
+        self.0.settings.patience.conflict
     }
 
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {

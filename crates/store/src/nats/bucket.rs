@@ -13,8 +13,9 @@ use protocol::RunId;
 use super::channel::{Channel, Which};
 use super::journal::{RUNS, is_not_understood};
 use super::note::Note;
-use super::server::{HEADERS, Server};
-use super::streams::{Opening, endless};
+use super::outage::Waiting;
+use super::server::Server;
+use super::streams::{Opening, endless, largest};
 use crate::error::Unavailable;
 
 /// How many entries of a document the bucket keeps. The journal has them all.
@@ -95,7 +96,7 @@ impl Server {
         let stream = match opening.find(&stream_of(name)).await? {
             Some(stream) => stream,
             None if had_one => return Err(opening.gone(&stream_of(name))),
-            None => opening.create(config(name)).await?,
+            None => self.make(&opening, config(name)).await?,
         };
         if !had_one {
             // Whoever remembers it at the same time does it for us.
@@ -119,11 +120,23 @@ impl Server {
                 None => *highest.insert(self.highest_entry().await?),
             };
             let config = stream::Config { first_sequence: Some(highest + 1), ..config(name) };
-            let stream = opening.create(config).await?;
+            let stream = self.make(&opening, config).await?;
             self.keep(&opening, name, stream, true);
             made.push(name.to_owned());
         }
         Ok(made)
+    }
+
+    /// Makes a bucket. If it is kept less often than the journal, people are told: of the journal they were told before.
+    async fn make(&self, opening: &Opening<'_>, config: stream::Config) -> Result<Stream, Unavailable> {
+        let bucket = opening.create(config).await?;
+        let (made, stream) = (&bucket.cached_info().config, bucket.cached_info().config.name.clone());
+        let (wanted, found) = (self.settings.replicas, made.num_replicas);
+        if found < wanted && found < self.journal.stream.cached_info().config.num_replicas {
+            let note = Note::FewerReplicas { stream, wanted, found, alone: !self.clustered };
+            self.journal.outages.tell(&Waiting::Made(note));
+        }
+        Ok(bucket)
     }
 
     /// The highest sequence of an entry that the journal knows of.
@@ -141,13 +154,8 @@ impl Server {
     }
 
     fn keep(&self, opening: &Opening<'_>, name: &str, stream: Stream, is_remembered: bool) -> Bucket {
-        let limit = usize::try_from(stream.cached_info().config.max_message_size).ok();
-        // What the server counts are payload and headers.
-        let limit = limit
-            .filter(|size| *size > 0)
-            .map_or(self.largest, |limit| limit.saturating_sub(HEADERS).min(self.largest));
-        let bucket =
-            Bucket { name: name.to_owned(), channel: opening.channel(stream), largest: limit, is_remembered };
+        let (name, largest) = (name.to_owned(), largest(&stream, self.of_server));
+        let bucket = Bucket { name, channel: opening.channel(stream), largest, is_remembered };
         self.buckets.put(bucket.clone());
         bucket
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::jetstream::{Context, ContextBuilder};
-use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, rustls};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerInfo, rustls};
 
 use super::outage::{Tell, telling};
 use super::settings::{Access, NatsSettings};
@@ -111,13 +111,19 @@ async fn client(settings: &NatsSettings, tell: Tell) -> Result<Client, ConnectFa
     let client = connected.map_err(|_| ConnectFault::Silent(all))?;
     let client = client.map_err(|error| ConnectFault::of(error, settings))?;
     let info = client.server_info();
-    if version(&info.version).is_some_and(|version| version < LEAST_VERSION) {
-        return Err(ConnectFault::TooOld(info.version));
-    }
+    new_enough(&info)?;
     if !info.jetstream {
         return Err(ConnectFault::NoJetStream);
     }
     Ok(client)
+}
+
+/// Whether a server is fit to be a store, by its age.
+pub(super) fn new_enough(server: &ServerInfo) -> Result<(), ConnectFault> {
+    match version(&server.version) {
+        Some(version) if version < LEAST_VERSION => Err(ConnectFault::TooOld(server.version.clone())),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// How long a connection may take: the first server may be silent and the last one well.

@@ -15,7 +15,7 @@ use super::fault::Fault;
 use super::look::{Look, Place, copied};
 use super::message::Going;
 use super::server::Server;
-use super::spill::spill;
+use super::spill::{LARGE, LARGE_TOGETHER, spill};
 use super::wire::json;
 use crate::commit::{Commit, Position, WriteId};
 use crate::error::{CommitError, Unavailable};
@@ -130,9 +130,10 @@ impl Server {
         let known = self.known.take(&commit.run, seen.head.token());
         seen.fold = known.filter(|known| known.sequence == seen.sequence).and_then(|known| known.fold);
         let draft = self.draft(commit, manner, seen).await?;
-        let document = self.shown(commit, look, place).await?;
+        let mut document = self.shown(commit, look, place).await?;
         let mut committing = draft.committing(commit);
-        if json(&draft.delta).len() > LARGEST_HERE {
+        // The journal has to take its copy, too, with the head of the run.
+        if json(&draft.delta).len() > LARGEST_HERE.min(self.largest / 2) {
             committing.delta = Going::Blob(self.put_blob(&json(&draft.delta)).await?);
         }
         let mut payload = entry::encode(&commit.run, &document, &draft.head, &committing);
@@ -140,6 +141,12 @@ impl Server {
         if payload.len() > limit && matches!(committing.delta, Going::Here(_)) {
             committing.delta = Going::Blob(self.put_blob(&json(&draft.delta)).await?);
             payload = entry::encode(&commit.run, &document, &draft.head, &committing);
+        }
+        for longer in LARGE_TOGETHER {
+            if payload.len() > limit {
+                self.spill(&mut document, longer).await?;
+                payload = entry::encode(&commit.run, &document, &draft.head, &committing);
+            }
         }
         match payload.len() {
             size if size > limit => Err(CommitError::TooLarge { size, limit }),
@@ -160,10 +167,15 @@ impl Server {
         };
         let document = serde_json::from_str(document).expect("BUG: a document is an object as JSON text");
         let mut document = entry::shown(document);
-        for blob in spill(&mut document) {
+        self.spill(&mut document, LARGE).await?;
+        Ok(document)
+    }
+
+    async fn spill(&self, document: &mut Map<String, Value>, longer: usize) -> Result<(), Unavailable> {
+        for blob in spill(document, longer) {
             self.put_blob(&blob).await?;
         }
-        Ok(document)
+        Ok(())
     }
 }
 

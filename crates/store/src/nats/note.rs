@@ -17,6 +17,18 @@ pub enum Note {
     Gone { stream: String },
 }
 
+impl Note {
+    /// What the loss of servers means for what is kept so many times.
+    #[must_use]
+    pub fn loss(replicas: usize) -> &'static str {
+        // More than half of them have to be there.
+        match replicas.saturating_sub(1) / 2 {
+            0 => "does not survive the loss of a server",
+            _ => "survives the loss of one server, not of two",
+        }
+    }
+}
+
 impl std::fmt::Display for Note {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -24,10 +36,8 @@ impl std::fmt::Display for Note {
                 write!(f, "the NATS server is version {version}; 2.12 or later is recommended")
             }
             Self::FewerReplicas { stream, wanted, found, .. } => {
-                write!(
-                    f,
-                    "stream `{stream}` has {found} of {wanted} replicas: it does not survive the loss of a server"
-                )
+                let loss = Self::loss(*found);
+                write!(f, "stream `{stream}` has {found} of {wanted} replicas: it {loss}")
             }
             Self::OtherLease { stream, wanted, found } => {
                 let (wanted, found) = (wanted.as_secs_f64(), found.as_secs_f64());
@@ -37,7 +47,7 @@ impl std::fmt::Display for Note {
                 )
             }
             Self::OtherSettings { stream, setting, found } => {
-                write!(f, "stream `{stream}` was not made by us: its {setting} is {found}")
+                write!(f, "stream `{stream}` is not as we make it: its {setting} is {found}")
             }
             Self::Gone { stream } => {
                 write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")

@@ -11,11 +11,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fault::{Fault, Source};
+use super::note::Note;
 use super::patience::{Budget, LONGEST_PAUSE, Patience};
 use super::settings::NatsSettings;
 use crate::error::Unavailable;
 
-/// What people are told while a store is waited for.
+/// What people are told while a store is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waiting {
     /// It takes longer than people expect.
@@ -28,6 +29,8 @@ pub enum Waiting {
     },
     /// It was told, and is over.
     Over { server: String, lasted: Duration },
+    /// Something was made just now, and not as it was asked for.
+    Made(Note),
 }
 
 impl fmt::Display for Waiting {
@@ -40,6 +43,7 @@ impl fmt::Display for Waiting {
             Self::Over { server, lasted } => {
                 write!(f, "the NATS server `{server}` answers again, after {} s", lasted.as_secs())
             }
+            Self::Made(note) => note.fmt(f),
         }
     }
 }
@@ -131,6 +135,10 @@ impl Outages {
 
     pub(super) fn writes(self: &Arc<Self>, stream: &str) -> Asked {
         self.asked(stream, true)
+    }
+
+    pub(super) fn tell(&self, news: &Waiting) {
+        (self.tell)(news);
     }
 
     fn asked(self: &Arc<Self>, stream: &str, writes: bool) -> Asked {

@@ -8,6 +8,7 @@ use super::fault::{Fault, Source};
 use super::outage::Asked;
 use super::plain::plainly;
 use crate::error::Unavailable;
+use crate::store::RACES;
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +23,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self {
-            answer: Duration::from_secs(5),
-            conflict: Duration::from_millis(1300),
-            outage: Duration::from_secs(60),
-        }
+        Self { answer: Duration::from_secs(5), conflict: RACES, outage: Duration::from_secs(60) }
     }
 }
 

@@ -3,7 +3,8 @@
 //! A client comes back to its address by itself. Somebody may have started a server there with another directory by then, and
 //! commands make a store in an empty one. Compare-and-set does not tell the two apart: small stores are alike, and the same
 //! cycle can stand at the same sequence in both. So the journal's id is looked at once for each connection, before anything
-//! is asked or written; and once more before an answer is believed, if the connection has been another one meanwhile.
+//! is asked or written; and once more before an answer is believed, if the connection has been another one meanwhile. So is
+//! the server's version: those of a cluster need not be of the same age.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use async_nats::connection::State;
 use async_nats::jetstream::Context;
 use async_nats::{Client, Statistics};
 
+use super::connect::new_enough;
 use super::fault::Fault;
 use super::streams::{JOURNAL, id_of};
 
@@ -47,6 +49,7 @@ impl Same {
         if connection == self.seen.load(Ordering::Relaxed) {
             return Ok(());
         }
+        new_enough(&self.client.server_info()).map_err(|fault| Fault::Lasting(fault.into()))?;
         let journal = self.context.get_stream(JOURNAL).await;
         let journal = journal.map_err(|error| Fault::of_question(error, JOURNAL))?;
         if id_of(journal.cached_info()) != self.id {

@@ -12,7 +12,7 @@ use super::outage::Tell;
 use super::same::{Same, number_of};
 use super::settings::NatsSettings;
 use super::settle::Writes;
-use super::streams::{Opening, id_of};
+use super::streams::{Opening, id_of, largest};
 use crate::error::Unavailable;
 
 /// Pieces of a blob, unless the server takes only smaller messages.
@@ -31,7 +31,8 @@ pub(super) struct Server {
     pub(super) lease: Duration,
     /// The largest piece of a blob.
     pub(super) chunk: usize,
-    /// The largest message that the server takes, without its headers.
+    /// The largest message that the server takes, without its headers, and that the journal does.
+    pub(super) of_server: usize,
     pub(super) largest: usize,
     pub(super) known: Known,
     pub(super) writes: Writes,
@@ -58,15 +59,17 @@ impl Server {
         let lease = lease.unwrap_or(settings.lease);
         let id = id_of(journal.cached_info());
         opening.same = Some(Arc::new(Same::new(client, opening.context.clone(), id.clone(), connection)));
-        let largest = info.max_payload.saturating_sub(HEADERS);
+        let of_server = info.max_payload.saturating_sub(HEADERS);
+        let (largest_here, largest_piece) = (largest(&journal, of_server), largest(&blobs, of_server));
         Ok(Self {
             id,
             journal: opening.channel(journal),
             leases: opening.channel(leases),
             blobs: opening.channel(blobs),
             lease,
-            chunk: CHUNK.min(largest / 2),
-            largest,
+            chunk: CHUNK.min(largest_piece / 2),
+            of_server,
+            largest: largest_here,
             known: Known::default(),
             writes: Writes::default(),
             clustered: opening.clustered,

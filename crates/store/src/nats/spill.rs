@@ -6,14 +6,16 @@ use super::wire::json as text_of;
 use crate::Digest;
 
 /// A value with a longer text is taken out.
-const LARGE: usize = 100 * 1024;
+pub(super) const LARGE: usize = 100 * 1024;
+/// And if all that is left is still too large for an entry, what is longer than the first of these, then than the second.
+pub(super) const LARGE_TOGETHER: [usize; 2] = [LARGE / 4, LARGE / 16];
 /// Objects above this depth are gone into, never taken out: `phases.plan.status` stays where it is.
 const GONE_INTO: usize = 2;
 
-/// Takes out what is large; answers the bytes that became blobs.
-pub(super) fn spill(document: &mut Map<String, Value>) -> Vec<Vec<u8>> {
+/// Takes out what is longer than that; answers the bytes that became blobs.
+pub(super) fn spill(document: &mut Map<String, Value>, longer: usize) -> Vec<Vec<u8>> {
     let mut taken = Vec::new();
-    spill_at(1, document, &mut taken);
+    spill_at(1, document, longer, &mut taken);
     taken
 }
 
@@ -52,14 +54,14 @@ fn noted(value: &Value) -> Option<Digest> {
     (*value == blob_note(&digest, bytes)).then_some(digest)
 }
 
-fn spill_at(depth: usize, members: &mut Map<String, Value>, taken: &mut Vec<Vec<u8>>) {
+fn spill_at(depth: usize, members: &mut Map<String, Value>, longer: usize, taken: &mut Vec<Vec<u8>>) {
     for value in members.values_mut() {
         let text = text_of(value);
-        if text.len() <= LARGE {
+        if text.len() <= longer {
             continue;
         }
         match value {
-            Value::Object(members) if depth <= GONE_INTO => spill_at(depth + 1, members, taken),
+            Value::Object(members) if depth <= GONE_INTO => spill_at(depth + 1, members, longer, taken),
             large => {
                 *large = blob_note(&Digest::of(&text), text.len());
                 taken.push(text.into());
@@ -78,7 +80,7 @@ mod tests {
         let plan = json!({ "status": "completed", "output": large });
         let mut document =
             json!({ "version": 2, "phases": { "plan": plan, "execute": { "status": "pending" } } });
-        let taken = spill(document.as_object_mut().unwrap());
+        let taken = spill(document.as_object_mut().unwrap(), LARGE);
         assert_eq!(taken, [serde_json::to_vec(&large).unwrap()]);
         let there = &document["phases"]["plan"]["output"];
         assert_eq!(there["$blob"], format!("sha256:{}", Digest::of(&taken[0])));
@@ -96,7 +98,7 @@ mod tests {
         let phase = json!({ "output": "x".repeat(LARGE - 100) });
         let mut document = json!({ "phases": { "plan": phase, "execute": phase, "express": phase } });
         let before = document.clone();
-        assert_eq!(spill(document.as_object_mut().unwrap()), Vec::<Vec<u8>>::new());
+        assert_eq!(spill(document.as_object_mut().unwrap(), LARGE), Vec::<Vec<u8>>::new());
         assert_eq!(document, before);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::jetstream::Context;
-use async_nats::jetstream::stream::{self, DiscardPolicy, Stream};
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, Stream};
 use uuid::Uuid;
 
 use super::channel::Channel;
@@ -16,6 +16,7 @@ use super::note::Note;
 use super::outage::{Outages, Tell};
 use super::patience::Budget;
 use super::same::Same;
+use super::server::HEADERS;
 use super::settings::NatsSettings;
 use crate::Digest;
 use crate::error::Unavailable;
@@ -163,6 +164,22 @@ impl<'s> Opening<'s> {
         if config.discard != DiscardPolicy::New {
             other("discard policy", format!("{:?}", config.discard));
         }
+        if config.retention != RetentionPolicy::Limits {
+            other("retention", format!("{:?}", config.retention));
+        }
+        // All of a run is needed. What buckets and leases should keep of one subject is another matter.
+        if [JOURNAL, BLOB_STREAM].contains(&stream.as_str()) && config.max_messages_per_subject > 0 {
+            other("history", config.max_messages_per_subject.to_string());
+        }
+        for (limit, length, unit) in [
+            ("number of messages", config.max_messages, ""),
+            ("size", config.max_bytes, " bytes"),
+            ("largest message", config.max_message_size.into(), " bytes"),
+        ] {
+            if length > 0 {
+                other(limit, format!("{length}{unit}"));
+            }
+        }
         // A lease has to end by itself, and nothing else may.
         if (stream == LEASES) == config.max_age.is_zero() {
             other("maximum age", format!("{} s", config.max_age.as_secs()));
@@ -201,6 +218,13 @@ pub(super) async fn find_stream(
         }
     };
     outages.reads(name).insist(doing, ask).await
+}
+
+/// The largest message that a stream takes, without headers, of a server that takes so large ones.
+pub(super) fn largest(stream: &Stream, of_server: usize) -> usize {
+    let limit = usize::try_from(stream.cached_info().config.max_message_size).ok().filter(|size| *size > 0);
+    // What the server counts are payload and headers.
+    limit.map_or(of_server, |limit| limit.saturating_sub(HEADERS).min(of_server))
 }
 
 /// A stream that keeps what it has, and refuses what does not fit.

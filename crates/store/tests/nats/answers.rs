@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::Revision;
-use store::{CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
+use store::{Commit, CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
 use testkit::nats::{Server, Wire, deliver};
 
 use crate::contract::{change, run};
@@ -86,6 +86,31 @@ async fn a_conflict_with_nobody_is_waited_out() {
     assert_eq!(store.commit(change(&run, first, "2")).await.unwrap().revision, Revision(2));
     assert_eq!(wire.refusals(), 0, "all of them were met");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+}
+
+/// Any replica answers such a question, also one that is behind.
+#[tokio::test]
+async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
+    let server = Server::start();
+    let wire = Wire::to(&server).await;
+    let store = wire.store(Duration::from_secs(1));
+    store.open().await.unwrap();
+    wire.hold_at("DIRECT.GET");
+    let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
+    for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
+        let (mut position, lead) = (Position::absent(), store.lead(run).await.unwrap());
+        // More than are read one by one, and one that is a blob.
+        for n in 1..=9_usize {
+            let commit = change(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
+            let (id, document) = (commit.write_id, document.clone());
+            position = store.commit(Commit { document, ..commit }).await.unwrap();
+            assert_eq!(store.settle(run, id).await.unwrap(), Some(position));
+        }
+        assert_eq!(store.load(run).await.unwrap().unwrap().tail.len(), 9);
+        assert!(store.leader(run).await.unwrap().is_some());
+        lead.release().await;
+    }
+    assert_eq!(store.runs().await.unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -88,6 +88,22 @@ async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
     writers.check(three.store()).await;
 }
 
+/// `doctor` gives the command that changes the settings of streams, in a cluster alone: there a server that is killed between
+/// writing them and their checksum finds out from the others that it has the stream.
+#[tokio::test]
+async fn a_server_of_three_killed_while_settings_were_changed_has_its_streams() {
+    let mut three = Three::fresh();
+    let alone = NatsSettings { replicas: 1, ..three.store().settings().clone() };
+    let first = NatsStore::new(alone.clone()).commit(change(&run("r"), Position::absent(), "1")).await;
+    let keeper = three.leader().await;
+    three.0[keeper].kill();
+    let checksum = three.0[keeper].stream("callboard-journal").join("meta.sum");
+    std::fs::write(checksum, "0123456789abcdef").unwrap();
+    three.0[keeper].restart();
+    let loaded = NatsStore::new(alone).load(&run("r")).await.unwrap();
+    assert_eq!(loaded.unwrap().position, first.unwrap());
+}
+
 /// The one that is left has taken the writes and cannot keep them: nobody knows what will become of them.
 #[tokio::test]
 async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_once() {

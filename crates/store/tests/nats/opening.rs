@@ -30,7 +30,11 @@ pub(crate) fn fault(error: &Unavailable) -> Option<&ConnectFault> {
 
 /// Speaks as much of the protocol as a client needs to hear who is there.
 fn pretend(information: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    pretend_at("127.0.0.1:0", information)
+}
+
+fn pretend_at(address: &str, information: &'static str) -> String {
+    let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         for connection in listener.incoming().map_while(Result::ok) {
@@ -47,15 +51,29 @@ fn pretend(information: &'static str) -> String {
     address
 }
 
+const OLD: &str = r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#;
+
 #[tokio::test]
 async fn a_server_that_is_too_old_is_refused_with_the_reason() {
-    let address = pretend(
-        r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1,"jetstream":true}"#,
-    );
+    let address = pretend(OLD);
     let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
     assert!(matches!(fault(&error), Some(ConnectFault::TooOld(version)) if version == "2.9.10"), "{error}");
     let text = whole(&error);
     assert!(text.contains(&address) && text.contains("at least 2.10.25 is needed"), "{text}");
+}
+
+/// As in a cluster of which one server has not been renewed: a client goes on with whichever answers.
+#[tokio::test]
+async fn a_server_that_is_too_old_is_refused_by_whoever_was_connected_to_a_newer_one() {
+    let mut server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("r"));
+    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    server.kill();
+    pretend_at(&server.address(), OLD);
+    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    // Something may have been on its way when the newer one was killed; then it is not known whether that landed.
+    let text = whole(&error);
+    assert!(text.contains("it is version 2.9.10; at least 2.10.25 is needed"), "{text}");
 }
 
 #[tokio::test]
@@ -97,6 +115,43 @@ async fn a_single_server_keeps_everything_once_and_says_so() {
     // Whoever comes later is told as well.
     let later = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
     assert!(later.open().await.unwrap().contains(&journal));
+}
+
+/// A journal that forgets, or that is full one day, is used: whoever made it so may have a reason. But it is told.
+#[tokio::test]
+async fn streams_with_limits_that_somebody_else_has_set_are_used_and_each_limit_is_noted() {
+    let server = Server::start();
+    let streams = async_nats::jetstream::new(async_nats::connect(server.address()).await.unwrap());
+    let config = async_nats::jetstream::stream::Config {
+        name: "callboard-journal".to_owned(),
+        subjects: vec!["callboard.run.*".to_owned()],
+        discard: async_nats::jetstream::stream::DiscardPolicy::New,
+        max_messages_per_subject: 7,
+        max_messages: 1000,
+        max_bytes: 1 << 20,
+        max_message_size: 9000,
+        ..Default::default()
+    };
+    streams.create_stream(config).await.unwrap();
+    let store = NatsStore::new(server.settings());
+    store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    let noted = |note: &Note| match note {
+        Note::OtherSettings { stream, setting, found } if stream == "callboard-journal" => {
+            format!("{setting} {found}")
+        }
+        other => panic!("{other:?}"),
+    };
+    let notes: Vec<_> = store.open().await.unwrap().iter().map(noted).collect();
+    let limits = ["history 7", "number of messages 1000", "size 1048576 bytes", "largest message 9000 bytes"];
+    assert_eq!(notes, limits);
+    // What the server would not take goes into a blob, as what no server takes does.
+    let (large, first) = (run("large"), Position::absent());
+    store.commit(change(&large, first, &"x".repeat(20_000))).await.unwrap();
+    let shown = store::Commit {
+        document: Some("{}".to_owned()),
+        ..change(&run("shown"), first, &"x".repeat(20_000))
+    };
+    store.commit(shown).await.unwrap();
 }
 
 #[tokio::test]

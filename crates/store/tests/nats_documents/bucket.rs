@@ -55,17 +55,23 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
         position = store.commit(change(&run("shown"), position, &n.to_string())).await.unwrap();
     }
     assert_eq!(store.entries(&run("shown"), Revision(0)).await.unwrap().len(), 8);
+    // A text of that length alone would be a blob.
+    let texts: serde_json::Map<_, _> =
+        (0..30).map(|n| (n.to_string(), serde_json::json!("x".repeat(1000)))).collect();
     let large = store::Commit {
-        document: Some(format!("{{\"text\":{:?}}}", "x".repeat(30_000))),
+        document: Some(serde_json::Value::Object(texts).to_string()),
         ..change(&run("shown"), position, "9")
     };
     let refused = store.commit(large).await.unwrap_err();
     // The server counts our headers, too.
     assert!(matches!(refused, CommitError::TooLarge { limit: 15_904, .. }), "{refused}");
     let later = NatsStore::new(server.settings());
-    let stream = format!("KV_{BUCKET}");
-    let noted = Note::OtherSettings { stream, setting: "history", found: "5".to_owned() };
-    assert_eq!(later.open().await.unwrap(), [noted]);
+    let noted = |setting, found: &str| {
+        let (stream, found) = (format!("KV_{BUCKET}"), found.to_owned());
+        Note::OtherSettings { stream, setting, found }
+    };
+    let noted = [noted("largest message", "20000 bytes"), noted("history", "5")];
+    assert_eq!(later.open().await.unwrap(), noted);
 }
 
 #[tokio::test]

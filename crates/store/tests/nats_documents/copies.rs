@@ -296,37 +296,6 @@ async fn an_entry_that_conflicts_with_nobody_is_waited_out_or_an_outage_and_neve
     assert_eq!(bodies(&direct(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
-/// Any replica answers a direct question, and may be behind.
-#[tokio::test]
-async fn only_the_leader_is_asked_for_what_is_decided_on() {
-    let server = Server::start();
-    let wire = Wire::to(&server).await;
-    let store = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
-    let run = run("peer.global.cycle.1");
-    wire.listen_for("DIRECT.GET");
-    let lead = store.lead(&run).await.unwrap();
-    let mut position = Position::absent();
-    for number in 1..=10 {
-        let commit = Commit { epoch: Some(lead.epoch()), ..change(&run, position, &number.to_string()) };
-        position = store.commit(commit).await.unwrap();
-    }
-    let again = store.commit(change(&run, Position::absent(), "late")).await.unwrap_err();
-    assert!(matches!(again, CommitError::Conflict { .. }), "{again:?}");
-    let another = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
-    assert_eq!(another.load(&run).await.unwrap().unwrap().position, position);
-    assert_eq!(another.document(&run).await.unwrap().unwrap().revision, Revision(10));
-    assert_eq!(another.settle(&run, store::WriteId::new()).await.unwrap(), None);
-    assert_eq!(another.runs().await.unwrap().len(), 1);
-    let digests = store.put_blobs(vec![b"blob".to_vec()]).await.unwrap();
-    assert!(another.blob(&digests[0]).await.unwrap().is_some());
-    assert!(another.leader(&run).await.unwrap().is_some());
-    assert!(!wire.has_heard());
-    // It does hear what is said.
-    wire.listen_for("STREAM.MSG.GET.KV_");
-    another.load(&run).await.unwrap();
-    assert!(wire.has_heard());
-}
-
 #[tokio::test]
 async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
     let server = Server::start();

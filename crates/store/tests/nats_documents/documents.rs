@@ -43,13 +43,31 @@ async fn a_document_that_no_entry_can_hold_is_refused_with_both_sizes_before_it_
     let (store, run) = (direct(&server), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let fields: serde_json::Map<_, _> =
-        (0..20).map(|n| (format!("field-{n}"), json!("x".repeat(90_000)))).collect();
+        (0..2000).map(|n| (format!("field-{n}"), json!("x".repeat(900)))).collect();
     let document = Some(Value::Object(fields).to_string());
     let error = store.commit(Commit { document, ..change(&run, first, "2") }).await.unwrap_err();
     let CommitError::TooLarge { size, limit } = error else { panic!("{error}") };
     assert!(size > 1_800_000 && limit < 1_048_576, "{size} {limit}");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
     store.commit(change(&run, first, "2")).await.unwrap();
+}
+
+/// A phase must not fail at its end because of what is large only together with all that was there before.
+#[tokio::test]
+async fn what_is_too_large_only_together_becomes_blobs_before_it_is_refused() {
+    let server = Server::start();
+    let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+    let phase = json!({ "status": "completed", "output": { "text": "x".repeat(90_000) } });
+    let phases: serde_json::Map<_, _> = (0..20).map(|n| (format!("phase-{n}"), phase.clone())).collect();
+    let document = Some(json!({ "version": 2, "phases": phases }).to_string());
+    store.commit(Commit { document, ..change(&run, Position::absent(), "1") }).await.unwrap();
+    let (_, entry) = Client::of(&server).await.get_json(&run).await;
+    let shown = &entry["phases"]["phase-19"];
+    assert_eq!((&entry["version"], &shown["status"]), (&json!(2), &json!("completed")));
+    let digest: Digest = shown["output"]["$blob"].as_str().unwrap()["sha256:".len()..].parse().unwrap();
+    let output = phase["output"].to_string().into_bytes();
+    assert_eq!(store.blob(&digest).await.unwrap(), Some(output));
+    assert_eq!(direct(&server).load(&run).await.unwrap().unwrap().foreign, None);
 }
 
 /// It would not be seen, but it is not lost: the parts have it.

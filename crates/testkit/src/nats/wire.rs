@@ -33,9 +33,6 @@ struct State {
     /// How many writes to runs, and to buckets, are refused before the server hears of them.
     refusals: u32,
     bucket_refusals: u32,
-    /// Words that are waited for, and whether a client has said them.
-    listening_for: Option<&'static str>,
-    heard: bool,
     lines: Vec<Line>,
 }
 
@@ -138,17 +135,6 @@ impl Wire {
         state.refusals.saturating_add(state.bucket_refusals)
     }
 
-    /// Listens for these words of clients.
-    pub fn listen_for(&self, words: &'static str) {
-        let mut state = self.state();
-        (state.listening_for, state.heard) = (Some(words), false);
-    }
-
-    /// Whether a client has said them since.
-    pub fn has_heard(&self) -> bool {
-        self.state().heard
-    }
-
     /// Waits until something is held back.
     pub async fn holds_something(&self) {
         loop {
@@ -209,7 +195,6 @@ async fn upstream(
             let writes = find_write(&words, TO_BUCKET).is_some();
             state.holding |= state.holding_writes && writes;
             state.holding |= state.holding_at.is_some_and(|at| contains(&words, at.as_bytes()));
-            state.heard |= state.listening_for.is_some_and(|sought| contains(&words, sought.as_bytes()));
             state.muted |= state.muting && writes;
             state.muted |= state.muting_runs && find_write(&words, TO_RUN).is_some();
             state.holding
