@@ -6,8 +6,8 @@ use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Folded, Input, Tim
 use protocol::run::{Action, Change, Decision, Exit, Run};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{
-    Commit, CommitError, Digest, Foreign, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY, Store,
-    Unavailable, ViewMark, WriteId,
+    CaughtUp, Commit, CommitError, Digest, Foreign, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY,
+    Store, Unavailable, ViewMark, WriteId,
 };
 
 use crate::clock::Clock;
@@ -70,6 +70,12 @@ pub enum LoadError {
         "another client writes in the place of the document of run `{run}` without pause: {tries} times it was faster than we"
     )]
     Outrun { run: RunId, tries: u32 },
+}
+
+/// What a decision changes, as it was before.
+pub(crate) struct Decided<P: Protocol> {
+    folded: Folded<P>,
+    document: P::Document,
 }
 
 /// Why whoever met a conflict cannot decide again.
@@ -164,13 +170,41 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     pub(crate) async fn reload_after_conflict(&mut self) -> Result<(), Reloading> {
         let before = self.position;
         self.reload().await?;
-        if self.position == before {
-            return Err(Reloading::Unmoved(Unavailable::Unmoved {
-                run: self.run.clone(),
-                revision: before.revision,
-            }));
+        if self.position == before { Err(self.unmoved()) } else { Ok(()) }
+    }
+
+    /// Goes back to what was remembered before a decision that met a conflict, and from there to where the run is now, by what
+    /// was entered since: to read all of a large run again takes longer than its engine takes for the next commits.
+    ///
+    /// For whoever is not its engine: what is to be done, and what was written to views, is not read again.
+    pub(crate) async fn catch_up(&mut self, before: Decided<P>) -> Result<(), Reloading> {
+        let caught_up = self.store.catch_up(&self.run, self.position).await.map_err(LoadError::from)?;
+        let Some(CaughtUp { position, entries }) = caught_up else {
+            return self.reload_after_conflict().await;
+        };
+        if position == self.position {
+            return Err(self.unmoved());
         }
+        (self.folded, self.document) = (before.folded, before.document);
+        for stored in entries {
+            let entry = self.decode(&stored)?;
+            self.folded.fold(&entry);
+            if P::record(&self.frozen.definition, &mut self.document, &entry).is_err() {
+                return self.reload_after_conflict().await;
+            }
+        }
+        self.position = position;
         Ok(())
+    }
+
+    /// The run as it is before something is decided.
+    pub(crate) fn before(&self) -> Decided<P> {
+        Decided { folded: self.folded.clone(), document: self.document.clone() }
+    }
+
+    fn unmoved(&self) -> Reloading {
+        let (run, revision) = (self.run.clone(), self.position.revision);
+        Reloading::Unmoved(Unavailable::Unmoved { run, revision })
     }
 
     /// The run's time: it never runs backwards.

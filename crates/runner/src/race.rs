@@ -1,4 +1,4 @@
-//! How long somebody who lost a race for a run waits before deciding anew.
+//! How long somebody who lost a race with an edit waits before deciding anew.
 
 use std::time::Duration;
 

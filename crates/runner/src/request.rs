@@ -1,12 +1,13 @@
 //! Requests from anybody: committed here, acted on by whoever is the engine.
 
+use std::time::Instant;
+
 use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Refusal, Request, consider};
 use protocol::{Protocol, Revision, RunId};
 use store::{CommitError, Store};
 
 use crate::journal::{Journal, LoadError, Luggage, Reloading};
-use crate::race::Waits;
 
 /// Why a request was not committed.
 #[derive(Debug, thiserror::Error)]
@@ -48,22 +49,23 @@ pub async fn request<P: Protocol, S: Store>(
     .await
 }
 
-/// Commits what `decide` says, and lets it decide anew after a lost race, three times.
+/// Commits what `decide` says, and lets it decide anew after each lost race, for as long as the store has set for races.
+/// Nobody waits in between: whoever was faster has gone on, and the longer we wait the more there is to catch up with.
 async fn commit<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     by: Author,
     input: Input<P>,
     decide: impl Fn(&mut Journal<P, S>) -> Result<Decision<P>, Refusal>,
 ) -> Result<(), RequestError> {
-    let mut waits = Waits::within(journal.store.races());
+    let end = Instant::now() + journal.store.races();
     loop {
+        let before = journal.before();
         let decision = decide(journal)?;
         match journal.commit(by.clone(), input.clone(), decision, Luggage::default()).await {
             Ok(_) => return Ok(()),
             Err(CommitError::Conflict { run, expected, found }) => {
-                let goes_on = waits.once_more().await;
-                journal.reload_after_conflict().await?;
-                if !goes_on {
+                journal.catch_up(before).await?;
+                if Instant::now() >= end {
                     return Err(RequestError::Raced { run, expected, found });
                 }
             }

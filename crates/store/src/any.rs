@@ -8,7 +8,7 @@ use protocol::{Revision, RunId};
 
 use crate::commit::{Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, WriteError};
-use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{
     Digest, DraftError, Foreign, Lead, Leader, LocateError, Location, NatsSettings, NatsStore, Note,
@@ -126,6 +126,10 @@ impl Store for AnyStore {
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
         either!(self, store => store.load(run))
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        either!(self, store => store.catch_up(run, position))
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {

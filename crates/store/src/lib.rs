@@ -46,6 +46,6 @@ pub use sqlite::{
     CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept,
     OpenError, RescueError, Salvage, SalvageError, SqliteStore, find_damage,
 };
-pub use store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+pub use store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 pub use watch::Watch;
 pub use whole::RunWriter;

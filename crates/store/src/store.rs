@@ -35,6 +35,14 @@ pub struct Loaded {
     pub foreign: Option<Foreign>,
 }
 
+/// What became of a run since a position, as it was at one instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaughtUp {
+    pub position: Position,
+    /// Every entry after the one at which it stood.
+    pub entries: Vec<StoredEntry>,
+}
+
 /// The document of a run and nothing else of it, as it was at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDocument {
@@ -85,6 +93,14 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Reads a run in one consistent look; `None` when there is no such run.
     fn load(&self, run: &RunId) -> impl Future<Output = Result<Option<Loaded>, ReadError>> + Send;
+
+    /// What became of a run since it stood there, for whoever has read it then; `None` where its entries alone do not tell,
+    /// and it has to be loaded.
+    fn catch_up(
+        &self,
+        run: &RunId,
+        position: Position,
+    ) -> impl Future<Output = Result<Option<CaughtUp>, ReadError>> + Send;
 
     /// The protocol of a run; `None` when there is no such run.
     fn protocol(&self, run: &RunId) -> impl Future<Output = Result<Option<String>, ReadError>> + Send;

@@ -1,13 +1,19 @@
 //! A store in trouble: in front of a real one, it answers as one that was not reached.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use protocol::{Revision, RunId};
+use protocol::run::Request;
+use protocol::steps::Steps;
+use protocol::{Revision, RunId, SeatName};
+use runner::{Clock, Journal};
 use store::{
-    AnyStore, Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position, ReadError,
-    RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
+    AnyStore, CaughtUp, Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position,
+    ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
 };
+
+use crate::stage::person;
 
 /// What it says to a commit that it does not hand on.
 #[derive(Debug, Clone, Copy)]
@@ -23,11 +29,30 @@ pub(crate) struct Troubled {
     pub(crate) store: AnyStore,
     /// For the next commits; those after them are handed on.
     answers: Arc<Mutex<VecDeque<Answer>>>,
+    /// Whether something is entered in a run while somebody reads all of it.
+    busy: Arc<AtomicBool>,
 }
 
 impl Troubled {
     pub(crate) fn new(store: AnyStore) -> Self {
-        Self { store, answers: Arc::default() }
+        Self { store, answers: Arc::default(), busy: Arc::default() }
+    }
+
+    /// From now on nobody who reads all of a run with a step `b` has read the newest of it: it goes on meanwhile.
+    pub(crate) fn is_busy(&self) {
+        self.busy.store(true, Ordering::Relaxed);
+    }
+
+    async fn go_on(&self, run: &RunId) {
+        let journal = Journal::<Steps, _>::load(&self.store, &Clock::system(), run).await;
+        let mut journal = journal.unwrap().unwrap();
+        let skip = Request::Skip { seat: SeatName::new("b").unwrap() };
+        let revision = journal.position.revision;
+        runner::request(&mut journal, person(), skip.clone(), None).await.unwrap();
+        if journal.position.revision == revision {
+            // It was skipped the last time.
+            runner::note_refusal(&mut journal, person(), skip, "a.1".to_owned()).await.unwrap();
+        }
     }
 
     /// Answers so to that many commits from now on.
@@ -61,7 +86,15 @@ impl Store for Troubled {
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
-        self.store.load(run).await
+        let loaded = self.store.load(run).await?;
+        if self.busy.load(Ordering::Relaxed) {
+            Box::pin(self.go_on(run)).await;
+        }
+        Ok(loaded)
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        self.store.catch_up(run, position).await
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {

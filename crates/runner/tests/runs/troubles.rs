@@ -10,12 +10,12 @@ use store::{CommitError, Store as _, Unavailable};
 use testkit::Ground;
 use testkit::stage::cycle::planning;
 
-use crate::stage::{opened, person};
+use crate::stage::{opened_with, person};
 use crate::troubled::{Answer, Troubled};
 
 async fn scene() -> (Ground, Troubled, Journal<Steps, Troubled>) {
     let ground = Ground::new();
-    let (store, run) = opened(&ground).await.unwrap();
+    let (store, run) = opened_with(&ground, &["a", "b"]).await.unwrap();
     let store = Troubled::new(store);
     let journal = Journal::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
     (ground, store, journal)
@@ -52,6 +52,19 @@ async fn a_conflict_with_nobody_is_an_outage_and_not_a_lost_race() {
     let unmoved =
         matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
     assert!(unmoved, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_went_on_while_all_of_it_was_read_could_not_be_paused() {
+    let (_ground, store, mut journal) = scene().await;
+    store.is_busy();
+    journal.reload().await.unwrap();
+    pause(&mut journal).await.unwrap();
+    assert_eq!((journal.folded.run.phase, journal.position.revision), (Phase::Paused, Revision(3)));
+    // What it has caught up with is what everybody reads.
+    let read =
+        Journal::<Steps, _>::load(&store.store, &Clock::system(), &journal.run).await.unwrap().unwrap();
+    assert_eq!((read.folded, read.document), (journal.folded, journal.document));
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use super::strangers::Stranger;
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
-use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{Digest, DraftError, Foreign, Lead, Leader, Tenure};
 
@@ -122,6 +122,10 @@ impl Store for NatsStore {
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
         Box::pin(self.server().await?.load(run)).await
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        Box::pin(self.server().await?.catch_up(run, position)).await
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {

@@ -11,9 +11,9 @@ use super::known::Seen;
 use super::message::{Content, Delta, Head, Record, seal};
 use super::server::Server;
 use super::wire::BadMessage;
-use crate::commit::{Part, ViewMark};
+use crate::commit::{Part, Position, ViewMark};
 use crate::error::ReadError;
-use crate::store::{Loaded, RunRow, StoredEntry};
+use crate::store::{CaughtUp, Loaded, RunRow, StoredEntry};
 
 /// How many questions are under way at once where many are asked.
 pub(super) const AT_ONCE: usize = 32;
@@ -47,6 +47,26 @@ impl Server {
         };
         self.known.put(run, Seen { fold: Some(fold), ..Seen::of(Some(&newest)) });
         Ok(Some(loaded))
+    }
+
+    /// A document in a bucket may be changed by others, too.
+    pub(super) async fn catch_up(
+        &self,
+        run: &RunId,
+        before: Position,
+    ) -> Result<Option<CaughtUp>, ReadError> {
+        let look = self.look(run).await?;
+        let newest = look.record.filter(|newest| newest.head.exists());
+        let Some(newest) = newest.filter(|newest| newest.head.token().0 >= before.token.0) else {
+            return Ok(None);
+        };
+        if look.place.is_some() {
+            return Ok(None);
+        }
+        let entries = self.entries_within(run, before.token.0 + 1, newest.head.commit).await?;
+        let position = newest.position();
+        self.known.put(run, Seen::of(Some(&newest)));
+        Ok(Some(CaughtUp { position, entries }))
     }
 
     /// Reads from the newest checkpoint up to a message.
@@ -147,6 +167,11 @@ impl Server {
             after if after.next() == last => to,
             after => self.commit_of(run, after, &newest).await?.map_or(1, |record| record.sequence + 1),
         };
+        self.entries_within(run, from, to).await
+    }
+
+    /// The entries of the commits between two sequences, both included.
+    async fn entries_within(&self, run: &RunId, from: u64, to: u64) -> Result<Vec<StoredEntry>, ReadError> {
         let mut entries = Vec::new();
         for record in self.records(run, from, to).await? {
             if let Some(committed) = record.committed() {

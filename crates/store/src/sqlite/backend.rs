@@ -13,7 +13,7 @@ use super::watch::Watch;
 use super::{Examined, OpenError, examine, lead, open, read, write};
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
-use crate::store::{Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::{Digest, Lead, Leader, Location, Tenure};
 
 /// An open embedded store.
@@ -87,6 +87,10 @@ impl Store for SqliteStore {
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
         Ok(self.look(|tx| read::load(tx, run))?)
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        Ok(self.look(|tx| read::catch_up(tx, run, position))?)
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use super::seal::seal;
 use crate::Digest;
 use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
-use crate::store::{Loaded, RunRow, StoredDocument, StoredEntry};
+use crate::store::{CaughtUp, Loaded, RunRow, StoredDocument, StoredEntry};
 
 pub(super) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Loaded>> {
     let head = tx
@@ -32,6 +32,23 @@ pub(super) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option
         views: views(tx, id)?,
         foreign: None,
     }))
+}
+
+pub(super) fn catch_up(
+    tx: &Transaction<'_>,
+    run: &RunId,
+    before: Position,
+) -> rusqlite::Result<Option<CaughtUp>> {
+    let position = tx
+        .prepare_cached("SELECT revision, token FROM runs WHERE name = ?1")?
+        .query_one([run.as_str()], |row| {
+            Ok(Position { revision: Revision(row.get(0)?), token: Token(row.get(1)?) })
+        })
+        .optional()?;
+    let Some(position) = position.filter(|position| position.revision >= before.revision) else {
+        return Ok(None);
+    };
+    Ok(Some(CaughtUp { position, entries: entries(tx, run, before.revision)? }))
 }
 
 pub(super) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<String>> {

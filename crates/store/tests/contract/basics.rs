@@ -225,6 +225,28 @@ pub(crate) async fn a_load_begins_at_the_newest_snapshot<B: Backend>(backend: B)
     assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 7);
 }
 
+pub(crate) async fn whoever_has_read_a_run_catches_up_by_its_entries<B: Backend>(backend: B) {
+    let (store, other, run) = (backend.store(), backend.store(), run("later"));
+    assert_eq!(store.catch_up(&run, Position::absent()).await.unwrap(), None, "there is none");
+    let mut positions = vec![Position::absent()];
+    for n in 1..=12 {
+        let commit = change(&run, positions[n - 1], &n.to_string());
+        positions.push(store.commit(commit).await.unwrap());
+    }
+    for (after, position) in positions.iter().enumerate().skip(1) {
+        let caught_up = other.catch_up(&run, *position).await.unwrap();
+        assert_eq!(caught_up.is_some(), B::ENTRIES_TELL_ALL);
+        let Some(caught_up) = caught_up else { continue };
+        assert_eq!(caught_up.position, positions[12]);
+        let entries: Vec<_> = caught_up.entries.iter().map(|entry| entry.revision.0).collect();
+        assert_eq!(entries, (after as u64 + 1..=12).collect::<Vec<_>>());
+        assert!(caught_up.entries.iter().all(|entry| entry.body == entry.revision.to_string()));
+    }
+    // Whoever has caught up can commit.
+    let last = change(&run, positions[12], "last");
+    assert_eq!(other.commit(last).await.unwrap().revision, Revision(13));
+}
+
 pub(crate) async fn the_past_is_read_from_the_snapshot_before_it<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("past"));
     let mut position = Position::absent();

@@ -20,6 +20,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The largest commit this backend takes.
     const LIMIT: usize;
 
+    /// Whether nothing but its entries changes a run.
+    const ENTRIES_TELL_ALL: bool = true;
+
     fn fresh() -> Self;
 
     /// What another process needs to reach this store.
@@ -64,6 +67,7 @@ macro_rules! contract_suite {
             basics::runs_do_not_touch_each_other,
             basics::parts_at_gives_the_newest_part_that_is_not_newer,
             basics::a_load_begins_at_the_newest_snapshot,
+            basics::whoever_has_read_a_run_catches_up_by_its_entries,
             basics::the_past_is_read_from_the_snapshot_before_it,
             basics::acknowledged_items_leave_the_outbox,
             basics::a_write_id_settles,

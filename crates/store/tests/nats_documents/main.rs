@@ -27,6 +27,7 @@ struct Documents(Server);
 impl Backend for Documents {
     type Store = Showing;
     const LIMIT: usize = COMMIT_LIMIT;
+    const ENTRIES_TELL_ALL: bool = false;
 
     fn fresh() -> Self {
         Self(Server::start())

@@ -19,6 +19,7 @@ struct Three([Server; 3]);
 impl Backend for Three {
     type Store = Showing;
     const LIMIT: usize = COMMIT_LIMIT;
+    const ENTRIES_TELL_ALL: bool = false;
 
     fn fresh() -> Self {
         Self(Server::start_three())

@@ -3,8 +3,9 @@
 use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
-    AnyStore, Commit, CommitError, Digest, Foreign, Lead, LeadError, Leader, Loaded, Part, Position,
-    ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
+    AnyStore, CaughtUp, Commit, CommitError, Digest, Foreign, Lead, LeadError, Leader, Loaded, Part,
+    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError,
+    WriteId,
 };
 
 #[derive(Clone)]
@@ -33,6 +34,10 @@ impl Store for Showing {
 
     async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
         self.0.load(run).await
+    }
+
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+        self.0.catch_up(run, position).await
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
