@@ -78,7 +78,8 @@ pub enum CommitError {
     Unknown { write_id: WriteId, source: Box<dyn Error + Send + Sync> },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    #[error("the change has {size} bytes, the limit is {limit}")]
+    /// Nothing was written.
+    #[error("{size} bytes would have to be written at once, and the store takes {limit}")]
     TooLarge { size: usize, limit: usize },
     /// A later engine holds the run. The one that sees this stops; it does not decide again.
     #[error("this engine (epoch {held}) was replaced by a later one (epoch {by})")]

@@ -2,6 +2,7 @@
 
 use protocol::edit::Uneditable;
 use runner::{EditError, SequenceConflict};
+use store::CommitError;
 
 use super::{Code, Exit, Failure};
 
@@ -18,6 +19,13 @@ impl From<EditError> for Failure {
                     .detail("attempt", attempt)
             }
             EditError::Load(error) => error.into(),
+            EditError::Commit(CommitError::TooLarge { size, limit }) => {
+                Self::from_error(Exit::Refused, &CommitError::TooLarge { size, limit })
+                    .hint("nothing was written; keep what is large in a file, and write where it is")
+                    .detail("kind", "state_too_large")
+                    .detail("size", size)
+                    .detail("limit", limit)
+            }
             EditError::Commit(error) => error.into(),
         }
     }

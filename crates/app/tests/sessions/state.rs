@@ -164,6 +164,12 @@ fn what_is_refused_says_why_in_the_words_of_the_format() {
     }
     let unfit = patch(&scene, now, &["--set", "/nowhere/near=1"]);
     assert_eq!((unfit.code, &unfit.json()["kind"]), (3, &json!("unpatchable")));
+    // It is written twice: in the entry and in the document.
+    scene.write("large.json", &json!({ "note": "x".repeat(20 << 20) }).to_string());
+    let large = patch(&scene, now, &["--merge", "large.json"]);
+    let answer = large.json();
+    assert_eq!((large.code, &answer["kind"]), (3, &json!("state_too_large")));
+    assert!(answer["size"].as_u64() > answer["limit"].as_u64(), "{answer}");
     for (arguments, what) in [
         (&["--set", "/note=hello"][..], "has a value that is not JSON"),
         (&["--set", "note=1"], "does not begin with a JSON pointer"),
