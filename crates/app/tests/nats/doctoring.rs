@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use store::{NatsSettings, NatsStore};
-use testkit::nats::{Server, settings};
+use testkit::nats::Server;
 use testkit::{DEADLINE, Session, stage};
 
 use crate::outages::in_the_middle;
-use crate::{client, scene, scene_on};
+use crate::{client, scene, scene_on, three};
 
 /// What was found about the store, by the beginning of what it says.
 #[track_caller]
@@ -27,11 +27,7 @@ enum Who {
 }
 
 fn is_named_until_it_is_back(who: &Who) {
-    let servers = Server::start_three();
-    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
-    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
-    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
-    let [first, second, third] = servers;
+    let ([first, second, third], addresses) = three();
     let scene = scene_on(first);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
     let journal = stage::wait(client(&scene).get_stream("callboard-journal")).unwrap();
@@ -125,11 +121,7 @@ fn a_server_that_is_alone_is_not_asked_for_replicas_that_it_cannot_have() {
 /// Three servers, of which somebody wants five, and a bucket that is made when the rest has been there for a while.
 #[test]
 fn what_is_kept_less_often_than_the_rest_is_told_when_it_is_made_and_by_doctor() {
-    let servers = Server::start_three();
-    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
-    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
-    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
-    let [first, _second, _third] = servers;
+    let ([first, _second, _third], _) = three();
     let scene = scene_on(first);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 5\n");
     let told =

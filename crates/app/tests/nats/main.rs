@@ -15,7 +15,8 @@ mod strangers;
 mod units;
 
 use async_nats::jetstream;
-use testkit::nats::Server;
+use store::{NatsSettings, NatsStore};
+use testkit::nats::{Server, settings};
 use testkit::{Scene, stage};
 
 /// A fresh repository whose runs are on that server.
@@ -26,6 +27,15 @@ fn scene_on(server: Server) -> Scene {
 /// A fresh repository whose runs are on a server of its own.
 fn scene() -> Scene {
     scene_on(Server::start())
+}
+
+/// Three servers that keep everything three times, and where they all are.
+fn three() -> ([Server; 3], String) {
+    let servers = Server::start_three();
+    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
+    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
+    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
+    (servers, addresses)
 }
 
 /// Says more about the store, in the user's own configuration.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use store::{NatsSettings, NatsStore};
-use testkit::nats::{Server, settings};
+use testkit::nats::Server;
 use testkit::{Gate, Held, Running, Scene, stage, status};
 
-use crate::{client, configure, delete_stream, has_stream, scene, scene_on};
+use crate::{client, configure, delete_stream, has_stream, scene, scene_on, three};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
 pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
@@ -54,11 +53,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_run_and_comes_back_costs_no_step()
 /// First its leader, then another one, so that nobody can keep anything; and both come back.
 #[test]
 fn two_of_three_servers_that_are_killed_in_the_middle_of_a_run_cost_no_step() {
-    let servers = Server::start_three();
-    let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
-    let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
-    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
-    let [first, second, third] = servers;
+    let ([first, second, third], addresses) = three();
     let (scene, mut others) = (scene_on(first), [second, third]);
     let mut with = |number: usize, act: fn(&mut Server)| match number {
         0 => act(&mut scene.backing().server()),
