@@ -10,7 +10,7 @@ mod steps;
 
 use protocol::peer::Peer;
 use protocol::steps::Steps;
-use protocol::{Protocol, RunId, SeatName, Stamp};
+use protocol::{Protocol, RunId, Stamp, StepId};
 use serde_json::{Map, Value};
 
 use crate::failure::{Code, Exit, Failure};
@@ -18,36 +18,36 @@ pub(crate) use shown::{Light, Shown, WayBack};
 
 /// The face of a protocol.
 pub(crate) trait Face: Protocol {
-    /// What people call a seat here, as one and as many.
-    const SEAT: (&'static str, &'static str);
-    /// The member of the document that has the seats by their names.
-    const SEATS_AT: &'static str;
+    /// What people call a step here, as one and as many.
+    const STEP: (&'static str, &'static str);
+    /// The member of the document that has the steps by their names.
+    const STEPS_AT: &'static str;
     /// The command that opens a run, and what it is given: for hints.
     const OPENED_BY: &'static str;
     const OPENED_WITH: &'static str;
-    /// Whether a seat that has failed can be tried again in the same run.
+    /// Whether a step that has failed can be tried again in the same run.
     const RETRIES: bool;
     /// Whether a run can have another name where it is imported.
     const RENAMES: bool;
 
     // Who plays.
-    /// All seats, in the order in which people read them.
-    fn seats(definition: &Self::Definition) -> Vec<Self::Seat>;
-    /// Who is asked in a seat's turn.
-    fn agent(definition: &Self::Definition, seat: &Self::Seat) -> String;
-    /// Seats that must be behind us before this one begins.
-    fn needs(definition: &Self::Definition, seat: &Self::Seat) -> Vec<Self::Seat>;
-    /// Where a seat can send the run back to.
-    fn way_back(definition: &Self::Definition, seat: &Self::Seat) -> Option<WayBack<Self::Seat>>;
-    /// Whether seats that need this one may begin.
-    fn is_behind(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> bool;
+    /// All steps, in the order in which people read them.
+    fn steps(definition: &Self::Definition) -> Vec<Self::Step>;
+    /// Who is asked in a step's turn.
+    fn agent(definition: &Self::Definition, step: &Self::Step) -> String;
+    /// Steps that must be behind us before this one begins.
+    fn needs(definition: &Self::Definition, step: &Self::Step) -> Vec<Self::Step>;
+    /// Where a step can send the run back to.
+    fn way_back(definition: &Self::Definition, step: &Self::Step) -> Option<WayBack<Self::Step>>;
+    /// Whether steps that need this one may begin.
+    fn is_behind(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> bool;
 
     // What the document says.
     /// What the run is about beyond its title, in lines for people.
     fn about(document: &Self::Document) -> Vec<String>;
     fn created_at(document: &Self::Document) -> Stamp;
-    fn shown(document: &Self::Document, seat: &Self::Seat) -> Shown;
-    /// What the run came to besides how its seats stand, in lines for people; nothing while it has come to nothing.
+    fn shown(document: &Self::Document, step: &Self::Step) -> Shown;
+    /// What the run came to besides how its steps stand, in lines for people; nothing while it has come to nothing.
     fn result(document: &Self::Document) -> Vec<String>;
     /// The same for programs, by name.
     fn result_fields(document: &Self::Document) -> Map<String, Value>;
@@ -61,10 +61,10 @@ pub(crate) trait Face: Protocol {
     fn event(change: &Self::Change) -> Option<(&'static str, Value)>;
     /// Where an edit changes the document.
     fn edited(edit: &Self::Edit) -> String;
-    /// Whether a change is about a seat.
-    fn concerns(change: &Self::Change, seat: &Self::Seat) -> bool;
-    /// Why a seat has failed for good though its report was fit, if the change says so.
-    fn defeat(change: &Self::Change, seat: &Self::Seat) -> Option<&'static str>;
+    /// Whether a change is about a step.
+    fn concerns(change: &Self::Change, step: &Self::Step) -> bool;
+    /// Why a step has failed for good though its report was fit, if the change says so.
+    fn defeat(change: &Self::Change, step: &Self::Step) -> Option<&'static str>;
 
     /// What to type when a run has ended undelivered.
     fn after_failure(run: &RunId, document: &Self::Document) -> String;
@@ -105,21 +105,21 @@ fn unknown_protocol(name: &str, run: &RunId) -> Failure {
         .hint(format_args!("it knows {known}; a newer callboard has opened that run: use that one"))
 }
 
-/// The seat of that name, if the run has one.
-pub(crate) fn find_seat<P: Face>(definition: &P::Definition, name: &SeatName) -> Option<P::Seat> {
-    P::seats(definition).into_iter().find(|seat| P::seat_name(seat) == *name)
+/// The step of that name, if the run has one.
+pub(crate) fn find_step<P: Face>(definition: &P::Definition, name: &StepId) -> Option<P::Step> {
+    P::steps(definition).into_iter().find(|step| P::step_id(step) == *name)
 }
 
-/// The seat that somebody has typed, or who may have been meant.
-pub(crate) fn seat<P: Face>(run: &RunId, definition: &P::Definition, name: &str) -> Result<P::Seat, Failure> {
-    let seats = P::seats(definition);
-    let names: Vec<_> = seats.iter().map(P::seat_name).collect();
+/// The step that somebody has typed, or who may have been meant.
+pub(crate) fn step<P: Face>(run: &RunId, definition: &P::Definition, name: &str) -> Result<P::Step, Failure> {
+    let steps = P::steps(definition);
+    let names: Vec<_> = steps.iter().map(P::step_id).collect();
     if let Some(place) = names.iter().position(|known| known.as_str() == name) {
-        return Ok(seats[place].clone());
+        return Ok(steps[place].clone());
     }
-    let (one, many) = P::SEAT;
+    let (one, many) = P::STEP;
     let failure = Failure::usage(format_args!("run `{run}` has no {one} `{name}`"));
-    Err(match protocol::closest(name, names.iter().map(SeatName::as_str)) {
+    Err(match protocol::closest(name, names.iter().map(StepId::as_str)) {
         Some(meant) => failure.hint(format_args!("did you mean `{meant}`?")),
         None => failure.hint(format_args!("`callboard show {run}` lists its {many}")),
     })

@@ -88,8 +88,8 @@ pub(crate) fn as_guest(house: House, store: &AnyStore) -> House {
     House { store_root: store.premises().root().to_owned(), ..house }
 }
 
-pub(crate) fn nobody_plays(agent: &str, seat: &str) -> Failure {
-    EngineError::NoPlayer { agent: agent.to_owned(), seat: seat.to_owned() }.into()
+pub(crate) fn nobody_plays(agent: &str, step: &str) -> Failure {
+    EngineError::NoPlayer { agent: agent.to_owned(), step: step.to_owned() }.into()
 }
 
 /// Plays a run until it rests, and tells how it ended.
@@ -98,7 +98,7 @@ pub(crate) async fn play<P: Face>(
     store: &AnyStore,
     house: House,
     run: &RunId,
-    asked: Asked<P::Seat>,
+    asked: Asked<P::Step>,
     show: &Show,
 ) -> Result<Exit, Failure> {
     // Whoever reads our output may go; the run does not.

@@ -10,7 +10,7 @@ use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 use crate::config;
 use crate::failure::Failure;
 
-/// The flags that name a player for every seat.
+/// The flags that name a player for every step.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Who plays")]
 pub(crate) struct PlayerFlags {

@@ -7,7 +7,7 @@ pub(crate) mod lines;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::{AttemptId, Outcome, RunId, SeatName};
+use protocol::{AttemptId, Outcome, RunId, StepId};
 use runner::{Moment, Notice, Observer, Rest};
 use store::Store;
 
@@ -102,8 +102,8 @@ impl Progress {
                 let (style, word) = phase::word(summary.phase);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
-                let (_, seats) = P::SEAT;
-                self.say(&format!("run {run} in {}: {word}, {done} of {total} {seats} done", self.repo));
+                let (_, steps) = P::STEP;
+                self.say(&format!("run {run} in {}: {word}, {done} of {total} {steps} done", self.repo));
             }
         }
     }
@@ -165,14 +165,14 @@ impl Progress {
             self.run,
             summary.progress.done,
             summary.progress.total,
-            P::SEAT.1,
+            P::STEP.1,
             render::duration(took),
         ));
-        let mut seats = shown_seats(moment);
-        let lacking = seats.iter().filter_map(|(_, shown)| shown.error.as_deref()).any(lacks_program);
-        seats.retain(|(_, shown)| shown.light != Light::Done);
-        let (wide, width) = widths(&seats);
-        for (name, shown) in &seats {
+        let mut steps = shown_steps(moment);
+        let lacking = steps.iter().filter_map(|(_, shown)| shown.error.as_deref()).any(lacks_program);
+        steps.retain(|(_, shown)| shown.light != Light::Done);
+        let (wide, width) = widths(&steps);
+        for (name, shown) in &steps {
             let status = status(shown, wide);
             match &shown.error {
                 Some(error) => {
@@ -208,26 +208,26 @@ fn lacks_program(error: &str) -> bool {
     error.contains("could not be started: program `")
 }
 
-/// All seats of a run by their names, and how they stand.
-pub(crate) fn shown_seats<P: Face>(moment: &Moment<P>) -> Vec<(SeatName, Shown)> {
-    let seats = P::seats(&moment.frozen.definition).into_iter();
-    seats.map(|seat| (P::seat_name(&seat), P::shown(&moment.document, &seat))).collect()
+/// All steps of a run by their names, and how they stand.
+pub(crate) fn shown_steps<P: Face>(moment: &Moment<P>) -> Vec<(StepId, Shown)> {
+    let steps = P::steps(&moment.frozen.definition).into_iter();
+    steps.map(|step| (P::step_id(&step), P::shown(&moment.document, &step))).collect()
 }
 
 /// How wide their statuses and their names are.
-pub(crate) fn widths(seats: &[(SeatName, Shown)]) -> (usize, usize) {
-    let status = seats.iter().map(|(_, shown)| shown.status.len()).max().unwrap_or(0);
-    let name = seats.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
+pub(crate) fn widths(steps: &[(StepId, Shown)]) -> (usize, usize) {
+    let status = steps.iter().map(|(_, shown)| shown.status.len()).max().unwrap_or(0);
+    let name = steps.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     (status, name)
 }
 
-/// A seat's status in its colour.
+/// A step's status in its colour.
 pub(crate) fn status(shown: &Shown, width: usize) -> String {
     let width = width.max(STATUS_WIDTH);
     styled(shown.light.style(), format_args!("{:<width$}", shown.status))
 }
 
-/// As wide as the status of most seats at most times.
+/// As wide as the status of most steps at most times.
 const STATUS_WIDTH: usize = 9;
 
 impl<P: Face> Observer<P> for Progress {

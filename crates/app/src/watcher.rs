@@ -204,9 +204,9 @@ impl<'a, P: Face> Watcher<'a, P> {
     async fn show_those_at_work(&mut self) -> Result<(), Failure> {
         let history = self.sight.history(&self.moment).await?;
         let now = self.sight.here.clock.now();
-        for (attempt, _) in self.moment.folded.run.seated() {
+        for (attempt, _) in self.moment.folded.run.live_attempts() {
             let attempt = Run::<P>::id(&attempt);
-            let began = history.newest_of(&attempt.seat).map_or(now, |attempted| attempted.began);
+            let began = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
             let host = hosts::of(&self.sight.store, &self.moment.folded, &attempt);
             let stdout = self.sight.dir(&attempt).stdout();
             self.progress.at_work(&attempt, now.since(began), host, stdout);

@@ -17,7 +17,7 @@ use crate::{hosts, leading, play, render};
 pub(crate) struct Wish<P: Face> {
     /// What to say if it fails: "cannot … run".
     pub(crate) doing: String,
-    pub(crate) request: Request<P::Seat>,
+    pub(crate) request: Request<P::Step>,
     pub(crate) reason: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl<P: Face> Wish<P> {
         }
     }
 
-    fn asked(&self) -> Asked<P::Seat> {
+    fn asked(&self) -> Asked<P::Step> {
         Asked { request: self.request.clone(), by: Some(here::person()), reason: self.reason.clone() }
     }
 }
@@ -185,7 +185,7 @@ fn is_at_rest<P: Face>(journal: &Journal<P, AnyStore>) -> bool {
 pub(crate) async fn refuse_agents<P: Face>(
     journal: &mut Journal<P, AnyStore>,
     doing: &str,
-    request: &Request<P::Seat>,
+    request: &Request<P::Step>,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
     runner::note_refusal(journal, here::person(), request.clone(), attempt.clone()).await?;

@@ -31,9 +31,9 @@ pub struct Brief {
     /// Where the run's document is kept, if agents may read and write it themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Whereabouts>,
-    /// What earlier seats handed over, in the order they are needed.
+    /// What earlier steps handed over, in the order they are needed.
     pub upstream: Vec<Upstream>,
-    /// How often the seat was sent back.
+    /// How often the step was sent back.
     pub iteration: u32,
     /// Why it was sent back, if this is the turn for it.
     pub findings: Vec<Finding>,
@@ -51,17 +51,17 @@ pub struct Whereabouts {
 /// What a gate found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The gate's seat.
+    /// The gate's step.
     pub from: String,
     /// The file that shows its report.
     pub report_path: String,
     pub report: Report,
 }
 
-/// What an earlier seat handed over.
+/// What an earlier step handed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Upstream {
-    pub seat: String,
+    pub step: String,
     /// Relative to the repository.
     pub artifacts: Vec<String>,
     pub logs: Vec<String>,

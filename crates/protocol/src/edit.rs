@@ -17,8 +17,8 @@ pub enum Never {}
 /// Who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hand<S> {
-    /// An attempt of this seat, from inside.
-    Seat(S),
+    /// An attempt of this step, from inside.
+    Step(S),
     /// A person or a program that is no part of the run.
     Outside,
 }

@@ -31,7 +31,7 @@ pub struct Entry<P: Protocol> {
     pub input: Input<P>,
     pub changes: Vec<ChangeOf<P>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub actions: Vec<Action<P::Seat>>,
+    pub actions: Vec<Action<P::Step>>,
     /// Timers this entry sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<Timer>,
@@ -67,18 +67,18 @@ pub enum Input<P: Protocol> {
     Opened { definition: String },
     Fact {
         #[serde(flatten)]
-        fact: Fact<P::Seat, P::Verdict>,
+        fact: Fact<P::Step, P::Verdict>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<Box<Evidence>>,
     },
     Request {
-        request: Request<P::Seat>,
+        request: Request<P::Step>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Somebody asked for what only a person may ask for.
     Refused {
-        request: Request<P::Seat>,
+        request: Request<P::Step>,
         /// The attempt it was asked from.
         attempt: String,
     },
@@ -284,13 +284,13 @@ impl<P: Protocol> Folded<P> {
         self.at = self.at.max(entry.at);
         for change in &entry.changes {
             match change {
-                Change::Rested { seat } | Change::Uncalled { seat } => {
-                    let seat = P::seat_name(seat);
-                    self.timers.retain(|attempt, _| attempt.seat != seat);
+                Change::Rested { step } | Change::Uncalled { step } => {
+                    let step = P::step_id(step);
+                    self.timers.retain(|attempt, _| attempt.step != step);
                 }
-                Change::Called { seat, .. } => {
-                    let seat = P::seat_name(seat);
-                    self.placed.retain(|attempt, _| attempt.seat != seat);
+                Change::Called { step, .. } => {
+                    let step = P::step_id(step);
+                    self.placed.retain(|attempt, _| attempt.step != step);
                 }
                 Change::Began { attempt, .. } => {
                     self.placed.insert(Run::<P>::id(attempt), entry.by.host().to_owned());
@@ -309,8 +309,8 @@ impl<P: Protocol> Folded<P> {
     }
 
     /// Attempts that may be alive on other hosts than this one, and where.
-    pub fn elsewhere<'a>(&'a self, here: &'a str) -> impl Iterator<Item = (Attempt<P::Seat>, &'a str)> {
-        self.run.seated().filter_map(move |(attempt, _)| {
+    pub fn elsewhere<'a>(&'a self, here: &'a str) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
+        self.run.live_attempts().filter_map(move |(attempt, _)| {
             let host = self.placed.get(&Run::<P>::id(&attempt))?;
             (host != here).then_some((attempt, host.as_str()))
         })

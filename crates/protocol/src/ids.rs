@@ -1,4 +1,4 @@
-//! The names of things: runs, seats, attempts, revisions, epochs.
+//! The names of things: runs, steps, attempts, revisions, epochs.
 //!
 //! Ids are checked once, where text comes in, and are safe ever after: as a file name, in an environment variable,
 //! in a log line. They print as people say them; [`AttemptId`] `reviewer#2.1` is the reviewer's second turn, first try.
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest seat name we accept.
-pub const LONGEST_SEAT_NAME: usize = 100;
+/// Longest step name we accept.
+pub const LONGEST_STEP_ID: usize = 100;
 /// Longest run id we accept: the key of a `peer` cycle with the longest spec name and the largest number fits, and with
 /// our suffixes it still fits every file system's 255 bytes.
 pub const LONGEST_RUN_ID: usize = 240;
@@ -114,7 +114,7 @@ name! {
 
 name! {
     /// Whoever is asked and reports, by name: a step, a role, a person.
-    SeatName: Grammar { others: &['.', '_', '-'], longest: LONGEST_SEAT_NAME }
+    StepId: Grammar { others: &['.', '_', '-'], longest: LONGEST_STEP_ID }
 }
 
 macro_rules! number {
@@ -140,7 +140,7 @@ macro_rules! number {
 }
 
 number! {
-    /// One asking of a seat. Turns of a seat only grow and are never reset.
+    /// One asking of a step. Turns of a step only grow and are never reset.
     Turn(u32)
 }
 number! {
@@ -156,18 +156,18 @@ number! {
     Epoch(u64)
 }
 
-/// One try of a seat's turn. It is at once the key, the fence against stragglers and the log line.
+/// One try of a step's turn. It is at once the key, the fence against stragglers and the log line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AttemptId {
-    pub seat: SeatName,
+    pub step: StepId,
     pub turn: Turn,
     pub try_no: TryNo,
 }
 
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}.{}", self.seat, self.turn, self.try_no)
+        write!(f, "{}#{}.{}", self.step, self.turn, self.try_no)
     }
 }
 
@@ -177,7 +177,7 @@ impl fmt::Debug for AttemptId {
     }
 }
 
-/// A text that is not of the form `seat#turn.try`.
+/// A text that is not of the form `step#turn.try`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an attempt id such as `reviewer#2.1`")]
 pub struct BadAttemptId(String);
@@ -187,11 +187,11 @@ impl FromStr for AttemptId {
 
     fn from_str(text: &str) -> Result<Self, BadAttemptId> {
         let parse = || {
-            let (seat, numbers) = text.split_once('#')?;
+            let (step, numbers) = text.split_once('#')?;
             let (turn, try_no) = numbers.split_once('.')?;
             let number = |digits: &str| digits.parse::<u32>().ok().filter(|n| n.to_string() == digits);
             Some(Self {
-                seat: SeatName::new(seat).ok()?,
+                step: StepId::new(step).ok()?,
                 turn: Turn(number(turn)?),
                 try_no: TryNo(number(try_no)?),
             })
@@ -244,7 +244,7 @@ mod tests {
         }
         let (found, limit) = (LONGEST_RUN_ID + 1, LONGEST_RUN_ID);
         assert_eq!(RunId::new("x".repeat(found)), Err(BadName::TooLong { found, limit }));
-        assert!(RunId::new("f8c1a491").is_ok() && SeatName::new("code_review.2").is_ok());
-        assert!(SeatName::new("a=b").is_err() && RunId::new("=3A").is_err());
+        assert!(RunId::new("f8c1a491").is_ok() && StepId::new("code_review.2").is_ok());
+        assert!(StepId::new("a=b").is_err() && RunId::new("=3A").is_err());
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::depth::{DEEPEST_GIVEN, is_deeper};
-use crate::{RunId, SeatName};
+use crate::{RunId, StepId};
 
 /// The only schema label there is so far.
 pub const SCHEMA: &str = "run_report@v0";
@@ -34,11 +34,11 @@ pub const BLANKS: [&str; 4] = [SAY_BEGUN, SAY_ENDED, SAY_ARTIFACT, SAY_LOG];
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
     pub run_id: RunId,
-    pub step_id: SeatName,
+    pub step_id: StepId,
     pub agent: String,
 }
 
-/// What a seat is asked to hand in beside what stands in every report.
+/// What a step is asked to hand in beside what stands in every report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Nothing: files and words. Whoever judges the others says whether their work must be done again.
@@ -80,7 +80,7 @@ impl fmt::Display for Status {
 pub struct Report {
     pub schema: String,
     pub run_id: RunId,
-    pub step_id: SeatName,
+    pub step_id: StepId,
     pub agent: String,
     pub status: Status,
     pub started_at: String,
@@ -359,7 +359,7 @@ mod tests {
     fn expected() -> Expected {
         Expected {
             run_id: RunId::new("f8c1a491").unwrap(),
-            step_id: SeatName::new("review").unwrap(),
+            step_id: StepId::new("review").unwrap(),
             agent: "code reviewer".to_owned(),
         }
     }
@@ -530,7 +530,7 @@ mod tests {
         assert_eq!(between_markers(&said), Some("{}"));
         let expected = Expected {
             run_id: RunId::new("r").unwrap(),
-            step_id: SeatName::new("s").unwrap(),
+            step_id: StepId::new("s").unwrap(),
             agent: "a".to_owned(),
         };
         assert_eq!(between_markers(&instructions(&expected, Form::Plain, "/report.json")), None);

@@ -1,6 +1,6 @@
 //! What a protocol is to the rest of the program: a table that decides, and a document that shows.
 //!
-//! A protocol knows only seats and verdicts. Who is seated, how often a seat was tried, which news is stale, what
+//! A protocol knows only steps and verdicts. Which attempts are alive, how often a step was tried, which news is stale, what
 //! pausing and stopping mean: that is the [run](crate::run)'s, once for all protocols.
 
 use std::collections::BTreeSet;
@@ -16,9 +16,9 @@ use crate::check::Violation;
 use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
-use crate::{RunId, SeatName, Stamp};
+use crate::{RunId, Stamp, StepId};
 
-/// Tries per seat unless something says otherwise.
+/// Tries per step unless something says otherwise.
 pub const DEFAULT_TRIES: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
 
 /// What the run tells a protocol.
@@ -26,14 +26,14 @@ pub const DEFAULT_TRIES: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not
 pub enum Event<S, V> {
     /// The run opens, or opens again: whom to ask?
     Opened,
-    /// The seat's turn ended with a valid report.
-    Reported { seat: S, verdict: V },
-    /// The seat's tries are used up.
-    GaveUp { seat: S },
-    /// Somebody wants these failed seats to be asked again.
-    Retried { seats: Vec<S> },
-    /// Somebody wants the run to go on as if the seat had been there.
-    Skipped { seat: S },
+    /// The step's turn ended with a valid report.
+    Reported { step: S, verdict: V },
+    /// The step's tries are used up.
+    GaveUp { step: S },
+    /// Somebody wants these failed steps to be asked again.
+    Retried { steps: Vec<S> },
+    /// Somebody wants the run to go on as if the step had been there.
+    Skipped { step: S },
 }
 
 /// What a protocol answers: how its own state changes, and what is next.
@@ -45,9 +45,9 @@ pub struct Move<C, S> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<S> {
-    /// Ask these seats, in this order; none means that others are still to report.
+    /// Ask these steps, in this order; none means that others are still to report.
     Call(Vec<S>),
-    /// Ask these seats, except those that are in a turn.
+    /// Ask these steps, except those that are in a turn.
     Recall(Vec<S>),
     /// The run is over when all who play have ended by themselves; nothing more starts.
     Drain(Outcome),
@@ -55,7 +55,7 @@ pub enum Next<S> {
     Finish(Outcome),
 }
 
-/// What a protocol does of its own accord, once some seats are quiet.
+/// What a protocol does of its own accord, once some steps are quiet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due<C, S> {
     /// Until then none of these starts; then those that wait lose their turn.
@@ -63,7 +63,7 @@ pub struct Due<C, S> {
     pub then: Move<C, S>,
 }
 
-/// Where a seat stands, as far as people may do something about it.
+/// Where a step stands, as far as people may do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// Not done yet; it may be in a turn.
@@ -81,13 +81,13 @@ pub enum Outcome {
     Undelivered,
 }
 
-/// What a valid report says in the seat's own vocabulary.
+/// What a valid report says in the step's own vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading<V> {
     Verdict(V),
-    /// The seat itself says that this try failed, and why.
+    /// The step itself says that this try failed, and why.
     Failed(String),
-    /// The report lacks what this protocol asks of the seat.
+    /// The report lacks what this protocol asks of the step.
     Unfit(String),
 }
 
@@ -133,7 +133,7 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
-    /// Whether a run can go on as if a seat had been there.
+    /// Whether a run can go on as if a step had been there.
     const SKIPS: bool;
     /// Whether every write of the document is [checked](Self::check_write) before it is committed. That takes a copy of
     /// the document.
@@ -147,7 +147,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     type State: Datum + Hash;
     /// One transition of the state.
     type Change: Datum;
-    type Seat: Datum + Ord + Hash + Display;
+    type Step: Datum + Ord + Hash + Display;
     type Verdict: Datum;
     /// The seed's own JSON, typed.
     type Document: Debug + Clone + PartialEq + Serialize + Send;
@@ -159,39 +159,39 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn decide(
         definition: &Self::Definition,
         state: &Self::State,
-        event: Event<Self::Seat, Self::Verdict>,
-    ) -> Move<Self::Change, Self::Seat>;
-    /// What is to be done without any news, as soon as the seats it names are quiet.
-    fn due(definition: &Self::Definition, state: &Self::State) -> Option<Due<Self::Change, Self::Seat>>;
+        event: Event<Self::Step, Self::Verdict>,
+    ) -> Move<Self::Change, Self::Step>;
+    /// What is to be done without any news, as soon as the steps it names are quiet.
+    fn due(definition: &Self::Definition, state: &Self::State) -> Option<Due<Self::Change, Self::Step>>;
     /// What stopping a run does to it; `None` if it only halts and can be resumed.
-    fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Seat>>;
+    fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
-    fn standing(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> Standing;
-    /// Seats whose tries are used up, in the protocol's order.
-    fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Seat>;
-    /// Whether the definition has this seat.
-    fn knows(definition: &Self::Definition, seat: &Self::Seat) -> bool;
+    fn standing(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> Standing;
+    /// Steps whose tries are used up, in the protocol's order.
+    fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
+    /// Whether the definition has this step.
+    fn knows(definition: &Self::Definition, step: &Self::Step) -> bool;
     /// Whether a change can come next, as far as that cannot be put right afterwards: asked of what comes from damaged or
     /// foreign files.
     fn fits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
     /// How many failed tries end a turn.
-    fn tries(definition: &Self::Definition, seat: &Self::Seat) -> NonZeroU32;
-    /// Seats that wait for a place are seated in this order.
-    fn rank(definition: &Self::Definition, seat: &Self::Seat) -> usize;
+    fn tries(definition: &Self::Definition, step: &Self::Step) -> NonZeroU32;
+    /// Steps that wait for a place are started in this order.
+    fn rank(definition: &Self::Definition, step: &Self::Step) -> usize;
 
-    // Seats and the outside world.
-    fn seat_name(seat: &Self::Seat) -> SeatName;
+    // Steps and the outside world.
+    fn step_id(step: &Self::Step) -> StepId;
     fn read_report(
         definition: &Self::Definition,
         document: &Self::Document,
-        seat: &Self::Seat,
+        step: &Self::Step,
         report: &Report,
     ) -> Reading<Self::Verdict>;
     /// All that an attempt is told. `counted` is its number among the tries that count.
     fn brief(
         definition: &Self::Definition,
         document: &Self::Document,
-        seat: &Self::Seat,
+        step: &Self::Step,
         counted: u32,
     ) -> Brief;
 
@@ -199,7 +199,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn adopt(
         definition: &Self::Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Self::Change, Self::Seat>, Unadoptable>;
+    ) -> Result<Move<Self::Change, Self::Step>, Unadoptable>;
 
     // Editing.
     /// The document's own count of its changes, where it has one.
@@ -212,7 +212,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         definition: &Self::Definition,
         based_on: &Self::Document,
         current: &Self::Document,
-        hand: &Hand<Self::Seat>,
+        hand: &Hand<Self::Step>,
         patch: &Patch,
     ) -> Result<Option<Self::Edit>, Uneditable>;
 
@@ -227,8 +227,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         Err(Uneditable::EngineOnly)
     }
 
-    /// The patch that enters what a seat has so far, where the document has room for it.
-    fn partial(seat: &Self::Seat, content: serde_json::Value) -> Option<Patch>;
+    /// The patch that enters what a step has so far, where the document has room for it.
+    fn partial(step: &Self::Step, content: serde_json::Value) -> Option<Patch>;
 
     // Showing.
     fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
@@ -254,11 +254,11 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn broken(document: &Self::Document) -> Vec<Violation>;
     /// The file that shows the whole document, in layouts that have one.
     fn view(document: &Self::Document) -> Option<View>;
-    /// The file that shows the report of a seat's latest attempt, in layouts that have one.
-    fn report_path(document: &Self::Document, seat: &Self::Seat) -> Option<String>;
-    /// Seats of which there is a report to show.
-    fn reported(document: &Self::Document) -> Vec<Self::Seat>;
-    /// How far the run is, in seats.
+    /// The file that shows the report of a step's latest attempt, in layouts that have one.
+    fn report_path(document: &Self::Document, step: &Self::Step) -> Option<String>;
+    /// Steps of which there is a report to show.
+    fn reported(document: &Self::Document) -> Vec<Self::Step>;
+    /// How far the run is, in steps.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
 }
 
@@ -274,7 +274,7 @@ pub enum Unadoptable {
     #[error("it breaks {} of its rules", .0.len())]
     Broken(Vec<Violation>),
     #[error("it is about other steps than the workflow: {0}")]
-    OtherSeats(String),
+    OtherSteps(String),
     #[error("its sequence {0} leaves no room to count on")]
     NoRoom(u64),
 }

@@ -1,4 +1,4 @@
-//! What the four seats are told: the examples will do as outputs, and every blank is filled, once.
+//! What the four steps are told: the examples will do as outputs, and every blank is filled, once.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 

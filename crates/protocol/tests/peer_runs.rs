@@ -16,9 +16,9 @@ use protocol::peer::{
 use protocol::report::{Expected, Unfit, parse};
 use protocol::run::{
     Absorbed, Attempt, Decision, Ending, Fact, Phase as RunPhase, Request, Run, absorb, consider, open,
-    proceed, seat_waiting,
+    proceed, start_queued,
 };
-use protocol::{Outcome, Protocol as _, Reading, Revision, RunId, SeatName, Stage, Stamp, TryNo, Turn};
+use protocol::{Outcome, Protocol as _, Reading, Revision, RunId, Stage, Stamp, StepId, TryNo, Turn};
 use serde_json::{Value, json};
 
 /// A cycle in memory.
@@ -96,18 +96,18 @@ impl Cycle {
         while let Some(decision) = proceed(&self.definition, &mut self.run) {
             self.commit(Input::Due, decision);
         }
-        let decision = seat_waiting(&self.definition, &mut self.run, 8);
+        let decision = start_queued(&self.definition, &mut self.run, 8);
         if !decision.is_nothing() {
             self.commit(Input::Due, decision);
         }
     }
 
-    fn seated(&self) -> Attempt<Phase> {
-        self.run.seated().next().unwrap().0
+    fn live_attempts(&self) -> Attempt<Phase> {
+        self.run.live_attempts().next().unwrap().0
     }
 
     fn over(&mut self, ending: Ending<Verdict>, evidence: Evidence) {
-        let fact = Fact::Over { attempt: self.seated(), ending };
+        let fact = Fact::Over { attempt: self.live_attempts(), ending };
         let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
             panic!()
         };
@@ -116,14 +116,14 @@ impl Cycle {
     }
 
     fn reports(&mut self, others: Value) {
-        let phase = self.seated().seat;
+        let phase = self.live_attempts().step;
         let expected = Expected {
             run_id: RunId::new("r").unwrap(),
-            step_id: SeatName::new(phase.as_str()).unwrap(),
-            agent: phase.seat().to_owned(),
+            step_id: StepId::new(phase.as_str()).unwrap(),
+            agent: phase.step().to_owned(),
         };
         let mut report = json!({
-            "schema": "run_report@v0", "run_id": "r", "step_id": phase.as_str(), "agent": phase.seat(),
+            "schema": "run_report@v0", "run_id": "r", "step_id": phase.as_str(), "agent": phase.step(),
             "status": "COMPLETED", "started_at": "x", "ended_at": "y",
         });
         report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
@@ -150,7 +150,7 @@ impl Cycle {
     }
 
     fn rest(&mut self) {
-        let attempt = Attempt { seat: self.run.play.open().unwrap(), turn: Turn(1), try_no: TryNo(1) };
+        let attempt = Attempt { step: self.run.play.open().unwrap(), turn: Turn(1), try_no: TryNo(1) };
         let fact = Fact::Rested { attempt };
         let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
             panic!()
@@ -174,7 +174,7 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
     let mut cycle = Cycle::open(definition(None));
     for phase in Phase::ALL {
         assert_eq!(
-            (cycle.seated().seat, cycle.document.phases[phase].status),
+            (cycle.live_attempts().step, cycle.document.phases[phase].status),
             (phase, PhaseStatus::InProgress)
         );
         cycle.reports(json!({ "output": example(phase) }));
@@ -226,8 +226,8 @@ fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.seen(), "initialized, plan started, plan failed");
     assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
-    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { seat: None }).is_err());
-    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { seat: Phase::Plan }).is_err());
+    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { step: None }).is_err());
+    assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { step: Phase::Plan }).is_err());
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn an_interruption_leaves_the_phase_in_progress_and_resume_does_not_start_it_twi
     cycle.over(Ending::Stopped, Evidence::default());
     assert!(matches!(cycle.run.phase, RunPhase::Halted(_)));
     cycle.asks(Request::Resume);
-    assert_eq!(cycle.seated(), Attempt { seat: Phase::Plan, turn: Turn(1), try_no: TryNo(2) });
+    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(1), try_no: TryNo(2) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.seen(), "initialized, plan started, plan completed, execute started");
 }
@@ -252,7 +252,7 @@ fn what_a_failed_cycle_completed_is_taken_over_by_the_next_without_running() {
         "initialized, plan started, plan completed, execute started, execute completed, express started"
     );
     assert_eq!(cycle.document.phases.execute.reused_from, cycle.document.context.continues);
-    assert_eq!(cycle.seated().seat, Phase::Express);
+    assert_eq!(cycle.live_attempts().step, Phase::Express);
     assert_eq!(cycle.run.play, State::Asked(Phase::Express));
 }
 
@@ -261,7 +261,7 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     let mut cycle = Cycle::open(definition(None));
     let planning = cycle.document.clone();
     cycle.reports(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.seated().seat, Phase::Execute);
+    assert_eq!(cycle.live_attempts().step, Phase::Execute);
     let (document, highest) = (planning.to_value(), cycle.document.sequence);
     let stands = Peer::adopt(&cycle.definition, &document).unwrap();
     let decision = protocol::run::adopt(&mut cycle.run, stands, std::collections::BTreeMap::new());
@@ -275,13 +275,13 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     };
     cycle.commit(Input::Recovered { remains }, decision);
     cycle.go_on();
-    assert_eq!(cycle.seated().seat, Phase::Execute, "it is still at work");
+    assert_eq!(cycle.live_attempts().step, Phase::Execute, "it is still at work");
     let error = Some("Agent process timed out after 9 s".to_owned());
     cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
-    assert_eq!(cycle.seated(), Attempt { seat: Phase::Plan, turn: Turn(2), try_no: TryNo(1) });
+    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(2), try_no: TryNo(1) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));
-    assert_eq!(cycle.seated().seat, Phase::Execute);
+    assert_eq!(cycle.live_attempts().step, Phase::Execute);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read(
     output["deep"] = nested(DEEPEST_GIVEN - 1);
     let expected = Expected {
         run_id: RunId::new("r").unwrap(),
-        step_id: SeatName::new("plan").unwrap(),
+        step_id: StepId::new("plan").unwrap(),
         agent: "planner".to_owned(),
     };
     let report = json!({ "output": output }).to_string();

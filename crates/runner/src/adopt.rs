@@ -16,7 +16,7 @@ use crate::rebuild::{Rebuild, epoch_at};
 pub struct FoundView<S> {
     pub path: String,
     pub document: Value,
-    /// How many turns each seat had at least. Attempts are never named twice, not even after this.
+    /// How many turns each step had at least. Attempts are never named twice, not even after this.
     pub turns: BTreeMap<S, Turn>,
 }
 
@@ -54,7 +54,7 @@ pub async fn adopt<P: Protocol>(
     by: &Author,
     now: Stamp,
     frozen: Frozen<P>,
-    found: FoundView<P::Seat>,
+    found: FoundView<P::Step>,
 ) -> Result<Phase, AdoptError> {
     let FoundView { path, document, turns } = found;
     let stands = P::adopt(&frozen.definition, &document)?;

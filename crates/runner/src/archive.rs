@@ -1,7 +1,7 @@
 //! A run as one file: what it was opened with, its journal, and what its attempts left behind.
 //!
 //! A plain tar, so that anybody can look inside: `manifest.json` first, then `definition.json`, `journal.jsonl` (one
-//! entry a line, as it is stored) and `attempts/SEAT/TURN.TRY/…`. The same run gives the same bytes. Parts, snapshots and
+//! entry a line, as it is stored) and `attempts/STEP/TURN.TRY/…`. The same run gives the same bytes. Parts, snapshots and
 //! outbox are not in it: they are folded again. Nor are launch files, whose variables may hold secrets, and claims,
 //! which are about processes of one machine.
 
@@ -10,7 +10,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use protocol::{AttemptId, RunId, SeatName, Stamp, TryNo, Turn};
+use protocol::{AttemptId, RunId, Stamp, StepId, TryNo, Turn};
 use serde::{Deserialize, Serialize};
 use store::Digest;
 
@@ -57,17 +57,14 @@ pub struct Listed {
 /// The attempt and the file a path names, if it is one that an archive may have. Anything else leads out of it.
 fn paper(path: &str) -> Option<(AttemptId, &'static str)> {
     let mut names = path.split('/');
-    let [attempts, seat, number, file] = [names.next()?, names.next()?, names.next()?, names.next()?];
+    let [attempts, step, number, file] = [names.next()?, names.next()?, names.next()?, names.next()?];
     if attempts != ATTEMPTS || names.next().is_some() {
         return None;
     }
     let (turn, try_no) = number.split_once('.')?;
     let count = |text: &str| text.parse::<u32>().ok().filter(|number| number.to_string() == text);
-    let attempt = AttemptId {
-        seat: SeatName::new(seat).ok()?,
-        turn: Turn(count(turn)?),
-        try_no: TryNo(count(try_no)?),
-    };
+    let attempt =
+        AttemptId { step: StepId::new(step).ok()?, turn: Turn(count(turn)?), try_no: TryNo(count(try_no)?) };
     let file = PAPERS.iter().chain(&LOGS).find(|known| **known == file)?;
     Some((attempt, file))
 }

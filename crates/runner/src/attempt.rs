@@ -65,7 +65,7 @@ impl Cast {
         Self {
             expected: Expected {
                 run_id: run.clone(),
-                step_id: attempt.seat.clone(),
+                step_id: attempt.step.clone(),
                 agent: brief.agent.clone(),
             },
             dir: AttemptDir::new(&house.attempts_dir(), &run, &attempt),
@@ -117,7 +117,7 @@ impl Cast {
         Ok(Attendance::launch(&self.lookout, &self.shim, self.dir.clone(), &launch)?)
     }
 
-    /// Writes what the seat receives, and says how to start it.
+    /// Writes what the step receives, and says how to start it.
     fn prepare(&self, player: &Player) -> io::Result<Launch> {
         self.dir.create()?;
         let report_path = text(&self.dir.report());
@@ -146,7 +146,7 @@ impl Cast {
     fn assignment(&self, report: String) -> Assignment {
         let repo = &self.staging.stage.repo_dir;
         let dependency = |upstream: &Upstream| Dependency {
-            step: upstream.seat.clone(),
+            step: upstream.step.clone(),
             artifacts: upstream.artifacts.iter().map(|artifact| format!("{repo}/{artifact}")).collect(),
         };
         Assignment {

@@ -31,8 +31,8 @@ pub enum EditError {
     #[error(transparent)]
     Conflict(#[from] Box<SequenceConflict>),
     /// An attempt that is over, or was replaced by a later one. What it still writes counts no more.
-    #[error("attempt `{attempt}` is not at work any more{}", now_at_work(seated))]
-    Straggler { attempt: AttemptId, seated: Vec<AttemptId> },
+    #[error("attempt `{attempt}` is not at work any more{}", now_at_work(live_attempts))]
+    Straggler { attempt: AttemptId, live_attempts: Vec<AttemptId> },
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -68,11 +68,11 @@ fn known(revision: Option<Revision>) -> String {
     revision.map(|revision| format!(" (revision {revision})")).unwrap_or_default()
 }
 
-fn now_at_work(seated: &[AttemptId]) -> String {
-    match seated {
+fn now_at_work(live_attempts: &[AttemptId]) -> String {
+    match live_attempts {
         [] => String::new(),
         [..] => {
-            let names: Vec<_> = seated.iter().map(|attempt| format!("`{attempt}`")).collect();
+            let names: Vec<_> = live_attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
             format!("; {} is", names.join(" and "))
         }
     }
@@ -80,8 +80,8 @@ fn now_at_work(seated: &[AttemptId]) -> String {
 
 /// Edits the document that was read at this count of its changes. What is already so is granted without a commit.
 ///
-/// `from` is the attempt from inside which it is asked: it may write what its seat may, as long as it is the one that has the
-/// seat.
+/// `from` is the attempt from inside which it is asked: it may write what its step may, as long as it is the one that has the
+/// step.
 pub async fn edit<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     by: Author,
@@ -149,21 +149,21 @@ fn conflict<P: Protocol, S>(
     EditError::Conflict(Box::new(conflict))
 }
 
-/// Whose hand it is: of the seat whose attempt this is, if it is the one at work.
+/// Whose hand it is: of the step whose attempt this is, if it is the one at work.
 fn hand<P: Protocol, S>(
     journal: &Journal<P, S>,
     from: Option<&AttemptId>,
-) -> Result<Hand<P::Seat>, EditError> {
+) -> Result<Hand<P::Step>, EditError> {
     let Some(from) = from else { return Ok(Hand::Outside) };
-    let mut seated = Vec::new();
-    for (attempt, _) in journal.folded.run.seated() {
+    let mut live_attempts = Vec::new();
+    for (attempt, _) in journal.folded.run.live_attempts() {
         let id = Run::<P>::id(&attempt);
         if id == *from {
-            return Ok(Hand::Seat(attempt.seat));
+            return Ok(Hand::Step(attempt.step));
         }
-        seated.push(id);
+        live_attempts.push(id);
     }
-    Err(EditError::Straggler { attempt: from.clone(), seated })
+    Err(EditError::Straggler { attempt: from.clone(), live_attempts })
 }
 
 /// The document as it was at this count of its changes, with the newest revision that has it so.

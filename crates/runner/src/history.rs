@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, Remains};
 use protocol::run::{Change, Exit, Phase, Run};
-use protocol::{AttemptId, Protocol, Revision, RunId, SeatName, Stamp};
+use protocol::{AttemptId, Protocol, Revision, RunId, Stamp, StepId};
 use store::{ReadError, Store, StoredEntry};
 
 use crate::journal::{LoadError, decode};
@@ -21,8 +21,8 @@ const PAGE: u64 = 256;
 pub struct History {
     /// In the order in which they began.
     pub attempts: Vec<Attempted>,
-    /// Since when each seat that is in its turn and not at work has waited.
-    pub waiting: BTreeMap<SeatName, Stamp>,
+    /// Since when each step that is in its turn and not at work has waited.
+    pub waiting: BTreeMap<StepId, Stamp>,
     /// Who brought the run into its present phase, if it was somebody's wish.
     pub held: Option<Held>,
     /// What the run was put together from, and when, if it had to be.
@@ -99,15 +99,15 @@ impl History {
         for change in &entry.changes {
             match change {
                 Change::Phase { phase } => self.enter(*phase, entry),
-                Change::Called { seat, .. } | Change::Rested { seat } => {
-                    self.waiting.insert(P::seat_name(seat), entry.at);
+                Change::Called { step, .. } | Change::Rested { step } => {
+                    self.waiting.insert(P::step_id(step), entry.at);
                 }
-                Change::Uncalled { seat } => {
-                    self.waiting.remove(&P::seat_name(seat));
+                Change::Uncalled { step } => {
+                    self.waiting.remove(&P::step_id(step));
                 }
                 Change::Began { attempt, .. } => {
                     let id = Run::<P>::id(attempt);
-                    self.waiting.remove(&id.seat);
+                    self.waiting.remove(&id.step);
                     let host = entry.by.host().to_owned();
                     self.attempts.push(Attempted {
                         id,
@@ -131,7 +131,7 @@ impl History {
     fn end<P: Protocol>(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry<P>) {
         match exit {
             Exit::Repeats { .. } | Exit::Interrupted { .. } | Exit::Halted => {
-                self.waiting.insert(id.seat.clone(), entry.at);
+                self.waiting.insert(id.step.clone(), entry.at);
             }
             Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {}
         }
@@ -163,9 +163,9 @@ impl History {
         self.attempts.iter_mut().rev().find(|attempted| attempted.id == *id)
     }
 
-    /// The newest attempt of a seat.
-    pub fn newest_of(&self, seat: &SeatName) -> Option<&Attempted> {
-        self.attempts.iter().rev().find(|attempted| attempted.id.seat == *seat)
+    /// The newest attempt of a step.
+    pub fn newest_of(&self, step: &StepId) -> Option<&Attempted> {
+        self.attempts.iter().rev().find(|attempted| attempted.id.step == *step)
     }
 }
 

@@ -13,7 +13,7 @@ use supervisor::adapter::{Adapter, Pass, ReportRule};
 use crate::clock::Clock;
 use crate::opening::Staging;
 
-/// Who plays a seat, and by which rules.
+/// Who plays a step, and by which rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Player {
     pub adapter: Adapter,
@@ -23,7 +23,7 @@ pub struct Player {
     /// Variables of its own.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// Limits for seats that set none.
+    /// Limits for steps that set none.
     #[serde(default)]
     pub timeout: Option<Duration>,
     #[serde(default)]

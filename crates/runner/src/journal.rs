@@ -372,7 +372,7 @@ pub(crate) fn decode<P: Protocol>(run: &RunId, entry: &store::StoredEntry) -> Re
     })
 }
 
-pub(crate) fn outbox_item<Seat: std::fmt::Display + serde::Serialize>(action: &Action<Seat>) -> OutboxItem {
+pub(crate) fn outbox_item<Step: std::fmt::Display + serde::Serialize>(action: &Action<Step>) -> OutboxItem {
     let body = serde_json::to_string(action).expect("BUG: an action is plain data");
     OutboxItem { id: action.id(), body }
 }
@@ -381,7 +381,7 @@ pub(crate) fn outbox_item<Seat: std::fmt::Display + serde::Serialize>(action: &A
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// A timer for each attempt that is to be repeated: the delay doubles with each failure and is cut by up to half at
-/// random, so that seats that failed together do not come back together.
+/// random, so that steps that failed together do not come back together.
 fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
         Change::Over { attempt, exit: Exit::Repeats { failures, .. } } => Some((attempt, *failures)),

@@ -27,7 +27,7 @@ pub struct Staging {
     pub stage: Stage,
     /// Where agents start.
     pub workdir: PathBuf,
-    /// Who plays every seat; without one, the configuration names a player per agent.
+    /// Who plays every step; without one, the configuration names a player per agent.
     pub player: Option<Player>,
     /// Variables for every agent.
     pub env: Vec<(String, String)>,
@@ -44,7 +44,7 @@ pub enum OpenError {
     Commit(#[from] CommitError),
 }
 
-/// Opens a run. It is durable when this returns; whoever leads it first starts its first seats.
+/// Opens a run. It is durable when this returns; whoever leads it first starts its first steps.
 pub async fn open<P: Protocol, S: Store>(
     store: &S,
     clock: &Clock,

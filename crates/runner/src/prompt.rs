@@ -1,4 +1,4 @@
-//! What a seat receives: `prompt.md` for reading, `context.json` with the same as data.
+//! What a step receives: `prompt.md` for reading, `context.json` with the same as data.
 
 use std::fmt::Write as _;
 
@@ -40,17 +40,17 @@ impl Told {
     }
 }
 
-/// What a seat would be given if its next attempt began at this moment. Nothing is written and nothing begins.
-pub fn would_be_told<P: Protocol>(moment: &Moment<P>, seat: &P::Seat, attempts_dir: &Path) -> Told {
+/// What a step would be given if its next attempt began at this moment. Nothing is written and nothing begins.
+pub fn would_be_told<P: Protocol>(moment: &Moment<P>, step: &P::Step, attempts_dir: &Path) -> Told {
     let run = &moment.folded.run;
-    let (attempt, counted) = match run.chairs.get(seat) {
+    let (attempt, counted) = match run.chairs.get(step) {
         Some(chair) => (
-            Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no.next() },
+            Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no.next() },
             chair.failures + 1,
         ),
         None => {
-            let turn = run.turns.get(seat).copied().unwrap_or(Turn(0)).next();
-            (Attempt { seat: seat.clone(), turn, try_no: TryNo(1) }, 1)
+            let turn = run.turns.get(step).copied().unwrap_or(Turn(0)).next();
+            (Attempt { step: step.clone(), turn, try_no: TryNo(1) }, 1)
         }
     };
     let id = Run::<P>::id(&attempt);
@@ -65,11 +65,11 @@ pub fn would_be_told<P: Protocol>(moment: &Moment<P>, seat: &P::Seat, attempts_d
         timers: Vec::new(),
     };
     let mut document = moment.document.clone();
-    // A seat whose turn is not near has no document yet in which it has begun: it would be told what there is now.
+    // A step whose turn is not near has no document yet in which it has begun: it would be told what there is now.
     let _ = P::record(&moment.frozen.definition, &mut document, &entry);
-    let brief = P::brief(&moment.frozen.definition, &document, seat, counted);
+    let brief = P::brief(&moment.frozen.definition, &document, step, counted);
     let expected =
-        Expected { run_id: moment.run.clone(), step_id: id.seat.clone(), agent: brief.agent.clone() };
+        Expected { run_id: moment.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &moment.run, &id).report();
     let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
     Told::new(&expected, &id, &brief, &report.to_string_lossy(), &store)
@@ -104,7 +104,7 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
         }
     }
     for upstream in &brief.upstream {
-        write!(text, "\n## Handed over by `{}`\n\n", upstream.seat).expect("BUG: a string grows");
+        write!(text, "\n## Handed over by `{}`\n\n", upstream.step).expect("BUG: a string grows");
         for artifact in &upstream.artifacts {
             writeln!(text, "- file `{artifact}`").expect("BUG: a string grows");
         }
@@ -134,7 +134,7 @@ fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str,
     #[derive(Serialize)]
     struct Context<'a> {
         run_id: &'a str,
-        seat: &'a str,
+        step: &'a str,
         attempt: &'a str,
         report_path: &'a str,
         store: &'a str,
@@ -143,7 +143,7 @@ fn context(expected: &Expected, attempt: &str, brief: &Brief, report_path: &str,
     }
     let context = Context {
         run_id: expected.run_id.as_str(),
-        seat: expected.step_id.as_str(),
+        step: expected.step_id.as_str(),
         attempt,
         report_path,
         store,

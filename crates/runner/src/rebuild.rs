@@ -25,7 +25,7 @@ pub struct Rebuild<P: Protocol> {
     /// Whether commits bring the whole document along: for a store that [keeps](store::Store::keeps_documents) it.
     pub shows: bool,
     /// Actions whose attempts are not over. To offer one again is safe; not to offer it would lose it.
-    waiting: Vec<(String, Attempt<P::Seat>)>,
+    waiting: Vec<(String, Attempt<P::Step>)>,
 }
 
 /// Why an entry cannot be the next one.
@@ -90,7 +90,7 @@ impl<P: Protocol> Rebuild<P> {
             }
             self.folded.run.apply(change);
         }
-        if !entry.actions.iter().all(|action| P::knows(definition, &attempt_of(action).seat)) {
+        if !entry.actions.iter().all(|action| P::knows(definition, &attempt_of(action).step)) {
             return Err(Unfit::Contradicts);
         }
         self.folded.keep_time_and_place(&entry);
@@ -116,23 +116,23 @@ impl<P: Protocol> Rebuild<P> {
     }
 
     /// Attempts that may be alive.
-    pub fn seated(&self) -> Vec<Attempt<P::Seat>> {
-        self.folded.run.seated().map(|(attempt, _)| attempt).collect()
+    pub fn live_attempts(&self) -> Vec<Attempt<P::Step>> {
+        self.folded.run.live_attempts().map(|(attempt, _)| attempt).collect()
     }
 
     fn commit(&mut self, body: String, write_id: WriteId, entry: &Entry<P>, changed: &[String]) -> Commit {
-        let seated = self.seated();
-        let is_over = |(_, attempt): &(String, Attempt<P::Seat>)| !seated.contains(attempt);
+        let live_attempts = self.live_attempts();
+        let is_over = |(_, attempt): &(String, Attempt<P::Step>)| !live_attempts.contains(attempt);
         let (over, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(is_over);
         self.waiting = waiting;
-        let actions = entry.actions.iter().filter(|action| seated.contains(attempt_of(action)));
+        let actions = entry.actions.iter().filter(|action| live_attempts.contains(attempt_of(action)));
         let outbox: Vec<_> = actions
             .map(|action| {
                 self.waiting.push((action.id(), attempt_of(action).clone()));
                 outbox_item(action)
             })
             .collect();
-        let over: Vec<(String, Attempt<P::Seat>)> = over;
+        let over: Vec<(String, Attempt<P::Step>)> = over;
         let snapshot = self.position.revision.next().0.is_multiple_of(SNAPSHOT_EVERY);
         let part = |path: &String| Part { path: path.clone(), body: P::part(&self.document, path) };
         Commit {

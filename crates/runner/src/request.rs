@@ -35,7 +35,7 @@ impl From<Reloading> for RequestError {
 pub async fn request<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     by: Author,
-    request: Request<P::Seat>,
+    request: Request<P::Step>,
     reason: Option<String>,
 ) -> Result<(), RequestError> {
     let Journal { frozen, folded, .. } = &*journal;
@@ -78,7 +78,7 @@ async fn commit<P: Protocol, S: Store>(
 pub async fn note_refusal<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     by: Author,
-    request: Request<P::Seat>,
+    request: Request<P::Step>,
     attempt: String,
 ) -> Result<(), RequestError> {
     let input = Input::Refused { request, attempt };

@@ -18,7 +18,7 @@ pub struct Summary {
     pub phase: Phase,
     pub progress: Progress,
     /// Attempts that may be alive.
-    pub seated: usize,
+    pub running: usize,
     /// The hosts that they are on, each once. Earlier versions kept none.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<String>,
@@ -32,7 +32,7 @@ impl Summary {
             repo_dir: frozen.staging.stage.repo_dir.clone(),
             phase: folded.run.phase,
             progress: P::progress(&frozen.definition, &folded.run.play),
-            seated: folded.run.seated().count(),
+            running: folded.run.live_attempts().count(),
             hosts: folded.placed.values().cloned().collect(),
             updated_at: folded.at,
         }

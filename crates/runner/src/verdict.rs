@@ -25,7 +25,7 @@ pub(crate) struct Judged<V> {
 pub(crate) struct Judge<'a, P: Protocol> {
     pub(crate) definition: &'a P::Definition,
     pub(crate) document: &'a P::Document,
-    pub(crate) seat: &'a P::Seat,
+    pub(crate) step: &'a P::Step,
     pub(crate) cast: &'a Cast,
     /// The machine's present boot.
     pub(crate) boot_id: &'a str,
@@ -85,7 +85,7 @@ impl<P: Protocol> Judge<'_, P> {
     }
 
     fn reported(&self, report: Report, duration_ms: Option<u64>) -> Judged<P::Verdict> {
-        let (ending, kind, error) = match P::read_report(self.definition, self.document, self.seat, &report) {
+        let (ending, kind, error) = match P::read_report(self.definition, self.document, self.step, &report) {
             Reading::Verdict(verdict) => (Ending::Reported(verdict), None, None),
             Reading::Failed(error) => (Ending::Failed, Some(FaultKind::ReportedFailure), Some(error)),
             Reading::Unfit(error) => (Ending::Failed, Some(FaultKind::UnfitReport), Some(error)),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::{AttemptId, RunId};
 
-/// The directory of one attempt, `<root>/<run>/<seat>/<turn>.<try>/`.
+/// The directory of one attempt, `<root>/<run>/<step>/<turn>.<try>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptDir(PathBuf);
 
@@ -15,7 +15,7 @@ impl AttemptDir {
     /// Names the attempt's directory; [`create`](Self::create) makes it.
     pub fn new(attempts_root: &Path, run: &RunId, attempt: &AttemptId) -> Self {
         let try_dir = format!("{}.{}", attempt.turn, attempt.try_no);
-        Self(attempts_root.join(run.as_str()).join(attempt.seat.as_str()).join(try_dir))
+        Self(attempts_root.join(run.as_str()).join(attempt.step.as_str()).join(try_dir))
     }
 
     /// The directory that the shim was told.

@@ -157,7 +157,7 @@ pub fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::{RunId, SeatName};
+    use protocol::{RunId, StepId};
     use serde_json::json;
 
     use super::*;
@@ -168,7 +168,7 @@ mod tests {
         let dir = AttemptDir::at(root.path());
         let expected = Expected {
             run_id: RunId::new("f8c1").unwrap(),
-            step_id: SeatName::new("review").unwrap(),
+            step_id: StepId::new("review").unwrap(),
             agent: "claude".to_owned(),
         };
         let report = json!({

@@ -198,10 +198,10 @@ pub fn expect_no_orphans(store: &Path) {
 /// Every attempt directory of a run.
 pub(crate) fn attempt_dirs(store: &Path, run: &str) -> Vec<(String, PathBuf)> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let seats = entries(&store.join("attempts").join(run));
-    let tries = seats.flat_map(|seat| {
-        let name = seat.file_name().to_string_lossy().into_owned();
-        entries(&seat.path()).map(move |attempt| (name.clone(), attempt.path())).collect::<Vec<_>>()
+    let steps = entries(&store.join("attempts").join(run));
+    let tries = steps.flat_map(|step| {
+        let name = step.file_name().to_string_lossy().into_owned();
+        entries(&step.path()).map(move |attempt| (name.clone(), attempt.path())).collect::<Vec<_>>()
     });
     tries.collect()
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::rules::DEFAULT_TRIES;
 use protocol::run::{Action, Decision};
-use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, Step, Workflow};
-use protocol::{Protocol, RunId, SeatName, Stage, peer};
+use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, StepSpec, Workflow};
+use protocol::{Protocol, RunId, Stage, StepId, peer};
 use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
 use serde::Serialize;
 use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
@@ -63,12 +63,12 @@ pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::Frozen {
 
 /// A workflow of steps that need nothing.
 pub fn side_by_side(steps: &[&str], max_attempts: NonZeroU32) -> steps::Frozen {
-    let steps: Vec<_> = steps.iter().map(|step| SeatName::new(*step).expect("a name")).collect();
+    let steps: Vec<_> = steps.iter().map(|step| StepId::new(*step).expect("a name")).collect();
     let workflow = Workflow {
         name: "trial".to_owned(),
         description: String::new(),
         metadata: serde_json::Map::new(),
-        steps: steps.iter().map(|step| Step::new(step.clone(), "player", "task.md")).collect(),
+        steps: steps.iter().map(|step| StepSpec::new(step.clone(), "player", "task.md")).collect(),
     };
     steps::Frozen {
         workflow,
@@ -151,7 +151,7 @@ pub fn house_at(store_root: &Path, program: &Path) -> House {
     }
 }
 
-fn outbox_item<Seat: fmt::Display + Serialize>(action: &Action<Seat>) -> OutboxItem {
+fn outbox_item<Step: fmt::Display + Serialize>(action: &Action<Step>) -> OutboxItem {
     OutboxItem { id: action.id(), body: serde_json::to_string(action).expect("an action is plain data") }
 }
 

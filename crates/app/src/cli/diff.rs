@@ -74,20 +74,20 @@ impl Deed for Comparing<'_> {
             render::json_pretty(&found);
         } else {
             head(&sight.run, &old, &new);
-            tell(&found, P::SEATS_AT);
+            tell(&found, P::STEPS_AT);
         }
         Ok(Exit::Delivered)
     }
 }
 
-/// The differences in lines, those of one seat together.
-fn tell(found: &[Difference], seats_at: &str) {
+/// The differences in lines, those of one step together.
+fn tell(found: &[Difference], steps_at: &str) {
     if found.is_empty() {
         render::note("they do not differ");
     }
     let mut group = Vec::new();
     for difference in found {
-        let (about, field) = places(difference, seats_at);
+        let (about, field) = places(difference, steps_at);
         if about != group {
             render::data(styled(BOLD, about.join(" ")));
             group = about;
@@ -125,11 +125,11 @@ fn head<P: Face>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     }
 }
 
-/// The seat that a difference is about, if it is about one, and the field in it.
-fn places<'d>(difference: &'d Difference, seats_at: &str) -> (Vec<&'d str>, String) {
+/// The step that a difference is about, if it is about one, and the field in it.
+fn places<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
     let (about, field) = match path.as_slice() {
-        ["document", seats, seat, field @ ..] if *seats == seats_at => (vec![*seat], field),
+        ["document", steps, step, field @ ..] if *steps == steps_at => (vec![*step], field),
         ["document", field @ ..] => (vec![], field),
         field => (vec![], field),
     };

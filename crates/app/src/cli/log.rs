@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::entry::Entry;
 use protocol::report::Expected;
 use protocol::run::{Change, Run};
-use protocol::{AttemptId, Revision, SeatName};
+use protocol::{AttemptId, Revision, StepId};
 use runner::{Moment, for_each_entry};
 use serde_json::json;
 use store::{Store as _, StoredEntry};
@@ -26,7 +26,7 @@ use crate::render::{self, BOLD, DIM, styled};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard log f8c1a491
-  callboard log f8c1a491 --full --seat review | less -R
+  callboard log f8c1a491 --full --step review | less -R
   callboard log f8c1a491 --last 20 --follow
   callboard log f8c1a491 --json | jq 'select(.entry.input.fact)'")]
 pub(super) struct Arguments {
@@ -37,9 +37,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     full: bool,
 
-    /// Only what concerns this seat: the name of a step, or of a phase of a cycle
+    /// Only what concerns this step: the name of a step, or of a phase of a cycle
     #[arg(long)]
-    seat: Option<String>,
+    step: Option<String>,
 
     /// Begin at this revision
     #[arg(long, value_name = "REV")]
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 impl Arguments {
     /// Whether each entry is printed as it is.
     fn as_stored(&self) -> bool {
-        self.json && self.seat.is_none() && !self.full
+        self.json && self.step.is_none() && !self.full
     }
 }
 
@@ -129,7 +129,7 @@ impl Deed for Telling<'_> {
 struct Log<'a, P: Face> {
     sight: &'a Sight,
     json: bool,
-    seat: Option<P::Seat>,
+    step: Option<P::Step>,
     /// For what passed between the engine and an attempt, if that is to be shown.
     full: Option<Moment<P>>,
     /// Attempts that have begun and are not over yet.
@@ -140,12 +140,12 @@ struct Log<'a, P: Face> {
 
 impl<'a, P: Face> Log<'a, P> {
     async fn new(sight: &'a Sight, arguments: &Arguments) -> Result<Self, Failure> {
-        let moment = match (arguments.full, &arguments.seat) {
+        let moment = match (arguments.full, &arguments.step) {
             (false, None) => None,
             (true, _) | (_, Some(_)) => Some(sight.moment::<P>(None).await?),
         };
-        let seat = match (&moment, &arguments.seat) {
-            (Some(moment), Some(seat)) => Some(sight.seat(moment, seat)?),
+        let step = match (&moment, &arguments.step) {
+            (Some(moment), Some(step)) => Some(sight.step(moment, step)?),
             (_, None) | (None, _) => None,
         };
         let full = moment.filter(|_| arguments.full);
@@ -156,11 +156,11 @@ impl<'a, P: Face> Log<'a, P> {
             }
             Some(_) | None => BTreeMap::new(),
         };
-        Ok(Self { sight, json: arguments.json, seat, full, at_work: BTreeMap::new(), hosts })
+        Ok(Self { sight, json: arguments.json, step, full, at_work: BTreeMap::new(), hosts })
     }
 
     fn tell(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
-        if self.json && self.seat.is_none() && self.full.is_none() {
+        if self.json && self.step.is_none() && self.full.is_none() {
             return tell_as_stored(stored);
         }
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
@@ -169,7 +169,7 @@ impl<'a, P: Face> Log<'a, P> {
                 stored.revision, self.sight.run
             ))
         })?;
-        if self.seat.as_ref().is_some_and(|seat| !mentions::seat(&entry, seat)) {
+        if self.step.as_ref().is_some_and(|step| !mentions::step(&entry, step)) {
             return Ok(());
         }
         let exchange = self.exchange(&entry);
@@ -219,9 +219,9 @@ impl<'a, P: Face> Log<'a, P> {
             // Of those that begin while we follow the run, nobody knew before.
             self.hosts.extend(began(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
         }
-        let agent = |name: &SeatName| {
-            let seat = face::find_seat::<P>(definition, name);
-            seat.map_or_else(String::new, |seat| P::agent(definition, &seat))
+        let agent = |name: &StepId| {
+            let step = face::find_step::<P>(definition, name);
+            step.map_or_else(String::new, |step| P::agent(definition, &step))
         };
         let read = |attempt: &AttemptId, report| {
             let host = self.hosts.get(attempt).and_then(|host| self.sight.host_of_files(attempt, host));
@@ -230,13 +230,13 @@ impl<'a, P: Face> Log<'a, P> {
             }
             let expected = Expected {
                 run_id: self.sight.run.clone(),
-                step_id: attempt.seat.clone(),
-                agent: agent(&attempt.seat),
+                step_id: attempt.step.clone(),
+                agent: agent(&attempt.step),
             };
             Exchange::read(&self.sight.dir(attempt), attempt, &expected, report)
         };
-        let seat = self.seat.as_ref().map(P::seat_name);
-        let wanted = |attempt: &AttemptId| seat.as_ref().is_none_or(|seat| *seat == attempt.seat);
+        let step = self.step.as_ref().map(P::step_id);
+        let wanted = |attempt: &AttemptId| step.as_ref().is_none_or(|step| *step == attempt.step);
         let begun: Vec<_> =
             began(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
         let over = entry.changes.iter().find_map(|change| match change {

@@ -29,7 +29,7 @@ use crate::{face, phase, typed};
   callboard ls --phase undelivered --since 3d
   callboard ls --workflow release --sort updated --limit 5
   callboard ls --protocol peer
-  callboard ls --json | jq -r '.[] | select(.seated > 0) | .run'")]
+  callboard ls --json | jq -r '.[] | select(.running > 0) | .run'")]
 pub(super) struct Arguments {
     /// Only runs in this phase (repeatable)
     #[arg(long, value_name = "PHASE", value_parser = clap::builder::PossibleValuesParser::new(phase::WORDS))]
@@ -134,7 +134,7 @@ struct JsonSummary<'a> {
     repo_dir: &'a str,
     phase: &'static str,
     progress: Progress,
-    seated: usize,
+    running: usize,
     /// Where they are, if that could be elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a BTreeSet<String>>,
@@ -242,7 +242,7 @@ impl Listed<'_> {
                 repo_dir: &summary.repo_dir,
                 phase: phase::name(summary.phase),
                 progress: summary.progress,
-                seated: summary.seated,
+                running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
                 updated_at: summary.updated_at,
             }),

@@ -148,10 +148,10 @@ fn somebody_plays(house: &House, draft: &Draft) -> Result<(), Failure> {
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     let asked = Phase::ALL.into_iter().skip(taken_over);
     let mut alone =
-        asked.filter(|phase| draft.player.is_none() && !house.by_agent.contains_key(phase.seat()));
+        asked.filter(|phase| draft.player.is_none() && !house.by_agent.contains_key(phase.step()));
     match alone.next() {
         None => Ok(()),
-        Some(phase) => Err(play::nobody_plays(phase.seat(), phase.as_str())
+        Some(phase) => Err(play::nobody_plays(phase.step(), phase.as_str())
             .hint("or let the built-in player play, without an agent: `--rehearse`")),
     }
 }

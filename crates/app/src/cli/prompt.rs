@@ -1,6 +1,6 @@
-//! `callboard prompt RUN SEAT`.
+//! `callboard prompt RUN STEP`.
 
-use protocol::{AttemptId, SeatName, TryNo, Turn};
+use protocol::{AttemptId, StepId, TryNo, Turn};
 use runner::{History, Moment, would_be_told};
 
 use super::block_on;
@@ -11,9 +11,9 @@ use crate::look::Sight;
 use crate::look::exchange::{self, Text};
 use crate::render;
 
-/// Print the prompt that a seat was given, or would be given now
+/// Print the prompt that a step was given, or would be given now
 ///
-/// Without a flag it is the prompt of the seat's newest attempt, from the file the agent was given. A seat that has not
+/// Without a flag it is the prompt of the step's newest attempt, from the file the agent was given. A step that has not
 /// been asked yet has none: then it is made now, by the code that would make it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -25,8 +25,8 @@ pub(super) struct Arguments {
     /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
-    /// The seat: the name of a step, or of a phase of a cycle
-    seat: String,
+    /// The step: the name of a step, or of a phase of a cycle
+    step: String,
 
     /// That attempt instead of the newest one, as turn and try
     #[arg(long, value_name = "TURN.TRY", value_parser = turn_and_try)]
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 
 fn turn_and_try(text: &str) -> Result<(Turn, TryNo), String> {
     let attempt = text.rsplit('#').next().unwrap_or(text);
-    let attempt: Result<AttemptId, _> = format!("seat#{attempt}").parse();
+    let attempt: Result<AttemptId, _> = format!("step#{attempt}").parse();
     attempt.map(|attempt| (attempt.turn, attempt.try_no)).map_err(|_| "expected TURN.TRY, as 2.1".to_owned())
 }
 
@@ -68,8 +68,8 @@ impl Deed for Prompting<'_> {
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { sight, arguments } = self;
         let moment = sight.moment::<P>(None).await?;
-        let seat = sight.seat(&moment, &arguments.seat)?;
-        let name = P::seat_name(&seat);
+        let step = sight.step(&moment, &arguments.step)?;
+        let name = P::step_id(&step);
         let history = sight.history(&moment).await?;
         let attempt = match arguments.attempt {
             Some((turn, try_no)) => Some(named(sight, &history, &name, turn, try_no)?),
@@ -79,8 +79,8 @@ impl Deed for Prompting<'_> {
         let text = match attempt {
             Some(attempt) => given(sight, &history, &attempt, arguments.context)?,
             None => {
-                tell_what_is_missing(&moment, &history, &seat);
-                let told = would_be_told(&moment, &seat, &sight.store.premises().attempts_dir());
+                tell_what_is_missing(&moment, &history, &step);
+                let told = would_be_told(&moment, &step, &sight.store.premises().attempts_dir());
                 if arguments.context { told.context } else { told.prompt }
             }
         };
@@ -89,39 +89,39 @@ impl Deed for Prompting<'_> {
     }
 }
 
-/// That attempt of the seat, if there was one.
+/// That attempt of the step, if there was one.
 fn named(
     sight: &Sight,
     history: &History,
-    seat: &SeatName,
+    step: &StepId,
     turn: Turn,
     try_no: TryNo,
 ) -> Result<AttemptId, Failure> {
-    let id = AttemptId { seat: seat.clone(), turn, try_no };
+    let id = AttemptId { step: step.clone(), turn, try_no };
     if history.attempts.iter().any(|attempted| attempted.id == id) {
         return Ok(id);
     }
     let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", sight.run));
-    let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.seat == *seat).collect();
+    let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.step == *step).collect();
     Err(match (known.first(), known.last()) {
         (Some(first), Some(last)) if known.len() > 1 => {
             failure.hint(format!("there are {} of them, from `{}` to `{}`", known.len(), first.id, last.id))
         }
         (Some(only), _) => failure.hint(format!("there is only `{}`", only.id)),
         (None, _) => failure.hint(format!(
-            "`{seat}` has not been asked yet; without `--attempt` it shows what it would be given"
+            "`{step}` has not been asked yet; without `--attempt` it shows what it would be given"
         )),
     })
 }
 
 /// What the attempt was given.
 fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
-    let AttemptId { seat, turn, try_no } = attempt;
-    let now = format!("`callboard prompt {} {seat} --next` makes what it would be given now", sight.run);
+    let AttemptId { step, turn, try_no } = attempt;
+    let now = format!("`callboard prompt {} {step} --next` makes what it would be given now", sight.run);
     let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt);
     if let Some(host) = attempted.and_then(|attempted| sight.host_of_files(attempt, &attempted.host)) {
         let there =
-            format!("`callboard prompt {} {seat} --attempt {turn}.{try_no}` there prints it", sight.run);
+            format!("`callboard prompt {} {step} --attempt {turn}.{try_no}` there prints it", sight.run);
         let what = format!("what `{attempt}` was given is on `{host}`, where it was begun");
         return Err(Failure::new(Exit::Store, what).hint(there).hint(now));
     }
@@ -138,15 +138,15 @@ fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -
 }
 
 /// What is made now may lack what is not done yet.
-fn tell_what_is_missing<P: Face>(moment: &Moment<P>, history: &History, seat: &P::Seat) {
-    let name = P::seat_name(seat);
+fn tell_what_is_missing<P: Face>(moment: &Moment<P>, history: &History, step: &P::Step) {
+    let name = P::step_id(step);
     if history.newest_of(&name).is_none() {
         render::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
     }
     let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
-    let needs = P::needs(definition, seat).into_iter();
+    let needs = P::needs(definition, step).into_iter();
     let missing = needs.filter(|need| !P::is_behind(definition, state, need));
-    let missing: Vec<_> = missing.map(|need| format!("`{}`", P::seat_name(&need))).collect();
+    let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();
     if !missing.is_empty() {
         render::note(format_args!(
             "not done yet, and so without what they will hand over: {}",

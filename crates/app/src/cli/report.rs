@@ -139,7 +139,7 @@ impl Attempt {
         if dir.exit().exists() {
             return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is over")));
         }
-        let expected = Expected { run_id: run, step_id: id.seat.clone(), agent };
+        let expected = Expected { run_id: run, step_id: id.step.clone(), agent };
         Ok(Self { id, store, dir, expected })
     }
 

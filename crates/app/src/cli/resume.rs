@@ -175,13 +175,13 @@ fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, AnyStore>) -> Res
     if !run.chairs.is_empty() || matches!(run.phase, Phase::Finished(_)) {
         return Ok(());
     }
-    let is_behind = |seat: &P::Seat| P::is_behind(definition, &run.play, seat);
-    let is_next = |seat: &P::Seat| !is_behind(seat) && P::needs(definition, seat).iter().all(is_behind);
+    let is_behind = |step: &P::Step| P::is_behind(definition, &run.play, step);
+    let is_next = |step: &P::Step| !is_behind(step) && P::needs(definition, step).iter().all(is_behind);
     let staging = house.staging(&journal.frozen.staging);
-    for seat in P::seats(definition).iter().filter(|seat| is_next(seat)) {
-        let agent = P::agent(definition, seat);
+    for step in P::steps(definition).iter().filter(|step| is_next(step)) {
+        let agent = P::agent(definition, step);
         if house.player(&staging, &agent).is_none() {
-            return Err(play::nobody_plays(&agent, P::seat_name(seat).as_str()));
+            return Err(play::nobody_plays(&agent, P::step_id(step).as_str()));
         }
     }
     Ok(())

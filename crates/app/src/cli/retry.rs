@@ -67,13 +67,13 @@ impl Deed for Retrying<'_> {
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { here, store, run, house, arguments } = self;
         let mut journal = here.load::<P>(store, run).await?;
-        let named = |step: &String| face::seat::<P>(run, &journal.frozen.definition, step);
-        let seat = arguments.step.as_ref().map(named).transpose()?;
-        let request = Request::Retry { seat };
+        let named = |step: &String| face::step::<P>(run, &journal.frozen.definition, step);
+        let step = arguments.step.as_ref().map(named).transpose()?;
+        let request = Request::Retry { step };
         wish::refuse_agents(&mut journal, "retry", &request).await?;
         if !P::RETRIES {
             let what =
-                format!("a {} of a `{}` run is not tried again once it has failed", P::SEAT.0, P::NAME);
+                format!("a {} of a `{}` run is not tried again once it has failed", P::STEP.0, P::NAME);
             return Err(Failure::new(Exit::Refused, what)
                 .while_doing(format_args!("cannot retry run `{run}`"))
                 .code(Code::Refused)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
-use protocol::{RunId, SeatName, Stage};
+use protocol::{RunId, Stage, StepId};
 use runner::{Again, Asked, Frozen, OpenError, Staging};
 
 use super::block_on;
@@ -186,7 +186,7 @@ fn cannot_open(run: &RunId, error: OpenError) -> Failure {
 fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
     match given {
         // The same grammar as for steps: together with one it names a report's file.
-        Some(text) => match SeatName::new(text).and_then(RunId::new) {
+        Some(text) => match StepId::new(text).and_then(RunId::new) {
             Ok(run) => Ok(run),
             Err(error) => Err(Failure::usage(format!("`{text}` cannot name a run")).because(Some(&error))),
         },

@@ -1,7 +1,7 @@
 //! `callboard show RUN`.
 
 use protocol::run::Phase;
-use protocol::{Outcome, Revision, SeatName, Stamp};
+use protocol::{Outcome, Revision, Stamp, StepId};
 use runner::Moment;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::heard::Heard;
 use crate::look::questions::{Acts, Answers, Recovered};
-use crate::look::seats::Doing;
+use crate::look::steps::Doing;
 use crate::look::{Sight, words};
 use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::{hosts, phase, progress};
@@ -28,7 +28,7 @@ use crate::{hosts, phase, progress};
   callboard show f8c1a491
   callboard show f8c1a491 --at 12
   callboard show peer:spec:feature-name:cycle:1
-  callboard show f8c1a491 --json | jq '.seats'
+  callboard show f8c1a491 --json | jq '.steps'
   callboard show f8c1a491 --json | jq '.document.steps | map_values(.status)'")]
 pub(super) struct Arguments {
     /// The run: its name, a beginning of it, or the id of its cycle
@@ -100,12 +100,12 @@ fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
         render::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
     who_acts(moment, answers);
-    seats(moment, answers);
+    steps(moment, answers);
     last_error(moment, answers);
     for gate in &answers.gates {
         render::data(format_args!(
             "iterations: {} has used {} of {}, and sends back to {}",
-            gate.seat, gate.used, gate.limit, gate.back_to
+            gate.step, gate.used, gate.limit, gate.back_to
         ));
     }
     P::result(&moment.document).iter().for_each(render::data);
@@ -125,7 +125,7 @@ fn head<P: Face>(moment: &Moment<P>, travels: bool) {
         styled(style, word),
         summary.progress.done,
         summary.progress.total,
-        P::SEAT.1,
+        P::STEP.1,
         moment.revision,
     ));
 }
@@ -179,11 +179,11 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
     }
 }
 
-fn seats<P: Face>(moment: &Moment<P>, answers: &Answers) {
-    let seats = progress::shown_seats(moment);
-    let (wide, width) = progress::widths(&seats);
-    for (name, shown) in &seats {
-        let told = particulars(shown, answers.seats.get(name), answers.at);
+fn steps<P: Face>(moment: &Moment<P>, answers: &Answers) {
+    let steps = progress::shown_steps(moment);
+    let (wide, width) = progress::widths(&steps);
+    for (name, shown) in &steps {
+        let told = particulars(shown, answers.steps.get(name), answers.at);
         // Told below, with where it comes from.
         let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
         let error = shown.error.as_deref().filter(|error| !is_last(error)).map(render::harmless);
@@ -193,7 +193,7 @@ fn seats<P: Face>(moment: &Moment<P>, answers: &Answers) {
     }
 }
 
-/// What matters of a seat in its status.
+/// What matters of a step in its status.
 fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
     let tries = (shown.tries > 1).then(|| format!("try {}", shown.tries));
     let time = match doing {
@@ -204,7 +204,7 @@ fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
     [tries, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
-/// What a seat does, and since when.
+/// What a step does, and since when.
 fn activity(doing: &Doing, now: Stamp) -> String {
     let length = |since: &Stamp| render::duration(now.since(*since));
     match doing {
@@ -229,9 +229,9 @@ fn activity(doing: &Doing, now: Stamp) -> String {
         Doing::WaitsForEngine { since } => format!("waits for an engine for {}", length(since)),
         Doing::Held { since } => format!("held, ready for {}", length(since)),
         Doing::WaitsForWayBack { since } => format!("waits for the way back for {}", length(since)),
-        Doing::WaitsFor { seats } if seats.is_empty() => String::new(),
-        Doing::WaitsFor { seats } => {
-            let names: Vec<_> = seats.iter().map(SeatName::as_str).collect();
+        Doing::WaitsFor { steps } if steps.is_empty() => String::new(),
+        Doing::WaitsFor { steps } => {
+            let names: Vec<_> = steps.iter().map(StepId::as_str).collect();
             styled(DIM, format_args!("waits for {}", names.join(", ")))
         }
     }
@@ -264,12 +264,12 @@ fn last_error<P: Face>(moment: &Moment<P>, answers: &Answers) {
     let delivered = moment.folded.run.phase == Phase::Finished(Outcome::Delivered);
     let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
     let ago = render::duration(answers.at.since(last.at));
-    let seat = &last.attempt.seat;
+    let step = &last.attempt.step;
     let (definition, play) = (&moment.frozen.definition, &moment.folded.run.play);
     let mended =
-        face::find_seat::<P>(definition, seat).is_some_and(|seat| P::is_behind(definition, play, &seat));
+        face::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, play, &step));
     let (style, since) =
-        if mended { (DIM, format!(" ({seat} is done since)")) } else { (RED, String::new()) };
+        if mended { (DIM, format!(" ({step} is done since)")) } else { (RED, String::new()) };
     render::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),

@@ -52,13 +52,13 @@ impl Deed for Skipping<'_> {
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { here, store, run, arguments } = self;
-        let (word, _) = P::SEAT;
+        let (word, _) = P::STEP;
         let journal = here.load::<P>(store, run).await?;
-        let seat = face::seat::<P>(run, &journal.frozen.definition, &arguments.step)?;
-        let request = Request::Skip { seat: seat.clone() };
+        let step = face::step::<P>(run, &journal.frozen.definition, &arguments.step)?;
+        let request = Request::Skip { step: step.clone() };
         let wish = Wish::<P> { doing: format!("skip a {word} of"), request, reason: Some(arguments.reason) };
         let taken = wish.make(here, store, run).await?;
-        render::talk(format_args!("{word} `{}` is skipped", P::seat_name(&seat)));
+        render::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
         let phase = here.load::<P>(store, run).await?.folded.run.phase;
         if let Phase::Finished(_) = phase {
             let (_, word) = phase::word(phase);

@@ -56,7 +56,7 @@ fn roots(ground: &Ground, is_read: bool) -> Vec<PathBuf> {
 
 fn of_this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
     let belongs = |process: &Marked| {
-        runs.unfinished.iter().any(|run| run.run.as_str() == process.run && run.seats(&process.attempt))
+        runs.unfinished.iter().any(|run| run.run.as_str() == process.run && run.steps(&process.attempt))
     };
     let (at_work, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(belongs);
     // An attempt may have ended while we read the store: then its processes are gone by now.

@@ -41,7 +41,7 @@ pub(super) struct Unfinished {
     pub(super) run: RunId,
     pub(super) phase: Option<Phase>,
     pub(super) engine: Option<Engine>,
-    pub(super) seated: Result<Vec<Seated>, Failure>,
+    pub(super) live_attempts: Result<Vec<LiveAttempt>, Failure>,
     /// Where it takes place, if its attempts are kept beside another repository of this machine: nothing here tells of them.
     place: Option<PathBuf>,
 }
@@ -49,13 +49,13 @@ pub(super) struct Unfinished {
 /// What is known of a run that can be read.
 #[derive(Debug)]
 struct Looked {
-    seated: Vec<Seated>,
+    live_attempts: Vec<LiveAttempt>,
     place: Option<PathBuf>,
 }
 
 /// An attempt that may be alive.
 #[derive(Debug)]
-pub(super) struct Seated {
+pub(super) struct LiveAttempt {
     attempt: AttemptId,
     /// If it is another one than this: then nothing here tells of the attempt.
     host: Option<String>,
@@ -64,9 +64,9 @@ pub(super) struct Seated {
 
 impl Unfinished {
     /// Whether the attempt may be alive. Of a run that cannot be read, any may.
-    pub(super) fn seats(&self, attempt: &str) -> bool {
-        match &self.seated {
-            Ok(seated) => seated.iter().any(|seated| seated.attempt.to_string() == attempt),
+    pub(super) fn steps(&self, attempt: &str) -> bool {
+        match &self.live_attempts {
+            Ok(live_attempts) => live_attempts.iter().any(|live| live.attempt.to_string() == attempt),
             Err(_) => true,
         }
     }
@@ -106,11 +106,11 @@ impl Runs {
                 Some(engine) => Some(engine.clone()),
                 None => Engine::leading(store, &row.run).await?,
             };
-            let (seated, place) = match looked {
-                Ok(Looked { seated, place }) => (Ok(seated), place),
+            let (live_attempts, place) = match looked {
+                Ok(Looked { live_attempts, place }) => (Ok(live_attempts), place),
                 Err(failure) => (Err(failure), None),
             };
-            Ok::<_, Failure>(Unfinished { run: row.run.clone(), phase, engine, seated, place })
+            Ok::<_, Failure>(Unfinished { run: row.run.clone(), phase, engine, live_attempts, place })
         });
         let unfinished = futures_util::stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         Ok(Self { all, unfinished })
@@ -135,17 +135,17 @@ impl Deed for Looking<'_> {
     async fn with<P: Face>(self) -> Result<Looked, Failure> {
         let Self { location, store, run } = self;
         let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
-        let Some(journal) = journal else { return Ok(Looked { seated: Vec::new(), place: None }) };
-        let seated = journal.folded.run.seated().map(|(attempt, _)| {
+        let Some(journal) = journal else { return Ok(Looked { live_attempts: Vec::new(), place: None }) };
+        let live_attempts = journal.folded.run.live_attempts().map(|(attempt, _)| {
             let attempt = Run::<P>::id(&attempt);
             let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
             let host = hosts::of(store, &journal.folded, &attempt).map(str::to_owned);
-            Seated { shim: supervisor::shim_life(&dir), host, attempt }
+            LiveAttempt { shim: supervisor::shim_life(&dir), host, attempt }
         });
-        let seated = seated.collect();
+        let live_attempts = live_attempts.collect();
         let repository = Path::new(&journal.frozen.staging.stage.repo_dir);
         let is_here = !repository.is_dir() || play::is_kept_beside(store, repository)?;
-        Ok(Looked { seated, place: (!is_here).then(|| repository.to_owned()) })
+        Ok(Looked { live_attempts, place: (!is_here).then(|| repository.to_owned()) })
     }
 }
 
@@ -170,11 +170,11 @@ pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
 }
 
 fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
-    let Unfinished { run, phase, engine, seated, place } = unfinished;
+    let Unfinished { run, phase, engine, live_attempts, place } = unfinished;
     // Whoever names the premises themselves knows which they are.
     let place = place.as_ref().filter(|_| ground.has_address());
-    let seated = match seated {
-        Ok(seated) => seated,
+    let live_attempts = match live_attempts {
+        Ok(live_attempts) => live_attempts,
         Err(failure) => {
             let finding = Finding::failure(CHECK, failure).detail(format!("run `{run}`"));
             // Its other meanings are of an embedded store, which is looked at before its runs.
@@ -183,7 +183,7 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
             return vec![recover.into_iter().fold(finding, Finding::remedy)];
         }
     };
-    let mut findings: Vec<_> = seated.iter().filter_map(stopped).collect();
+    let mut findings: Vec<_> = live_attempts.iter().filter_map(stopped).collect();
     let resume = match (place, ground.store()) {
         (Some(place), Some(store)) => {
             format!("callboard resume {run} --repo {} --store {}", shell_word(place), shell_word(&store))
@@ -209,7 +209,7 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
                     "it takes place in {}; what its agents leave is kept there",
                     place.display()
                 )),
-                None => finding.details(seated.iter().map(|seated| tell(run, seated))),
+                None => finding.details(live_attempts.iter().map(|live| tell(run, live))),
             };
             findings.push(finding.remedy(resume));
         }
@@ -217,7 +217,7 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
     findings
 }
 
-fn stopped(Seated { attempt, host, shim }: &Seated) -> Option<Finding> {
+fn stopped(LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Option<Finding> {
     let (None, Ok(ShimLife::Alive { pid, stopped: true })) = (host, shim) else { return None };
     Some(
         Finding::act(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
@@ -227,7 +227,7 @@ fn stopped(Seated { attempt, host, shim }: &Seated) -> Option<Finding> {
 }
 
 /// What becomes of an attempt when the run is resumed.
-fn tell(run: &RunId, Seated { attempt, host, shim }: &Seated) -> String {
+fn tell(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> String {
     if let Some(host) = host {
         return typed::completed(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
     }
@@ -274,7 +274,7 @@ mod tests {
                 repo_dir: "/".to_owned(),
                 phase: Phase::Open,
                 progress: Progress { done: 0, total: 1 },
-                seated: 0,
+                running: 0,
                 hosts: BTreeSet::new(),
                 updated_at: now.plus(Duration::from_secs(ahead)),
             };

@@ -13,24 +13,24 @@ use super::{Face, Light, Shown, WayBack};
 use crate::render::{self, CYAN, GREEN, RED, YELLOW, styled};
 
 impl Face for Peer {
-    const SEAT: (&'static str, &'static str) = ("phase", "phases");
-    const SEATS_AT: &'static str = "phases";
+    const STEP: (&'static str, &'static str) = ("phase", "phases");
+    const STEPS_AT: &'static str = "phases";
     const OPENED_BY: &'static str = "callboard peer";
     const OPENED_WITH: &'static str = "requirements";
     const RETRIES: bool = false;
     /// Its name is its cycle's.
     const RENAMES: bool = false;
 
-    fn seats(_: &Definition) -> Vec<Phase> {
+    fn steps(_: &Definition) -> Vec<Phase> {
         Phase::ALL.to_vec()
     }
 
-    fn agent(_: &Definition, seat: &Phase) -> String {
-        seat.seat().to_owned()
+    fn agent(_: &Definition, step: &Phase) -> String {
+        step.step().to_owned()
     }
 
-    fn needs(_: &Definition, seat: &Phase) -> Vec<Phase> {
-        Phase::ALL.into_iter().filter(|phase| phase.next() == Some(*seat)).collect()
+    fn needs(_: &Definition, step: &Phase) -> Vec<Phase> {
+        Phase::ALL.into_iter().filter(|phase| phase.next() == Some(*step)).collect()
     }
 
     /// Improvement is a new cycle.
@@ -38,8 +38,8 @@ impl Face for Peer {
         None
     }
 
-    fn is_behind(definition: &Definition, state: &State, seat: &Phase) -> bool {
-        Self::standing(definition, state, seat) == Standing::Done
+    fn is_behind(definition: &Definition, state: &State, step: &Phase) -> bool {
+        Self::standing(definition, state, step) == Standing::Done
     }
 
     fn about(document: &Document) -> Vec<String> {
@@ -59,8 +59,8 @@ impl Face for Peer {
         document.metadata.created_at.into()
     }
 
-    fn shown(document: &Document, seat: &Phase) -> Shown {
-        let phase = &document.phases[*seat];
+    fn shown(document: &Document, step: &Phase) -> Shown {
+        let phase = &document.phases[*step];
         // A phase that is completed has overcome its errors; its tries tell of them.
         let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
         Shown {
@@ -144,10 +144,10 @@ impl Face for Peer {
 
     fn event(change: &Change) -> Option<(&'static str, Value)> {
         match change {
-            Change::Entered(phase) => Some(("reused", json!({ "seat": phase }))),
+            Change::Entered(phase) => Some(("reused", json!({ "step": phase }))),
             Change::Reviewed { success } => Some(("reviewed", json!({ "success": success }))),
             Change::Closed => Some(("cycle_completed", json!({}))),
-            Change::Failed(phase) => Some(("cycle_failed", json!({ "seat": phase }))),
+            Change::Failed(phase) => Some(("cycle_failed", json!({ "step": phase }))),
             // Told by how an attempt begins and is over; or of a cycle that nobody watched begin.
             Change::Asked(_) | Change::Completed(_) | Change::Stands(_) => None,
         }
@@ -161,13 +161,13 @@ impl Face for Peer {
         }
     }
 
-    fn concerns(change: &Change, seat: &Phase) -> bool {
+    fn concerns(change: &Change, step: &Phase) -> bool {
         match change {
             Change::Asked(about)
             | Change::Entered(about)
             | Change::Completed(about)
-            | Change::Failed(about) => about == seat,
-            Change::Reviewed { .. } => *seat == Phase::Review,
+            | Change::Failed(about) => about == step,
+            Change::Reviewed { .. } => *step == Phase::Review,
             Change::Closed | Change::Stands(_) => false,
         }
     }

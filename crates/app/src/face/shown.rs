@@ -1,4 +1,4 @@
-//! How a seat stands, as its document says it, in words that are the same for every protocol.
+//! How a step stands, as its document says it, in words that are the same for every protocol.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use protocol::Stamp;
 
 use crate::render::{CYAN, DIM, GREEN, RED, Style, YELLOW};
 
-/// What a document says of a seat.
+/// What a document says of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     /// In the document's own word.

@@ -2,40 +2,40 @@
 
 use protocol::edit::Never;
 use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdict};
-use protocol::{RunId, SeatName, Stamp};
+use protocol::{RunId, Stamp, StepId};
 use serde_json::{Map, Value, json};
 
 use super::{Face, Light, Shown, WayBack};
 use crate::render::{CYAN, DIM, YELLOW, styled};
 
 impl Face for Steps {
-    const SEAT: (&'static str, &'static str) = ("step", "steps");
-    const SEATS_AT: &'static str = "steps";
+    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEPS_AT: &'static str = "steps";
     const OPENED_BY: &'static str = "callboard run";
     const OPENED_WITH: &'static str = "workflow";
     const RETRIES: bool = true;
     const RENAMES: bool = true;
 
-    fn seats(definition: &Definition) -> Vec<SeatName> {
+    fn steps(definition: &Definition) -> Vec<StepId> {
         definition.step_ids().cloned().collect()
     }
 
-    fn agent(definition: &Definition, seat: &SeatName) -> String {
-        definition.step(seat).agent.clone()
+    fn agent(definition: &Definition, step: &StepId) -> String {
+        definition.step(step).agent.clone()
     }
 
-    fn needs(definition: &Definition, seat: &SeatName) -> Vec<SeatName> {
-        definition.step(seat).needs.clone()
+    fn needs(definition: &Definition, step: &StepId) -> Vec<StepId> {
+        definition.step(step).needs.clone()
     }
 
-    fn way_back(definition: &Definition, seat: &SeatName) -> Option<WayBack<SeatName>> {
-        let to = definition.step(seat).loop_back_to.clone()?;
+    fn way_back(definition: &Definition, step: &StepId) -> Option<WayBack<StepId>> {
+        let to = definition.step(step).loop_back_to.clone()?;
         Some(WayBack { to, most: definition.max_iterations().get() })
     }
 
     /// A step whose gate failed is done, and yet nothing that needs it may begin.
-    fn is_behind(_: &Definition, state: &State, seat: &SeatName) -> bool {
-        state.done.contains(seat)
+    fn is_behind(_: &Definition, state: &State, step: &StepId) -> bool {
+        state.done.contains(step)
     }
 
     fn about(_: &Document) -> Vec<String> {
@@ -46,8 +46,8 @@ impl Face for Steps {
         document.head.created_at
     }
 
-    fn shown(document: &Document, seat: &SeatName) -> Shown {
-        let step = &document.steps[seat.as_str()];
+    fn shown(document: &Document, step: &StepId) -> Shown {
+        let step = &document.steps[step.as_str()];
         // The document's own words: by whom, and why.
         let skipped = step.logs.first().filter(|_| step.status == Status::Skipped);
         Shown {
@@ -97,12 +97,12 @@ impl Face for Steps {
 
     fn event(change: &Change) -> Option<(&'static str, Value)> {
         match change {
-            Change::GateFailed(gate) => Some(("gate_failed", json!({ "seat": gate }))),
+            Change::GateFailed(gate) => Some(("gate_failed", json!({ "step": gate }))),
             Change::Reset { gates, targets, steps } => {
-                Some(("reset", json!({ "gates": gates, "targets": targets, "seats": steps })))
+                Some(("reset", json!({ "gates": gates, "targets": targets, "steps": steps })))
             }
-            Change::Retried(step) => Some(("retried", json!({ "seat": step }))),
-            Change::Skipped(step) => Some(("skipped", json!({ "seat": step }))),
+            Change::Retried(step) => Some(("retried", json!({ "step": step }))),
+            Change::Skipped(step) => Some(("skipped", json!({ "step": step }))),
             // Told by how the attempt is over.
             Change::Done(_) | Change::Failed(_) => None,
         }
@@ -112,20 +112,20 @@ impl Face for Steps {
         match *edit {}
     }
 
-    fn concerns(change: &Change, seat: &SeatName) -> bool {
+    fn concerns(change: &Change, step: &StepId) -> bool {
         match change {
             Change::Done(about)
             | Change::Failed(about)
             | Change::GateFailed(about)
             | Change::Retried(about)
-            | Change::Skipped(about) => about == seat,
-            Change::Reset { gates, steps, .. } => gates.contains(seat) || steps.contains(seat),
+            | Change::Skipped(about) => about == step,
+            Change::Reset { gates, steps, .. } => gates.contains(step) || steps.contains(step),
         }
     }
 
-    fn defeat(change: &Change, seat: &SeatName) -> Option<&'static str> {
+    fn defeat(change: &Change, step: &StepId) -> Option<&'static str> {
         match change {
-            Change::Failed(about) if about == seat => Some("its gate failed once too often"),
+            Change::Failed(about) if about == step => Some("its gate failed once too often"),
             Change::Done(_)
             | Change::Failed(_)
             | Change::GateFailed(_)
@@ -153,6 +153,6 @@ fn light(status: Status) -> Light {
     }
 }
 
-fn names(seats: &[SeatName]) -> String {
-    seats.iter().map(SeatName::as_str).collect::<Vec<_>>().join(", ")
+fn names(steps: &[StepId]) -> String {
+    steps.iter().map(StepId::as_str).collect::<Vec<_>>().join(", ")
 }

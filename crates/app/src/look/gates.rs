@@ -1,34 +1,34 @@
 //! How often each gate has been executed, of how often it may be.
 
-use protocol::SeatName;
+use protocol::StepId;
 use runner::Moment;
 use serde::Serialize;
 
 use crate::face::{Face, Light, WayBack};
 
-/// A seat that can send others back.
+/// A step that can send others back.
 #[derive(Debug, Serialize)]
 pub(crate) struct Gate {
-    pub(crate) seat: SeatName,
+    pub(crate) step: StepId,
     /// Executions that have begun, the present one among them.
     pub(crate) used: u32,
     pub(crate) limit: u32,
     /// Where it sends the run back to.
-    pub(crate) back_to: SeatName,
+    pub(crate) back_to: StepId,
 }
 
-/// Every gate of a run, in the order of its seats.
+/// Every gate of a run, in the order of its steps.
 pub(crate) fn of<P: Face>(moment: &Moment<P>) -> Vec<Gate> {
     let definition = &moment.frozen.definition;
-    let gates = P::seats(definition).into_iter().filter_map(|seat| {
-        let WayBack { to, most } = P::way_back(definition, &seat)?;
-        let shown = P::shown(&moment.document, &seat);
+    let gates = P::steps(definition).into_iter().filter_map(|step| {
+        let WayBack { to, most } = P::way_back(definition, &step)?;
+        let shown = P::shown(&moment.document, &step);
         let begun = shown.tries > 0 || shown.light != Light::Pending;
         Some(Gate {
-            seat: P::seat_name(&seat),
+            step: P::step_id(&step),
             used: shown.sent_back + u32::from(begun),
             limit: most,
-            back_to: P::seat_name(&to),
+            back_to: P::step_id(&to),
         })
     });
     gates.collect()

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::{SeatName, Stamp};
+use protocol::{Stamp, StepId};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
 use super::Sight;
-use super::seats::Doing;
+use super::steps::Doing;
 
 /// One that has just begun need not have said anything.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -30,8 +30,8 @@ pub(crate) enum Heard {
 }
 
 /// Listens to all that are at work.
-pub(crate) fn mark(sight: &Sight, now: Stamp, seats: &mut BTreeMap<SeatName, Doing>) {
-    for doing in seats.values_mut() {
+pub(crate) fn mark(sight: &Sight, now: Stamp, steps: &mut BTreeMap<StepId, Doing>) {
+    for doing in steps.values_mut() {
         if let Doing::AtWork { attempt, since, heard, host: None, .. } = doing
             && now.since(*since) >= MARGIN
         {

@@ -1,42 +1,42 @@
-//! Whether an entry concerns a seat.
+//! Whether an entry concerns a step.
 
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, ChangeOf, Fact, Request};
 
 use crate::face::Face;
 
-/// Whether what came in or what was decided is about the seat.
-pub(crate) fn seat<P: Face>(entry: &Entry<P>, seat: &P::Seat) -> bool {
-    came_in(&entry.input, seat) || entry.changes.iter().any(|change| changed::<P>(change, seat))
+/// Whether what came in or what was decided is about the step.
+pub(crate) fn step<P: Face>(entry: &Entry<P>, step: &P::Step) -> bool {
+    came_in(&entry.input, step) || entry.changes.iter().any(|change| changed::<P>(change, step))
 }
 
-fn came_in<P: Face>(input: &Input<P>, seat: &P::Seat) -> bool {
+fn came_in<P: Face>(input: &Input<P>, step: &P::Step) -> bool {
     match input {
         Input::Fact { fact: Fact::Over { attempt, .. } | Fact::Rested { attempt }, .. } => {
-            attempt.seat == *seat
+            attempt.step == *step
         }
         Input::Request { request, .. } | Input::Refused { request, .. } => match request {
-            Request::Retry { seat: Some(asked) } | Request::Skip { seat: asked } => asked == seat,
-            Request::Retry { seat: None }
+            Request::Retry { step: Some(asked) } | Request::Skip { step: asked } => asked == step,
+            Request::Retry { step: None }
             | Request::Pause
             | Request::Resume
             | Request::Stop
             | Request::Interrupt => false,
         },
-        Input::Edited { from, .. } => from.as_ref().is_some_and(|from| from.seat == P::seat_name(seat)),
+        Input::Edited { from, .. } => from.as_ref().is_some_and(|from| from.step == P::step_id(step)),
         Input::Opened { .. } | Input::Due | Input::Recovered { .. } => false,
     }
 }
 
-fn changed<P: Face>(change: &ChangeOf<P>, seat: &P::Seat) -> bool {
+fn changed<P: Face>(change: &ChangeOf<P>, step: &P::Step) -> bool {
     match change {
-        Change::Called { seat: about, .. }
-        | Change::Rested { seat: about }
-        | Change::Uncalled { seat: about } => about == seat,
+        Change::Called { step: about, .. }
+        | Change::Rested { step: about }
+        | Change::Uncalled { step: about } => about == step,
         Change::Began { attempt, .. } | Change::AskedToEnd { attempt, .. } | Change::Over { attempt, .. } => {
-            attempt.seat == *seat
+            attempt.step == *step
         }
-        Change::Play { play } => P::concerns(play, seat),
+        Change::Play { play } => P::concerns(play, step),
         Change::Phase { .. } => false,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use protocol::entry::Author;
 use protocol::run::Phase;
-use protocol::{AttemptId, Revision, SeatName, Stamp};
+use protocol::{AttemptId, Revision, Stamp, StepId};
 use runner::{History, Moment};
 use serde::Serialize;
 use store::Leader;
@@ -14,7 +14,7 @@ use supervisor::{AttemptDir, ShimLife};
 use super::Sight;
 use super::gates::{self, Gate};
 use super::heard;
-use super::seats::{self, Doing, Engine, Trace};
+use super::steps::{self, Doing, Engine, Trace};
 use super::trouble::{self, Trouble};
 use super::usual;
 use crate::face::Face;
@@ -32,8 +32,8 @@ pub(crate) struct Answers {
     pub(crate) recovered: Vec<Recovered>,
     /// Who paused or stopped the run.
     pub(crate) held: Option<Held>,
-    /// Every seat that is still to do something.
-    pub(crate) seats: BTreeMap<SeatName, Doing>,
+    /// Every step that is still to do something.
+    pub(crate) steps: BTreeMap<StepId, Doing>,
     /// Attempts on other hosts, by host.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) elsewhere: BTreeMap<String, Vec<AttemptId>>,
@@ -105,15 +105,15 @@ impl Answers {
             None if at.is_none() && is_gone(&sight.dir(attempt)) => Trace::Gone,
             None => Trace::Here,
         };
-        let mut seats = seats::doing(&moment, &history, engine, trace);
+        let mut steps = steps::doing(&moment, &history, engine, trace);
         let now = match at {
             // A run's time never runs backwards, whatever the wall clock says.
             None => sight.here.clock.now().max(moment.folded.at),
             Some(_) => moment.folded.at,
         };
-        usual::mark(sight, &moment, &history, now, &mut seats).await?;
+        usual::mark(sight, &moment, &history, now, &mut steps).await?;
         if at.is_none() {
-            heard::mark(sight, now, &mut seats);
+            heard::mark(sight, now, &mut steps);
         }
         let answers = Self {
             at: now,
@@ -126,7 +126,7 @@ impl Answers {
                 .map(|(revision, remains)| Recovered { revision: *revision, from: remains.to_string() })
                 .collect(),
             held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
-            seats,
+            steps,
             gates: gates::of(&moment),
         };
         Ok((moment, answers))

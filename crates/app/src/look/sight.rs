@@ -72,9 +72,9 @@ impl Sight {
         (is_elsewhere && !self.dir(attempt).path().is_dir()).then_some(host)
     }
 
-    /// The seat of that name, or who it may have been meant to be.
-    pub(crate) fn seat<P: Face>(&self, moment: &Moment<P>, name: &str) -> Result<P::Seat, Failure> {
-        face::seat::<P>(&self.run, &moment.frozen.definition, name)
+    /// The step of that name, or who it may have been meant to be.
+    pub(crate) fn step<P: Face>(&self, moment: &Moment<P>, name: &str) -> Result<P::Step, Failure> {
+        face::step::<P>(&self.run, &moment.frozen.definition, name)
     }
 }
 

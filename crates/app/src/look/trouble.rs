@@ -57,9 +57,9 @@ fn error<P: Face>(
         }
         // A good report, of a gate that failed once too often.
         Exit::Reported => {
-            let seat = face::find_seat::<P>(&moment.frozen.definition, &attempted.id.seat)?;
-            let shown = P::shown(&moment.document, &seat);
-            let is_newest = || history.newest_of(&attempted.id.seat) == Some(attempted);
+            let step = face::find_step::<P>(&moment.frozen.definition, &attempted.id.step)?;
+            let shown = P::shown(&moment.document, &step);
+            let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
             (shown.light == Light::Failed && is_newest()).then_some(shown.error)?
         }
         Exit::Halted | Exit::Dismissed => None,

@@ -1,6 +1,6 @@
 //! What takes longer than usual.
 //!
-//! *Usual* is the median of how long attempts of the same seat took that ended with a report: in earlier turns of this
+//! *Usual* is the median of how long attempts of the same step took that ended with a report: in earlier turns of this
 //! run, and in recent runs of the same workflow. Failed attempts say nothing about how long the work takes. An attempt
 //! takes *longer* when it has taken [twice](FACTOR) that and at least [5 seconds](MARGIN) more. With fewer than
 //! [three](ENOUGH) to compare with, nothing is said.
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit};
-use protocol::{Revision, SeatName, Stamp};
+use protocol::{Revision, Stamp, StepId};
 use runner::{History, Moment};
 use serde::Serialize;
 use store::Store as _;
 
 use super::Sight;
-use super::seats::Doing;
+use super::steps::Doing;
 use crate::face::Face;
 use crate::failure::Failure;
 use crate::here;
@@ -49,35 +49,35 @@ pub(crate) async fn mark<P: Face>(
     moment: &Moment<P>,
     history: &History,
     now: Stamp,
-    seats: &mut BTreeMap<SeatName, Doing>,
+    steps: &mut BTreeMap<StepId, Doing>,
 ) -> Result<(), Failure> {
-    let at_work = seats.iter_mut().filter_map(|(seat, doing)| match doing {
+    let at_work = steps.iter_mut().filter_map(|(step, doing)| match doing {
         // One that has just begun cannot be slow, and most have.
-        Doing::AtWork { since, slow, .. } if now.since(*since) >= MARGIN => Some((seat, (*since, slow))),
+        Doing::AtWork { since, slow, .. } if now.since(*since) >= MARGIN => Some((step, (*since, slow))),
         _ => None,
     });
     let mut at_work: BTreeMap<_, _> = at_work.collect();
     if at_work.is_empty() {
         return Ok(());
     }
-    let mut samples: BTreeMap<SeatName, Vec<Duration>> =
-        at_work.keys().map(|seat| ((*seat).clone(), Vec::new())).collect();
+    let mut samples: BTreeMap<StepId, Vec<Duration>> =
+        at_work.keys().map(|step| ((*step).clone(), Vec::new())).collect();
     for attempted in history.attempts.iter().rev() {
         if let Some(over) = &attempted.over
             && over.exit == Exit::Reported
         {
-            keep(&mut samples, &attempted.id.seat, over.took);
+            keep(&mut samples, &attempted.id.step, over.took);
         }
     }
     from_other_runs(sight, moment, now, &mut samples).await?;
-    for (seat, (since, slow)) in &mut at_work {
-        **slow = samples.get(*seat).and_then(|samples| slower(now.since(*since), samples));
+    for (step, (since, slow)) in &mut at_work {
+        **slow = samples.get(*step).and_then(|samples| slower(now.since(*since), samples));
     }
     Ok(())
 }
 
-fn keep(samples: &mut BTreeMap<SeatName, Vec<Duration>>, seat: &SeatName, took: Option<Duration>) {
-    if let (Some(samples), Some(took)) = (samples.get_mut(seat), took)
+fn keep(samples: &mut BTreeMap<StepId, Vec<Duration>>, step: &StepId, took: Option<Duration>) {
+    if let (Some(samples), Some(took)) = (samples.get_mut(step), took)
         && samples.len() < PLENTY
     {
         samples.push(took);
@@ -88,7 +88,7 @@ async fn from_other_runs<P: Face>(
     sight: &Sight,
     moment: &Moment<P>,
     now: Stamp,
-    samples: &mut BTreeMap<SeatName, Vec<Duration>>,
+    samples: &mut BTreeMap<StepId, Vec<Duration>>,
 ) -> Result<(), Failure> {
     let rows = sight.store.runs().await?;
     let is_alike = |row: &&store::RunRow| {
@@ -105,9 +105,9 @@ async fn from_other_runs<P: Face>(
             // A run of another version is no reason not to show this one.
             let Ok(entry) = Entry::<P>::decode(&stored.body) else { break };
             if entry.at <= now
-                && let Some((seat, took)) = reported(&entry)
+                && let Some((step, took)) = reported(&entry)
             {
-                keep(samples, &seat, Some(took));
+                keep(samples, &step, Some(took));
             }
         }
     }
@@ -115,11 +115,11 @@ async fn from_other_runs<P: Face>(
 }
 
 /// The attempt that the entry says ended with a report, and how long it took.
-fn reported<P: Face>(entry: &Entry<P>) -> Option<(SeatName, Duration)> {
+fn reported<P: Face>(entry: &Entry<P>) -> Option<(StepId, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Over { attempt, exit: Exit::Reported } => Some((P::seat_name(&attempt.seat), took)),
+        Change::Over { attempt, exit: Exit::Reported } => Some((P::step_id(&attempt.step), took)),
         _ => None,
     })
 }

@@ -44,9 +44,9 @@ fn wish<S: std::fmt::Display>(request: &Request<S>) -> String {
         Request::Resume => "resume".to_owned(),
         Request::Stop => "stop".to_owned(),
         Request::Interrupt => "interrupt".to_owned(),
-        Request::Retry { seat: None } => "retry".to_owned(),
-        Request::Retry { seat: Some(seat) } => format!("retry {seat}"),
-        Request::Skip { seat } => format!("skip {seat}"),
+        Request::Retry { step: None } => "retry".to_owned(),
+        Request::Retry { step: Some(step) } => format!("retry {step}"),
+        Request::Skip { step } => format!("skip {step}"),
     }
 }
 

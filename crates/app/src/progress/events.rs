@@ -25,7 +25,7 @@ pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> 
     let events = entry.changes.iter().filter_map(|change| match change {
         Change::Began { attempt, counted } => {
             let attempt = Run::<P>::id(attempt);
-            Some(event("began", json!({ "seat": attempt.seat, "attempt": attempt, "counted": counted })))
+            Some(event("began", json!({ "step": attempt.step, "attempt": attempt, "counted": counted })))
         }
         Change::Over { attempt, exit } => {
             let attempt = Run::<P>::id(attempt);
@@ -41,7 +41,7 @@ pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> 
             Some(event(
                 "over",
                 json!({
-                    "seat": attempt.seat, "attempt": attempt, "how": how, "error": error, "duration_ms": duration_ms,
+                    "step": attempt.step, "attempt": attempt, "how": how, "error": error, "duration_ms": duration_ms,
                 }),
             ))
         }
@@ -79,7 +79,7 @@ pub(super) fn found(run: &RunId, summary: &Summary, revision: Revision) -> Value
 pub(super) fn at_work(run: &RunId, attempt: &AttemptId, length: Duration, host: Option<&str>) -> Value {
     let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let event =
-        json!({ "event": "at_work", "run": run, "seat": attempt.seat, "attempt": attempt, "for_ms": length });
+        json!({ "event": "at_work", "run": run, "step": attempt.step, "attempt": attempt, "for_ms": length });
     on(event, host)
 }
 
@@ -93,7 +93,7 @@ fn on(mut event: Value, host: Option<&str>) -> Value {
 
 /// An attempt on another host.
 pub(super) fn elsewhere(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
-    json!({ "event": "elsewhere", "run": run, "seat": attempt.seat, "attempt": attempt, "host": host })
+    json!({ "event": "elsewhere", "run": run, "step": attempt.step, "attempt": attempt, "host": host })
 }
 
 /// What became of the run's engine, which is another process.

@@ -25,7 +25,7 @@ pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
         match change {
             Change::Began { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
             Change::Over { attempt, exit } => lines.push(match exit {
-                Exit::Reported => match defeat(entry, &attempt.seat) {
+                Exit::Reported => match defeat(entry, &attempt.step) {
                     Some(why) => format!("{} {attempt} failed: {why} {took}", styled(RED, "✗")),
                     None => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
                 },
@@ -48,7 +48,7 @@ pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
                 Halt::Stopped => "stopped: ending the agents".to_owned(),
             }),
             Change::Phase { phase: Phase::Draining(_) } => {
-                let (one, many) = P::SEAT;
+                let (one, many) = P::STEP;
                 lines.push(format!("a {one} has failed: running {many} may finish, nothing more starts"));
             }
             Change::Phase { phase: Phase::Paused } => lines.push("paused: nothing more starts".to_owned()),
@@ -63,10 +63,10 @@ pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
     lines
 }
 
-/// Why the seat has failed for good though its report was fit, if the entry says so.
-fn defeat<P: Face>(entry: &Entry<P>, seat: &P::Seat) -> Option<&'static str> {
+/// Why the step has failed for good though its report was fit, if the entry says so.
+fn defeat<P: Face>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
-        Change::Play { play } => P::defeat(play, seat),
+        Change::Play { play } => P::defeat(play, step),
         Change::Phase { .. }
         | Change::Called { .. }
         | Change::Rested { .. }

@@ -1,4 +1,4 @@
-//! The script that `callboard rehearse-script` prints: every seat, every kind of part, nothing that goes wrong yet.
+//! The script that `callboard rehearse-script` prints: every step, every kind of part, nothing that goes wrong yet.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ pub(super) fn script(roles: &Roles) -> String {
             Some(target) => format!("   # a gate: `gate_fail` sends back to `{target}`"),
             None => String::new(),
         };
-        write!(text, "  {}:{gate}\n    - ok\n", key(role.seat.as_str())).expect("BUG: a string grows");
+        write!(text, "  {}:{gate}\n    - ok\n", key(role.step.as_str())).expect("BUG: a string grows");
     }
     text
 }

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 pub(crate) use flag::RehearseFlag;
 pub(crate) use roles::Roles;
 
-/// The built-in player for all of these seats. Whatever is wrong with the script is told now.
+/// The built-in player for all of these steps. Whatever is wrong with the script is told now.
 fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
     let rehearsal = match script {
         None => Rehearsal { by_default: roles.by_default(), ..Rehearsal::default() },
@@ -46,7 +46,7 @@ fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
     })
 }
 
-/// The seats of a workflow file, for a script.
+/// The steps of a workflow file, for a script.
 pub(crate) fn roles_in(file: &Path) -> Result<Roles, Failure> {
     let source = read("workflow", file)?;
     let loaded =

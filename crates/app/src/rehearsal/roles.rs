@@ -1,31 +1,31 @@
-//! What a script can name: the seats of whatever is rehearsed, in its protocol's own words.
+//! What a script can name: the steps of whatever is rehearsed, in its protocol's own words.
 
 use std::collections::BTreeMap;
 
 use protocol::steps::Workflow;
-use protocol::{Protocol as _, SeatName};
+use protocol::{Protocol as _, StepId};
 use supervisor::adapter::rehearsal::Fields;
 
 use super::outputs;
 
-/// The seats that a script can give parts to.
+/// The steps that a script can give parts to.
 #[derive(Debug)]
 pub(crate) struct Roles {
-    /// What people call a seat, as one and as many; the latter is also the key of a script.
+    /// What people call a step, as one and as many; the latter is also the key of a script.
     pub(super) word: (&'static str, &'static str),
-    /// Whose seats they are.
+    /// Whose steps they are.
     pub(super) whose: &'static str,
     /// What is rehearsed, and how.
     pub(super) title: String,
     pub(super) roles: Vec<Role>,
 }
 
-/// One seat.
+/// One step.
 #[derive(Debug)]
 pub(super) struct Role {
-    pub(super) seat: SeatName,
+    pub(super) step: StepId,
     /// Where its gate sends back to, if it has one.
-    pub(super) gate: Option<SeatName>,
+    pub(super) gate: Option<StepId>,
     /// The keys of `ok` that make its report say more than every report does.
     pub(super) says: &'static [&'static str],
     /// What it says if the script does not.
@@ -37,7 +37,7 @@ impl Roles {
         // A line's end in a name would leave the comment.
         let name: String = workflow.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let steps = workflow.steps.iter().map(|step| Role {
-            seat: step.id.clone(),
+            step: step.id.clone(),
             gate: step.loop_back_to.clone(),
             says: &[],
             by_default: Fields::new(),
@@ -53,7 +53,7 @@ impl Roles {
     /// The four phases, which are the same in every cycle.
     pub(crate) fn of_peer() -> Self {
         let phases = protocol::peer::Phase::ALL.map(|phase| Role {
-            seat: protocol::peer::Peer::seat_name(&phase),
+            step: protocol::peer::Peer::step_id(&phase),
             gate: None,
             says: outputs::words_of(phase),
             by_default: outputs::of(phase),
@@ -67,21 +67,21 @@ impl Roles {
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Role> {
-        self.roles.iter().find(|role| role.seat.as_str() == name)
+        self.roles.iter().find(|role| role.step.as_str() == name)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.roles.iter().map(|role| role.seat.as_str())
+        self.roles.iter().map(|role| role.step.as_str())
     }
 
     /// What each says if the script does not.
-    pub(super) fn by_default(&self) -> BTreeMap<SeatName, Fields> {
+    pub(super) fn by_default(&self) -> BTreeMap<StepId, Fields> {
         let talkative = self.roles.iter().filter(|role| !role.by_default.is_empty());
-        talkative.map(|role| (role.seat.clone(), role.by_default.clone())).collect()
+        talkative.map(|role| (role.step.clone(), role.by_default.clone())).collect()
     }
 
-    /// That a seat has no gate that could fail, and what to write instead.
-    pub(super) fn without_gate(&self, seat: &SeatName) -> (String, &'static str) {
+    /// That a step has no gate that could fail, and what to write instead.
+    pub(super) fn without_gate(&self, step: &StepId) -> (String, &'static str) {
         if self.have_outputs() {
             let message = "a cycle has no gates: its review sends nobody back".to_owned();
             return (
@@ -89,7 +89,7 @@ impl Roles {
                 "write `ok: {score: 40}` for a review that is not content, `fail` for a phase that fails",
             );
         }
-        let message = format!("step `{seat}` has no `loop_back_to`, so it has no gate that could fail");
+        let message = format!("step `{step}` has no `loop_back_to`, so it has no gate that could fail");
         (message, "write `fail` for a step that fails; a gate is set up in the workflow")
     }
 

@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use protocol::SeatName;
+use protocol::StepId;
 use protocol::closest;
 use protocol::steps::load::{Problem, Rule};
 use supervisor::adapter::Rehearsal;
@@ -18,14 +18,14 @@ use supervisor::adapter::rehearsal::Part;
 use super::node::{self, Entry, Node, Placed};
 use super::roles::{Role, Roles};
 
-/// Reads a script for these seats. On failure every problem that could be found is returned, in the order of the file.
+/// Reads a script for these steps. On failure every problem that could be found is returned, in the order of the file.
 pub(super) fn load(text: &str, roles: &Roles) -> Result<Rehearsal, Vec<Problem>> {
     let root = node::parse(text).map_err(|problem| vec![problem])?;
     let mut reader = Reader { roles, problems: Vec::new() };
-    let seats = reader.script(&root);
+    let steps = reader.script(&root);
     let mut problems = reader.problems;
     if problems.is_empty() {
-        return Ok(Rehearsal { seats, by_default: roles.by_default() });
+        return Ok(Rehearsal { steps, by_default: roles.by_default() });
     }
     problems.sort_by(|a, b| (a.line, a.column, &a.message).cmp(&(b.line, b.column, &b.message)));
     problems.dedup();
@@ -38,7 +38,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn script(&mut self, root: &Placed<Node>) -> BTreeMap<SeatName, Vec<Part>> {
+    fn script(&mut self, root: &Placed<Node>) -> BTreeMap<StepId, Vec<Part>> {
         let (one, many) = self.roles.word;
         let upper = one.to_uppercase();
         let hint = format!("a script begins with `{many}:`, and below it `{upper}: [PART, …]`");
@@ -54,14 +54,14 @@ impl<'a> Reader<'a> {
                 return BTreeMap::new();
             }
         };
-        let [seats] = self.known("a script", entries, [many], &[]);
-        let Some((key, seats)) = seats else {
+        let [steps] = self.known("a script", entries, [many], &[]);
+        let Some((key, steps)) = steps else {
             self.problem(root, Rule::MissingKey, format!("the script has no `{many}`"), hint);
             return BTreeMap::new();
         };
-        match &seats.value {
-            Node::Mapping(seats) if !seats.is_empty() => {
-                seats.iter().filter_map(|entry| self.seat(entry)).collect()
+        match &steps.value {
+            Node::Mapping(steps) if !steps.is_empty() => {
+                steps.iter().filter_map(|entry| self.step(entry)).collect()
             }
             Node::Mapping(_) | Node::Nothing => {
                 let hint = format!("name a {one}, or rehearse without a script: `--rehearse`");
@@ -71,38 +71,38 @@ impl<'a> Reader<'a> {
             other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_)) => {
                 let message = format!("`{many}` is {} where a mapping is expected", other.kind());
                 let hint = format!("write `{upper}:`, and below it one `- PART` a try");
-                self.problem(seats, Rule::WrongType, message, hint);
+                self.problem(steps, Rule::WrongType, message, hint);
                 BTreeMap::new()
             }
         }
     }
 
-    fn seat(&mut self, (name, parts): &Entry) -> Option<(SeatName, Vec<Part>)> {
+    fn step(&mut self, (name, parts): &Entry) -> Option<(StepId, Vec<Part>)> {
         let roles: &'a Roles = self.roles;
         let Some(role) = roles.find(&name.value) else {
-            self.unknown_seat(name);
+            self.unknown_step(name);
             return None;
         };
-        let Role { seat, .. } = role;
+        let Role { step, .. } = role;
         match &parts.value {
             Node::List(list) if !list.is_empty() => {
                 let parts = list.iter().filter_map(|node| self.part(role, node)).collect();
-                Some((seat.clone(), parts))
+                Some((step.clone(), parts))
             }
             Node::List(_) | Node::Nothing => {
-                let message = format!("{} `{seat}` has no part", roles.word.0);
+                let message = format!("{} `{step}` has no part", roles.word.0);
                 self.problem(name, Rule::EmptyValue, message, "write `- ok` below it, or remove it");
                 None
             }
             other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::Mapping(_)) => {
-                let message = format!("the parts of `{seat}` are {} where a list is expected", other.kind());
+                let message = format!("the parts of `{step}` are {} where a list is expected", other.kind());
                 self.problem(parts, Rule::WrongType, message, "begin each part with `- `, one a try");
                 None
             }
         }
     }
 
-    fn unknown_seat(&mut self, name: &Placed<String>) {
+    fn unknown_step(&mut self, name: &Placed<String>) {
         let Roles { word: (one, _), whose, .. } = self.roles;
         let hint = match closest(&name.value, self.roles.names()) {
             Some(meant) => format!("did you mean `{meant}`?"),

@@ -11,7 +11,7 @@ use crate::stage::Stage;
 fn show_ls_and_doctor_say_where_an_attempt_is() {
     let (stage, agent, mut gate) = Stage::deserted();
     assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
-    let first = |host| stage.shown_on(host)["seats"]["first"].clone();
+    let first = |host| stage.shown_on(host)["steps"]["first"].clone();
     assert_eq!((first("b")["is"].as_str(), first("b")["host"].as_str()), (Some("at_work"), Some("a")));
     assert_eq!(first("a")["host"], Value::Null, "there it is at home");
     let advice = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \

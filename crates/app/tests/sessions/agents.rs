@@ -59,7 +59,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
         ("DEP_PLAN_IT_ARTIFACT_0", &artifact),
         ("DEP_PLAN_IT_ARTIFACTS", &artifact),
         ("CALLBOARD_RUN", "trial"),
-        ("CALLBOARD_SEAT", "b"),
+        ("CALLBOARD_STEP", "b"),
         ("CALLBOARD_ATTEMPT", "b#1.2"),
         ("CALLBOARD_ROOT", &repo),
         ("CALLBOARD_STORE", &store),

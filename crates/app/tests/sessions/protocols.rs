@@ -22,7 +22,7 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$fields" > "$REPORT_PATH"
 "#;
 
-/// Opens a cycle, and writes down what its seats will answer.
+/// Opens a cycle, and writes down what its steps will answer.
 pub(crate) fn open(scene: &Scene) {
     open_cycle(scene, CYCLE, None);
 }
@@ -90,8 +90,8 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
     review: success, score 85, medium
     [exit 0]
     ");
-    assert_snapshot!(scene.callboard(&["log", CYCLE, "--seat", "review"]).run().transcript(), @"
-    $ callboard log peer:spec:feature-name:cycle:1 --seat review
+    assert_snapshot!(scene.callboard(&["log", CYCLE, "--step", "review"]).run().transcript(), @"
+    $ callboard log peer:spec:feature-name:cycle:1 --step review
       12 [WHEN]  what was due is done  engine [PID] on [HOST]
       13 [WHEN]  what was due is done  engine [PID] on [HOST]
            ▸ review#1.1 started
@@ -235,7 +235,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(scene.callboard(&["skip", RUN, "execute", "--reason", "by hand"]).run().transcript(), @"
     $ callboard skip peer.spec.feature-name.cycle.1 execute --reason 'by hand'
     error[E013]: cannot skip a phase of run `peer.spec.feature-name.cycle.1`
-      caused by: `execute` cannot be left out: in a `peer` run every seat builds on the one before
+      caused by: `execute` cannot be left out: in a `peer` run every step builds on the one before
     [exit 3]
     ");
 }

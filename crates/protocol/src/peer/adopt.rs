@@ -19,7 +19,7 @@ pub(super) fn adopt(definition: &Definition, document: &Value) -> Result<Move<Ch
     let document: Document =
         serde_json::from_value(document.clone()).expect("BUG: a document that keeps the rules can be read");
     if document.cycle_id != definition.cycle {
-        return Err(Unadoptable::OtherSeats(format!("it is about cycle `{}`", document.cycle_id)));
+        return Err(Unadoptable::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
     }
     if document.sequence > LARGEST - ROOM {
         return Err(Unadoptable::NoRoom(document.sequence));

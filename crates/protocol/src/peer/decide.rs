@@ -1,6 +1,6 @@
 //! The table of `peer`: four phases in a line, and what becomes of the cycle when one fails or somebody stops it.
 //!
-//! Each transition of the seed's matrix is a write of its own. So a report only completes its phase; asking the next seat,
+//! Each transition of the seed's matrix is a write of its own. So a report only completes its phase; asking the next step,
 //! and closing the cycle after the review, is due afterwards, in entries of their own.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::rules::{Due, Event, Move, Next, Outcome, Standing};
 pub enum State {
     /// All before this phase is completed; nobody has been asked for it.
     Before(Phase),
-    /// Its seat is in its turn.
+    /// Its step is in its turn.
     Asked(Phase),
     /// It is entered as begun and will not be played: its output comes from the cycle that this one continues.
     Entered(Phase),
@@ -47,7 +47,7 @@ pub enum Change {
     Stands(State),
 }
 
-/// What a seat's report can say.
+/// What a step's report can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -125,11 +125,11 @@ fn close(success: bool) -> Move<Change, Phase> {
 
 pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change, Phase> {
     match (event, state) {
-        (Event::Reported { seat, verdict }, State::Asked(phase)) if seat == phase => wait(vec![match verdict {
+        (Event::Reported { step, verdict }, State::Asked(phase)) if step == phase => wait(vec![match verdict {
             Verdict::Completed => Change::Completed(phase),
             Verdict::Reviewed { success } => Change::Reviewed { success },
         }]),
-        (Event::GaveUp { seat }, State::Asked(phase)) if seat == phase => failed(phase),
+        (Event::GaveUp { step }, State::Asked(phase)) if step == phase => failed(phase),
         // The cycle was stopped, and whoever was at work reports after all: there is no way out of `failed`.
         (Event::Reported { .. } | Event::GaveUp { .. }, _)
         // A phase that failed is tried again in a new cycle, and none is ever skipped.

@@ -184,13 +184,13 @@ fn refuse_the_engines(
 
 /// What this hand may not write, though others may.
 fn refuse_others(hand: &Hand<Phase>, places: &[Place]) -> Result<(), Uneditable> {
-    let Hand::Seat(own) = hand else { return Ok(()) };
+    let Hand::Step(own) = hand else { return Ok(()) };
     let not_yours = |place: &Place| match place.owner {
         Owner::Work(phase) => phase != *own,
         Owner::Foreign(_) | Owner::Engine(_) => true,
     };
     let Some(place) = places.iter().find(|place| not_yours(place)) else { return Ok(()) };
-    let because = format!("from inside, the {} writes `output` and `errors` of `{own}`", own.seat());
+    let because = format!("from inside, the {} writes `output` and `errors` of `{own}`", own.step());
     Err(Uneditable::NotYours { pointer: place.pointer.clone(), because })
 }
 

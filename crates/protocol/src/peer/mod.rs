@@ -1,12 +1,12 @@
 //! `peer`: plan, execute, express, review; four phases in a line, and one document for the whole cycle.
 //!
 //! A cycle is opened with an [instruction](Instruction), for a spec or for the repository as a whole. Each phase is played
-//! by a seat of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
+//! by a step of its own and leaves an output that the next ones build on. There is no way back: an unsuccessful review
 //! ends the cycle like a successful one, and improvement is a new cycle.
 //!
 //! The table is in `decide`, what an entry writes into the document in `record`. Beneath them lie: what cycles are called ([`name`]), the [`document`] and its rules
 //! ([`check`](mod@check)), what each phase must produce ([`output`]), how a document [changes](change), whether any
-//! write is such a change ([`transition`]), what others may edit (`edit`), what each seat is told ([`prompts`]), and how
+//! write is such a change ([`transition`]), what others may edit (`edit`), what each step is told ([`prompts`]), and how
 //! [older formats](old) become this one.
 
 mod adopt;
@@ -24,7 +24,7 @@ mod parts;
 mod position;
 pub mod prompts;
 mod record;
-mod seat;
+mod step;
 pub mod transition;
 
 use std::num::NonZeroU32;
@@ -38,7 +38,7 @@ pub use document::{
 };
 pub use name::{CycleId, Instruction, Scope, SpecName};
 pub use position::{InvalidTransition, Position};
-pub use seat::{BUCKET, check_report};
+pub use step::{BUCKET, check_report};
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
@@ -50,7 +50,7 @@ use crate::rules::{
     Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable,
     View,
 };
-use crate::{SeatName, Stamp};
+use crate::{Stamp, StepId};
 
 /// The protocol of seed 000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +65,8 @@ impl Protocol for Peer {
     type Definition = Definition;
     type State = State;
     type Change = Change;
-    /// Each phase is played by a seat of its own: the phase is its name, [`Phase::seat`] the agent's.
-    type Seat = Phase;
+    /// Each phase is played by a step of its own: the phase is its name, [`Phase::step`] the agent's.
+    type Step = Phase;
     type Verdict = Verdict;
     type Document = Document;
     /// From the old document to the new one, but for what every write does.
@@ -92,8 +92,8 @@ impl Protocol for Peer {
         state.apply(*change);
     }
 
-    fn standing(_: &Definition, state: &State, seat: &Phase) -> Standing {
-        decide::standing(*state, *seat)
+    fn standing(_: &Definition, state: &State, step: &Phase) -> Standing {
+        decide::standing(*state, *step)
     }
 
     /// A failed phase is not tried again in its cycle: a new one continues it.
@@ -113,20 +113,20 @@ impl Protocol for Peer {
         definition.tries
     }
 
-    fn rank(_: &Definition, seat: &Phase) -> usize {
-        *seat as usize
+    fn rank(_: &Definition, step: &Phase) -> usize {
+        *step as usize
     }
 
-    fn seat_name(seat: &Phase) -> SeatName {
-        SeatName::new(seat.as_str()).expect("BUG: a phase is a name")
+    fn step_id(step: &Phase) -> StepId {
+        StepId::new(step.as_str()).expect("BUG: a phase is a name")
     }
 
-    fn read_report(_: &Definition, document: &Document, seat: &Phase, report: &Report) -> Reading<Verdict> {
-        seat::read_report(document, *seat, report)
+    fn read_report(_: &Definition, document: &Document, step: &Phase, report: &Report) -> Reading<Verdict> {
+        step::read_report(document, *step, report)
     }
 
-    fn brief(definition: &Definition, document: &Document, seat: &Phase, counted: u32) -> Brief {
-        seat::brief(definition, document, *seat, counted)
+    fn brief(definition: &Definition, document: &Document, step: &Phase, counted: u32) -> Brief {
+        step::brief(definition, document, *step, counted)
     }
 
     fn adopt(
@@ -164,8 +164,8 @@ impl Protocol for Peer {
         edit::foreign_edit(current, shown, found)
     }
 
-    fn partial(seat: &Phase, content: serde_json::Value) -> Option<Patch> {
-        Some(Patch::Set(vec![(format!("/phases/{seat}/output"), content)]))
+    fn partial(step: &Phase, content: serde_json::Value) -> Option<Patch> {
+        Some(Patch::Set(vec![(format!("/phases/{step}/output"), content)]))
     }
 
     fn open_document(definition: &Definition, _: &Stage, at: Stamp) -> Document {

@@ -15,7 +15,7 @@ use crate::check::{At, Findings, Violation};
 pub use review::{Band, Judgement, Score, judge, questions, succeeded};
 use shape::Shape;
 
-/// Where a seat's report has what its phase produced.
+/// Where a step's report has what its phase produced.
 pub const OUTPUT: &str = "output";
 /// Where the reviewer's report, and the document, have the summary of the cycle.
 pub const CYCLE_SUMMARY: &str = "cycle_summary";

@@ -1,6 +1,6 @@
-//! What the four seats are told: a template each, with blanks for what differs from cycle to cycle.
+//! What the four steps are told: a template each, with blanks for what differs from cycle to cycle.
 //!
-//! How to hand in a report is told behind it, as for every seat ([`report::instructions`](crate::report::instructions));
+//! How to hand in a report is told behind it, as for every step ([`report::instructions`](crate::report::instructions));
 //! the templates say what its field `output` must be.
 
 use std::fmt::Write as _;

@@ -68,12 +68,12 @@ fn written(
         Change::Play { play } => played(definition, document, *play, entry, at),
         // A phase in which somebody was still at work may have been put back: then there is nothing to write it to.
         Change::Over { attempt, exit: Exit::Repeats { .. } }
-            if document.position() == Position::Working(attempt.seat) =>
+            if document.position() == Position::Working(attempt.step) =>
         {
-            Some(change::failed_try(document, attempt.seat, fault(evidence), at))
+            Some(change::failed_try(document, attempt.step, fault(evidence), at))
         }
-        Change::Began { attempt, .. } if document.position().startable() == Some(attempt.seat) => {
-            Some(change::start(document, attempt.seat, at))
+        Change::Began { attempt, .. } if document.position().startable() == Some(attempt.step) => {
+            Some(change::start(document, attempt.step, at))
         }
         Change::Over { .. }
         | Change::Began { .. }

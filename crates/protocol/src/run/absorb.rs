@@ -41,13 +41,13 @@ pub enum Absorbed<P: Protocol> {
 /// Why a fact changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
-    #[error("the seat has no turn")]
+    #[error("the step has no turn")]
     NoTurn,
-    #[error("the seat is in another turn or try")]
+    #[error("the step is in another turn or try")]
     Superseded,
     #[error("the attempt is already over")]
     AlreadyOver,
-    #[error("the seat does not rest")]
+    #[error("the step does not rest")]
     NotResting,
 }
 
@@ -55,7 +55,7 @@ pub enum Stale {
 pub fn absorb<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
-    fact: Fact<P::Seat, P::Verdict>,
+    fact: Fact<P::Step, P::Verdict>,
 ) -> Absorbed<P> {
     match fact {
         Fact::Rested { attempt } => rested(run, &attempt),
@@ -63,8 +63,8 @@ pub fn absorb<P: Protocol>(
     }
 }
 
-fn current<'run, P: Protocol>(run: &'run Run<P>, attempt: &Attempt<P::Seat>) -> Result<&'run Chair, Stale> {
-    let chair = run.chairs.get(&attempt.seat).ok_or(Stale::NoTurn)?;
+fn current<'run, P: Protocol>(run: &'run Run<P>, attempt: &Attempt<P::Step>) -> Result<&'run Chair, Stale> {
+    let chair = run.chairs.get(&attempt.step).ok_or(Stale::NoTurn)?;
     if (chair.turn, chair.try_no) == (attempt.turn, attempt.try_no) {
         Ok(chair)
     } else {
@@ -72,13 +72,13 @@ fn current<'run, P: Protocol>(run: &'run Run<P>, attempt: &Attempt<P::Seat>) -> 
     }
 }
 
-fn rested<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Seat>) -> Absorbed<P> {
+fn rested<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Step>) -> Absorbed<P> {
     match current(run, attempt).map(|chair| chair.posture) {
         Err(stale) => Absorbed::Ignored(stale),
         Ok(Posture::Called | Posture::Playing | Posture::Ending) => Absorbed::Ignored(Stale::NotResting),
         Ok(Posture::Resting) => {
             let mut decision = Decision::nothing();
-            decision.make(run, Change::Rested { seat: attempt.seat.clone() });
+            decision.make(run, Change::Rested { step: attempt.step.clone() });
             Absorbed::Decided(decision)
         }
     }
@@ -87,7 +87,7 @@ fn rested<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Seat>) -> Absorbed
 fn over<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
-    attempt: Attempt<P::Seat>,
+    attempt: Attempt<P::Step>,
     ending: Ending<P::Verdict>,
 ) -> Absorbed<P> {
     let chair = match current(run, &attempt) {
@@ -102,7 +102,7 @@ fn over<P: Protocol>(
     let (exit, event) = match ending {
         // A report that made it before the end counts, whoever asked for the end: finished work is not done twice.
         Ending::Reported(verdict) => {
-            (Exit::Reported, Some(Event::Reported { seat: attempt.seat.clone(), verdict }))
+            (Exit::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
         }
         Ending::Failed | Ending::Interrupted | Ending::Stopped if asked_to_end => {
             (dismissal(run.phase), None)
@@ -121,16 +121,16 @@ fn over<P: Protocol>(
 }
 
 /// How an attempt leaves, and what the protocol is told of it.
-type Departure<P> = (Exit, Option<Event<<P as Protocol>::Seat, <P as Protocol>::Verdict>>);
+type Departure<P> = (Exit, Option<Event<<P as Protocol>::Step, <P as Protocol>::Verdict>>);
 
 fn fails<P: Protocol>(
     definition: &P::Definition,
     phase: Phase,
     chair: &Chair,
-    attempt: &Attempt<P::Seat>,
+    attempt: &Attempt<P::Step>,
 ) -> Departure<P> {
     let failures = chair.failures + 1;
-    if failures >= P::tries(definition, &attempt.seat).get() {
+    if failures >= P::tries(definition, &attempt.step).get() {
         gives_up::<P>(attempt)
     } else if is_over(phase) {
         (Exit::Drained, None)
@@ -139,7 +139,7 @@ fn fails<P: Protocol>(
     }
 }
 
-fn interrupted<P: Protocol>(phase: Phase, chair: &Chair, attempt: &Attempt<P::Seat>) -> Departure<P> {
+fn interrupted<P: Protocol>(phase: Phase, chair: &Chair, attempt: &Attempt<P::Step>) -> Departure<P> {
     let interruptions = chair.interruptions + 1;
     if interruptions > INTERRUPTIONS {
         gives_up::<P>(attempt)
@@ -150,8 +150,8 @@ fn interrupted<P: Protocol>(phase: Phase, chair: &Chair, attempt: &Attempt<P::Se
     }
 }
 
-fn gives_up<P: Protocol>(attempt: &Attempt<P::Seat>) -> Departure<P> {
-    (Exit::GaveUp, Some(Event::GaveUp { seat: attempt.seat.clone() }))
+fn gives_up<P: Protocol>(attempt: &Attempt<P::Step>) -> Departure<P> {
+    (Exit::GaveUp, Some(Event::GaveUp { step: attempt.step.clone() }))
 }
 
 /// How an attempt that was asked to end leaves: a halted run keeps its turn, one that is over does not.
@@ -172,7 +172,7 @@ fn is_over(phase: Phase) -> bool {
 pub(super) fn play<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
-    event: Event<P::Seat, P::Verdict>,
+    event: Event<P::Step, P::Verdict>,
     decision: &mut Decision<P>,
 ) {
     let then = P::decide(definition, &run.play, event);
@@ -181,7 +181,7 @@ pub(super) fn play<P: Protocol>(
 
 pub(super) fn carry_out<P: Protocol>(
     run: &mut Run<P>,
-    Move { changes, next }: Move<P::Change, P::Seat>,
+    Move { changes, next }: Move<P::Change, P::Step>,
     decision: &mut Decision<P>,
 ) {
     for play in changes {
@@ -192,25 +192,25 @@ pub(super) fn carry_out<P: Protocol>(
         Next::Drain(outcome) => drain(run, outcome, decision),
         // What becomes ready when the outcome is known is found again should the run be reopened.
         Next::Call(_) | Next::Recall(_) if is_over(run.phase) => {}
-        Next::Call(seats) => {
-            for seat in seats {
-                assert!(!run.chairs.contains_key(&seat), "BUG: `{seat}` is called while it has a turn");
-                call(run, seat, decision);
+        Next::Call(steps) => {
+            for step in steps {
+                assert!(!run.chairs.contains_key(&step), "BUG: `{step}` is called while it has a turn");
+                call(run, step, decision);
             }
         }
-        Next::Recall(seats) => {
-            for seat in seats {
-                if !run.chairs.contains_key(&seat) {
-                    call(run, seat, decision);
+        Next::Recall(steps) => {
+            for step in steps {
+                if !run.chairs.contains_key(&step) {
+                    call(run, step, decision);
                 }
             }
         }
     }
 }
 
-fn call<P: Protocol>(run: &mut Run<P>, seat: P::Seat, decision: &mut Decision<P>) {
-    let turn = run.turns.get(&seat).copied().unwrap_or_default().next();
-    decision.make(run, Change::Called { seat, turn });
+fn call<P: Protocol>(run: &mut Run<P>, step: P::Step, decision: &mut Decision<P>) {
+    let turn = run.turns.get(&step).copied().unwrap_or_default().next();
+    decision.make(run, Change::Called { step, turn });
 }
 
 /// The outcome is known: whoever waits loses the turn, whoever plays is asked to end. The first outcome stands.
@@ -242,16 +242,16 @@ fn uncall_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
         .chairs
         .iter()
         .filter(|(_, chair)| !chair.posture.holds_place())
-        .map(|(seat, _)| seat.clone())
+        .map(|(step, _)| step.clone())
         .collect();
-    for seat in waiting {
-        decision.make(run, Change::Uncalled { seat });
+    for step in waiting {
+        decision.make(run, Change::Uncalled { step });
     }
 }
 
 pub(super) fn ask_all_to_end<P: Protocol>(run: &mut Run<P>, reason: EndReason, decision: &mut Decision<P>) {
     let playing: Vec<_> = run
-        .seated()
+        .live_attempts()
         .filter(|(_, chair)| chair.posture == Posture::Playing)
         .map(|(attempt, _)| attempt)
         .collect();
@@ -263,7 +263,7 @@ pub(super) fn ask_all_to_end<P: Protocol>(run: &mut Run<P>, reason: EndReason, d
 
 /// When nobody is alive any more, halting becomes halted, and a run whose outcome is known is finished.
 pub(super) fn settle<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
-    if run.seated().next().is_some() {
+    if run.live_attempts().next().is_some() {
         return;
     }
     let settled = match run.phase {

@@ -17,14 +17,14 @@ pub enum Change<S, C> {
     Play {
         play: C,
     },
-    /// A turn begins; the seat waits for a place.
+    /// A turn begins; the step waits for a place.
     Called {
-        seat: S,
+        step: S,
         turn: Turn,
     },
-    /// The back-off has elapsed; the seat waits for a place.
+    /// The back-off has elapsed; the step waits for a place.
     Rested {
-        seat: S,
+        step: S,
     },
     /// A try begins. `counted` is the number of this try among those that count.
     Began {
@@ -39,14 +39,14 @@ pub enum Change<S, C> {
         attempt: Attempt<S>,
         exit: Exit,
     },
-    /// A seat that had no attempt alive loses its turn.
+    /// A step that had no attempt alive loses its turn.
     Uncalled {
-        seat: S,
+        step: S,
     },
 }
 
 /// The changes of a protocol's run.
-pub type ChangeOf<P> = Change<<P as Protocol>::Seat, <P as Protocol>::Change>;
+pub type ChangeOf<P> = Change<<P as Protocol>::Step, <P as Protocol>::Change>;
 
 /// How an attempt leaves its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ impl<S: std::fmt::Display> Action<S> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision<P: Protocol> {
     pub changes: Vec<ChangeOf<P>>,
-    pub actions: Vec<Action<P::Seat>>,
+    pub actions: Vec<Action<P::Step>>,
 }
 
 impl<P: Protocol> Decision<P> {

@@ -22,10 +22,10 @@ pub enum Request<S> {
     Stop,
     /// The same, because the engine has to go.
     Interrupt,
-    /// Ask failed seats again: one, or all of them.
-    Retry { seat: Option<S> },
-    /// Go on as if the seat had been there.
-    Skip { seat: S },
+    /// Ask failed steps again: one, or all of them.
+    Retry { step: Option<S> },
+    /// Go on as if the step had been there.
+    Skip { step: S },
 }
 
 /// Why a request makes no sense now.
@@ -47,7 +47,7 @@ pub enum Refusal {
     Done(String),
     #[error("`{0}` is at work")]
     AtWork(String),
-    #[error("`{0}` cannot be left out: in a `{1}` run every seat builds on the one before")]
+    #[error("`{0}` cannot be left out: in a `{1}` run every step builds on the one before")]
     NeverSkipped(String, &'static str),
 }
 
@@ -59,17 +59,17 @@ pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decisi
     decision
 }
 
-/// Takes over a run that was not decided here: where it stands, and how many turns its seats had at least.
+/// Takes over a run that was not decided here: where it stands, and how many turns its steps had at least.
 pub fn adopt<P: Protocol>(
     run: &mut Run<P>,
-    stands: Move<P::Change, P::Seat>,
-    turns: BTreeMap<P::Seat, Turn>,
+    stands: Move<P::Change, P::Step>,
+    turns: BTreeMap<P::Step, Turn>,
 ) -> Decision<P> {
     let mut decision = Decision::nothing();
-    // Called and uncalled: so a seat's next turn is one that nobody had.
-    for (seat, turn) in turns {
-        decision.make(run, Change::Called { seat: seat.clone(), turn });
-        decision.make(run, Change::Uncalled { seat });
+    // Called and uncalled: so a step's next turn is one that nobody had.
+    for (step, turn) in turns {
+        decision.make(run, Change::Called { step: step.clone(), turn });
+        decision.make(run, Change::Uncalled { step });
     }
     // A run that had ended, or was about to, and now stands at an earlier place is open again.
     match (run.phase, &stands.next) {
@@ -87,7 +87,7 @@ pub fn adopt<P: Protocol>(
 pub fn consider<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
-    request: &Request<P::Seat>,
+    request: &Request<P::Step>,
 ) -> Result<Decision<P>, Refusal> {
     let mut decision = Decision::nothing();
     match request {
@@ -95,8 +95,8 @@ pub fn consider<P: Protocol>(
         Request::Resume => resume(run, &mut decision)?,
         Request::Stop => stop(definition, run, &mut decision)?,
         Request::Interrupt => halt(run, Halt::Interrupted, &mut decision)?,
-        Request::Retry { seat } => retry(definition, run, seat.as_ref(), &mut decision)?,
-        Request::Skip { seat } => skip(definition, run, seat, &mut decision)?,
+        Request::Retry { step } => retry(definition, run, step.as_ref(), &mut decision)?,
+        Request::Skip { step } => skip(definition, run, step, &mut decision)?,
     }
     Ok(decision)
 }
@@ -174,13 +174,13 @@ fn halt<P: Protocol>(run: &mut Run<P>, halt: Halt, decision: &mut Decision<P>) -
 fn retry<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
-    seat: Option<&P::Seat>,
+    step: Option<&P::Step>,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
     let failed = P::failed(definition, &run.play);
-    let seats = match seat {
-        Some(seat) if failed.contains(seat) => vec![seat.clone()],
-        Some(seat) => return Err(Refusal::NotFailed(seat.to_string())),
+    let steps = match step {
+        Some(step) if failed.contains(step) => vec![step.clone()],
+        Some(step) => return Err(Refusal::NotFailed(step.to_string())),
         None if failed.is_empty() => {
             return Err(match run.phase {
                 Phase::Finished(Outcome::Delivered) => Refusal::Delivered,
@@ -199,34 +199,34 @@ fn retry<P: Protocol>(
     if let Phase::Halted(_) = run.phase {
         resume(run, decision)?;
     }
-    play(definition, run, Event::Retried { seats }, decision);
+    play(definition, run, Event::Retried { steps }, decision);
     Ok(())
 }
 
 fn skip<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
-    seat: &P::Seat,
+    step: &P::Step,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
     if !P::SKIPS {
-        return Err(Refusal::NeverSkipped(seat.to_string(), P::NAME));
+        return Err(Refusal::NeverSkipped(step.to_string(), P::NAME));
     }
-    match P::standing(definition, &run.play, seat) {
+    match P::standing(definition, &run.play, step) {
         Standing::Skipped => return Ok(()),
-        Standing::Done => return Err(Refusal::Done(seat.to_string())),
+        Standing::Done => return Err(Refusal::Done(step.to_string())),
         Standing::Open | Standing::Failed => {}
     }
-    let waits = match run.chairs.get(seat) {
-        Some(chair) if chair.posture.holds_place() => return Err(Refusal::AtWork(seat.to_string())),
+    let waits = match run.chairs.get(step) {
+        Some(chair) if chair.posture.holds_place() => return Err(Refusal::AtWork(step.to_string())),
         Some(_) => true,
         None => false,
     };
     reopen(run, decision)?;
     if waits {
-        decision.make(run, Change::Uncalled { seat: seat.clone() });
+        decision.make(run, Change::Uncalled { step: step.clone() });
     }
-    play(definition, run, Event::Skipped { seat: seat.clone() }, decision);
+    play(definition, run, Event::Skipped { step: step.clone() }, decision);
     settle(run, decision);
     Ok(())
 }

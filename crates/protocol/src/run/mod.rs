@@ -1,9 +1,9 @@
-//! The run: who is seated, tries, stale news, pausing, stopping and finishing; once for all protocols.
+//! The run: which attempts are alive, tries, stale news, pausing, stopping and finishing; once for all protocols.
 //!
 //! * [`absorb()`] takes a *fact*. It has happened, so it cannot fail; stale news is [ignored](Absorbed::Ignored) with the reason.
 //! * [`consider()`] takes a *request*. It may be [refused](Refusal).
 //! * [`proceed()`] does what the protocol wants done without any news.
-//! * [`seat_waiting`] gives free places to seats that wait for one.
+//! * [`start_queued`] gives free places to steps that wait for one.
 //!
 //! Each moves the run forward by exactly the [changes](Change) it returns, and by nothing else: folding the changes
 //! of an entry over the state before it gives the state after it. A run whose decision could not be committed is
@@ -13,17 +13,17 @@ mod absorb;
 mod change;
 mod consider;
 mod proceed;
-mod seating;
+mod scheduling;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
 pub use change::{Action, Change, ChangeOf, Decision, EndReason, Exit};
 pub use consider::{Refusal, Request, adopt, consider, open};
 pub use proceed::proceed;
-pub use seating::seat_waiting;
+pub use scheduling::start_queued;
 pub use state::{Attempt, Chair, Halt, Phase, Posture, Run};
 
-/// Interrupted tries of one turn that are repeated; one more and the seat gives up.
+/// Interrupted tries of one turn that are repeated; one more and the step gives up.
 pub const INTERRUPTIONS: u32 = 5;
 
 #[cfg(test)]

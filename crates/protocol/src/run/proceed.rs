@@ -1,4 +1,4 @@
-//! What is to be done without any news: a protocol's own second thoughts, once the seats concerned are quiet.
+//! What is to be done without any news: a protocol's own second thoughts, once the steps concerned are quiet.
 
 use super::absorb::{carry_out, settle};
 use super::change::{Change, Decision};
@@ -19,14 +19,14 @@ pub fn proceed<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Opt
         }
     }
     let Due { quiet, then } = P::due(definition, &run.play)?;
-    let concerned = || run.chairs.iter().filter(|(seat, _)| quiet.contains(seat));
+    let concerned = || run.chairs.iter().filter(|(step, _)| quiet.contains(step));
     if concerned().any(|(_, chair)| chair.posture.holds_place()) {
         return None;
     }
-    let waiting: Vec<_> = concerned().map(|(seat, _)| seat.clone()).collect();
+    let waiting: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();
     let mut decision = Decision::nothing();
-    for seat in waiting {
-        decision.make(run, Change::Uncalled { seat });
+    for step in waiting {
+        decision.make(run, Change::Uncalled { step });
     }
     carry_out(run, then, &mut decision);
     settle(run, &mut decision);

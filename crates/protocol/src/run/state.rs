@@ -9,10 +9,10 @@ use super::change::{Change, ChangeOf, Exit};
 use crate::rules::{Outcome, Protocol};
 use crate::{AttemptId, TryNo, Turn};
 
-/// One try of a seat's turn, with the seat typed. [`AttemptId`] is the same for those who know no protocol.
+/// One try of a step's turn, with the step typed. [`AttemptId`] is the same for those who know no protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt<S> {
-    pub seat: S,
+    pub step: S,
     pub turn: Turn,
     #[serde(rename = "try")]
     pub try_no: TryNo,
@@ -20,7 +20,7 @@ pub struct Attempt<S> {
 
 impl<S: fmt::Display> fmt::Display for Attempt<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}.{}", self.seat, self.turn, self.try_no)
+        write!(f, "{}#{}.{}", self.step, self.turn, self.try_no)
     }
 }
 
@@ -67,7 +67,7 @@ pub enum Halt {
     Stopped,
 }
 
-/// A seat in its turn.
+/// A step in its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Chair {
     pub turn: Turn,
@@ -109,12 +109,12 @@ impl Posture {
 pub struct Run<P: Protocol> {
     pub phase: Phase,
     pub play: P::State,
-    /// Seats in a turn.
+    /// Steps in a turn.
     #[serde(with = "pairs")]
-    pub chairs: BTreeMap<P::Seat, Chair>,
-    /// The last turn of each seat that had one.
+    pub chairs: BTreeMap<P::Step, Chair>,
+    /// The last turn of each step that had one.
     #[serde(with = "pairs")]
-    pub turns: BTreeMap<P::Seat, Turn>,
+    pub turns: BTreeMap<P::Step, Turn>,
 }
 
 impl<P: Protocol> Run<P> {
@@ -129,15 +129,15 @@ impl<P: Protocol> Run<P> {
     }
 
     /// Attempts that may be alive.
-    pub fn seated(&self) -> impl Iterator<Item = (Attempt<P::Seat>, &Chair)> {
-        self.chairs.iter().filter(|(_, chair)| chair.posture.holds_place()).map(|(seat, chair)| {
-            (Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no }, chair)
+    pub fn live_attempts(&self) -> impl Iterator<Item = (Attempt<P::Step>, &Chair)> {
+        self.chairs.iter().filter(|(_, chair)| chair.posture.holds_place()).map(|(step, chair)| {
+            (Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no }, chair)
         })
     }
 
     /// The wire name of an attempt.
-    pub fn id(attempt: &Attempt<P::Seat>) -> AttemptId {
-        AttemptId { seat: P::seat_name(&attempt.seat), turn: attempt.turn, try_no: attempt.try_no }
+    pub fn id(attempt: &Attempt<P::Step>) -> AttemptId {
+        AttemptId { step: P::step_id(&attempt.step), turn: attempt.turn, try_no: attempt.try_no }
     }
 
     /// Moves the run by one change. Never decides.
@@ -145,10 +145,10 @@ impl<P: Protocol> Run<P> {
         match change {
             Change::Phase { phase } => self.phase = *phase,
             Change::Play { play } => P::apply(&mut self.play, play),
-            Change::Called { seat, turn } => {
-                self.turns.insert(seat.clone(), *turn);
+            Change::Called { step, turn } => {
+                self.turns.insert(step.clone(), *turn);
                 self.chairs.insert(
-                    seat.clone(),
+                    step.clone(),
                     Chair {
                         turn: *turn,
                         try_no: TryNo(0),
@@ -158,15 +158,15 @@ impl<P: Protocol> Run<P> {
                     },
                 );
             }
-            Change::Rested { seat } => self.chair(seat).posture = Posture::Called,
+            Change::Rested { step } => self.chair(step).posture = Posture::Called,
             Change::Began { attempt, .. } => {
-                let chair = self.chair(&attempt.seat);
+                let chair = self.chair(&attempt.step);
                 chair.try_no = attempt.try_no;
                 chair.posture = Posture::Playing;
             }
-            Change::AskedToEnd { attempt, .. } => self.chair(&attempt.seat).posture = Posture::Ending,
+            Change::AskedToEnd { attempt, .. } => self.chair(&attempt.step).posture = Posture::Ending,
             Change::Over { attempt, exit } => {
-                let chair = self.chair(&attempt.seat);
+                let chair = self.chair(&attempt.step);
                 match exit {
                     Exit::Repeats { failures, .. } => {
                         chair.failures = *failures;
@@ -178,12 +178,12 @@ impl<P: Protocol> Run<P> {
                     }
                     Exit::Halted => chair.posture = Posture::Called,
                     Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {
-                        self.chairs.remove(&attempt.seat);
+                        self.chairs.remove(&attempt.step);
                     }
                 }
             }
-            Change::Uncalled { seat } => {
-                self.chairs.remove(seat);
+            Change::Uncalled { step } => {
+                self.chairs.remove(step);
             }
         }
     }
@@ -191,24 +191,24 @@ impl<P: Protocol> Run<P> {
     /// Whether a change can come next: asked of what was read from a damaged or foreign file before it is applied.
     pub fn admits(&self, definition: &P::Definition, change: &ChangeOf<P>) -> bool {
         let in_turn =
-            |seat: &P::Seat, turn: Turn| self.chairs.get(seat).is_some_and(|chair| chair.turn == turn);
+            |step: &P::Step, turn: Turn| self.chairs.get(step).is_some_and(|chair| chair.turn == turn);
         match change {
             Change::Phase { .. } => true,
             Change::Play { play } => P::fits(definition, &self.play, play),
-            Change::Called { seat, .. } => P::knows(definition, seat),
-            Change::Rested { seat } | Change::Uncalled { seat } => self.chairs.contains_key(seat),
+            Change::Called { step, .. } => P::knows(definition, step),
+            Change::Rested { step } | Change::Uncalled { step } => self.chairs.contains_key(step),
             Change::Began { attempt, .. }
             | Change::AskedToEnd { attempt, .. }
-            | Change::Over { attempt, .. } => in_turn(&attempt.seat, attempt.turn),
+            | Change::Over { attempt, .. } => in_turn(&attempt.step, attempt.turn),
         }
     }
 
-    fn chair(&mut self, seat: &P::Seat) -> &mut Chair {
-        self.chairs.get_mut(seat).unwrap_or_else(|| panic!("BUG: a change names `{seat}`, which has no turn"))
+    fn chair(&mut self, step: &P::Step) -> &mut Chair {
+        self.chairs.get_mut(step).unwrap_or_else(|| panic!("BUG: a change names `{step}`, which has no turn"))
     }
 }
 
-/// Maps as lists of pairs: seats of other protocols need not be JSON strings.
+/// Maps as lists of pairs: steps of other protocols need not be JSON strings.
 mod pairs {
     use std::collections::BTreeMap;
 

@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 
 use super::*;
 use crate::rules::Outcome;
-use crate::steps::{Definition, Frozen, OnFailure, Step, Steps, Verdict, Workflow};
-use crate::{SeatName, TryNo, Turn};
+use crate::steps::{Definition, Frozen, OnFailure, StepSpec, Steps, Verdict, Workflow};
+use crate::{StepId, TryNo, Turn};
 
-type Seat = SeatName;
+type Step = StepId;
 
-fn seat(id: &str) -> Seat {
-    SeatName::new(id).unwrap()
+fn step(id: &str) -> Step {
+    StepId::new(id).unwrap()
 }
 
 fn workflow(steps: &[(&str, &[&str])]) -> Definition {
@@ -21,11 +21,11 @@ fn workflow(steps: &[(&str, &[&str])]) -> Definition {
 /// Steps with what they need; gates with where they go back to.
 fn frozen(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> Frozen {
     let steps = steps.iter().map(|(id, needs)| {
-        let way_back = gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| seat(target));
-        Step {
-            needs: needs.iter().map(|need| seat(need)).collect(),
+        let way_back = gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| step(target));
+        StepSpec {
+            needs: needs.iter().map(|need| step(need)).collect(),
             loop_back_to: way_back,
-            ..Step::new(seat(id), "agent", "prompt.md")
+            ..StepSpec::new(step(id), "agent", "prompt.md")
         }
     });
     Frozen {
@@ -64,10 +64,10 @@ impl Scene {
     }
 
     fn fill(&mut self) -> Decision<Steps> {
-        seat_waiting(&self.definition, &mut self.run, self.places)
+        start_queued(&self.definition, &mut self.run, self.places)
     }
 
-    fn absorb(&mut self, fact: Fact<Seat, Verdict>) -> Absorbed<Steps> {
+    fn absorb(&mut self, fact: Fact<Step, Verdict>) -> Absorbed<Steps> {
         let absorbed = absorb(&self.definition, &mut self.run, fact);
         self.go_on();
         absorbed
@@ -80,7 +80,7 @@ impl Scene {
         }
     }
 
-    fn ask(&mut self, request: Request<Seat>) -> Result<Decision<Steps>, Refusal> {
+    fn ask(&mut self, request: Request<Step>) -> Result<Decision<Steps>, Refusal> {
         let decision = consider(&self.definition, &mut self.run, &request);
         self.go_on();
         decision
@@ -103,13 +103,13 @@ impl Scene {
     }
 
     fn playing(&self) -> Vec<String> {
-        self.run.seated().map(|(attempt, _)| attempt.to_string()).collect()
+        self.run.live_attempts().map(|(attempt, _)| attempt.to_string()).collect()
     }
 }
 
-fn parse(attempt: &str) -> Attempt<Seat> {
+fn parse(attempt: &str) -> Attempt<Step> {
     let id: crate::AttemptId = attempt.parse().unwrap();
-    Attempt { seat: id.seat, turn: id.turn, try_no: id.try_no }
+    Attempt { step: id.step, turn: id.turn, try_no: id.try_no }
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn an_interrupted_try_does_not_use_up_the_tries_but_is_not_repeated_for_ever() {
         scene.over(&format!("a#1.{interruption}"), Ending::Interrupted);
         assert_eq!(scene.playing(), [format!("a#1.{}", interruption + 1)]);
     }
-    assert_eq!(scene.run.chairs[&seat("a")].failures, 0);
+    assert_eq!(scene.run.chairs[&step("a")].failures, 0);
     scene.over(&format!("a#1.{}", INTERRUPTIONS + 1), Ending::Interrupted);
     assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
 }
@@ -213,7 +213,7 @@ fn a_halted_run_keeps_its_turns_and_does_not_count_the_try() {
     assert_eq!(scene.run.phase, Phase::Halted(Halt::Interrupted));
     scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["a#1.3"]);
-    let chair = &scene.run.chairs[&seat("a")];
+    let chair = &scene.run.chairs[&step("a")];
     assert_eq!((chair.turn, chair.try_no, chair.failures), (Turn(1), TryNo(3), 1));
 }
 
@@ -316,8 +316,8 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     scene.done("code#3.1");
     scene.gate_fails("review#3.1");
     assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
-    assert_eq!(scene.run.play.failed, [seat("review")].into());
-    scene.ask(Request::Retry { seat: None }).unwrap();
+    assert_eq!(scene.run.play.failed, [step("review")].into());
+    scene.ask(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.playing(), ["review#4.1"]);
 }
 
@@ -331,7 +331,7 @@ fn a_final_failure_under_stop_wins_over_a_pending_way_back() {
     scene.gate_fails("b#1.1");
     scene.over("c#1.2", Ending::Failed);
     assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
-    scene.ask(Request::Retry { seat: Some(seat("c")) }).unwrap();
+    scene.ask(Request::Retry { step: Some(step("c")) }).unwrap();
     assert_eq!(scene.playing(), ["a#2.1"], "the way back was still to be taken");
 }
 
@@ -363,7 +363,7 @@ fn drain_lets_running_steps_finish_and_starts_nothing_more() {
     );
     scene.done("b#1.1");
     assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
-    scene.ask(Request::Retry { seat: None }).unwrap();
+    scene.ask(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.playing(), ["a#2.1", "c#1.1"], "what became ready meanwhile is found again");
 }
 
@@ -381,12 +381,12 @@ fn continue_goes_on_with_what_does_not_depend_on_the_failed_step() {
 #[test]
 fn a_skipped_step_satisfies_what_needs_it() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 8);
-    assert_eq!(scene.ask(Request::Skip { seat: seat("a") }), Err(Refusal::AtWork("a".to_owned())));
+    assert_eq!(scene.ask(Request::Skip { step: step("a") }), Err(Refusal::AtWork("a".to_owned())));
     fail_for_good(&mut scene, "a");
-    scene.ask(Request::Skip { seat: seat("a") }).unwrap();
+    scene.ask(Request::Skip { step: step("a") }).unwrap();
     assert_eq!(scene.playing(), ["b#1.1"]);
     assert_eq!(
-        scene.ask(Request::Skip { seat: seat("a") }),
+        scene.ask(Request::Skip { step: step("a") }),
         Ok(Decision::nothing()),
         "a second time is nothing"
     );
@@ -397,13 +397,13 @@ fn a_skipped_step_satisfies_what_needs_it() {
 #[test]
 fn retry_is_refused_where_nothing_has_failed() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &[])], 8);
-    assert_eq!(scene.ask(Request::Retry { seat: None }), Err(Refusal::NothingFailed));
+    assert_eq!(scene.ask(Request::Retry { step: None }), Err(Refusal::NothingFailed));
     scene.done("a#1.1");
-    assert_eq!(scene.ask(Request::Retry { seat: Some(seat("a")) }), Err(Refusal::NotFailed("a".to_owned())));
-    assert_eq!(scene.ask(Request::Skip { seat: seat("a") }), Err(Refusal::Done("a".to_owned())));
+    assert_eq!(scene.ask(Request::Retry { step: Some(step("a")) }), Err(Refusal::NotFailed("a".to_owned())));
+    assert_eq!(scene.ask(Request::Skip { step: step("a") }), Err(Refusal::Done("a".to_owned())));
 }
 
-/// Facts and requests at random: what a decision says is exactly what it did, nobody is seated twice, the cap holds,
+/// Facts and requests at random: what a decision says is exactly what it did, no step runs twice at once, the cap holds,
 /// and left alone the run ends with nobody alive.
 #[test]
 fn random_walks_keep_the_promises_of_the_run() {
@@ -428,7 +428,7 @@ fn random_walks_keep_the_promises_of_the_run() {
                 replayed.apply(change);
             }
             assert_eq!(replayed, scene.run, "a decision says what it does");
-            assert!(scene.run.seated().count() <= scene.places);
+            assert!(scene.run.live_attempts().count() <= scene.places);
         }
     }
 }
@@ -436,12 +436,12 @@ fn random_walks_keep_the_promises_of_the_run() {
 fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decision<Steps> {
     let resting: Vec<_> =
         scene.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting).collect();
-    let resting = resting.first().map(|(seat, chair)| Attempt {
-        seat: (*seat).clone(),
+    let resting = resting.first().map(|(step, chair)| Attempt {
+        step: (*step).clone(),
         turn: chair.turn,
         try_no: chair.try_no,
     });
-    let alive: Vec<_> = scene.run.seated().map(|(attempt, _)| attempt).collect();
+    let alive: Vec<_> = scene.run.live_attempts().map(|(attempt, _)| attempt).collect();
     let halted = matches!(scene.run.phase, Phase::Halted(_) | Phase::Paused);
     if (alive.is_empty() && resting.is_none()) || halted || (*requests < 4 && random.below(8) == 0) {
         *requests += 1;

@@ -9,7 +9,7 @@ use super::check::check;
 use super::decide::{self, Change, State};
 use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
-use crate::SeatName;
+use crate::StepId;
 use crate::rules::{Move, Unadoptable};
 
 /// What the document calls a gate that failed; see `record`.
@@ -18,28 +18,25 @@ const GATE_FAILURE: &str = "Gate failure";
 /// Each round becomes a change: a count that nobody can have reached would fill the memory with them.
 const MOST_ROUNDS: u32 = 10_000;
 
-pub(super) fn adopt(
-    definition: &Definition,
-    document: &Value,
-) -> Result<Move<Change, SeatName>, Unadoptable> {
+pub(super) fn adopt(definition: &Definition, document: &Value) -> Result<Move<Change, StepId>, Unadoptable> {
     let violations = check(document);
     if !violations.is_empty() {
         return Err(Unadoptable::Broken(violations));
     }
     let document: Document = serde_json::from_value(document.clone())
-        .map_err(|error| Unadoptable::OtherSeats(format!("it cannot be read: {error}")))?;
+        .map_err(|error| Unadoptable::OtherSteps(format!("it cannot be read: {error}")))?;
     let missing = definition.step_ids().find(|id| !document.steps.contains_key(id.as_str()));
     if let Some(missing) = missing {
-        return Err(Unadoptable::OtherSeats(format!("it has no step `{missing}`")));
+        return Err(Unadoptable::OtherSteps(format!("it has no step `{missing}`")));
     }
     let unknown = document.steps.keys().find(|id| definition.step_ids().all(|known| known.as_str() != *id));
     if let Some(unknown) = unknown {
-        return Err(Unadoptable::OtherSeats(format!("the workflow has no step `{unknown}`")));
+        return Err(Unadoptable::OtherSteps(format!("the workflow has no step `{unknown}`")));
     }
     let endless = document.steps.iter().find(|(_, step)| step.iteration_count > MOST_ROUNDS);
     if let Some((id, step)) = endless {
         let count = step.iteration_count;
-        return Err(Unadoptable::OtherSeats(format!("step `{id}` cannot have been sent back {count} times")));
+        return Err(Unadoptable::OtherSteps(format!("step `{id}` cannot have been sent back {count} times")));
     }
     let changes = changes(definition, &document);
     let mut state = State::default();
@@ -72,7 +69,7 @@ fn changes(definition: &Definition, document: &Document) -> Vec<Change> {
 }
 
 /// Its gate failed, and the way back had not been taken yet.
-fn waits_to_go_back(definition: &Definition, id: &SeatName, step: &StepDocument) -> bool {
+fn waits_to_go_back(definition: &Definition, id: &StepId, step: &StepDocument) -> bool {
     let failed = step.last_error.as_deref().is_some_and(|error| error.starts_with(GATE_FAILURE));
     failed && definition.step(id).loop_back_to.is_some()
 }

@@ -5,48 +5,48 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, OnFailure};
-use super::seat::Verdict;
-use crate::SeatName;
+use super::step::Verdict;
+use crate::StepId;
 use crate::rules::{Due, Event, Move, Next, Outcome, Standing};
 
 /// Which steps are behind us.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct State {
     /// Completed or skipped: what needs them may begin.
-    pub done: BTreeSet<SeatName>,
+    pub done: BTreeSet<StepId>,
     /// Those of them that were skipped.
     #[serde(default)]
-    pub skipped: BTreeSet<SeatName>,
-    pub failed: BTreeSet<SeatName>,
+    pub skipped: BTreeSet<StepId>,
+    pub failed: BTreeSet<StepId>,
     /// Steps whose gate failed; the way back is still to be taken.
     #[serde(default)]
-    pub looping: BTreeSet<SeatName>,
+    pub looping: BTreeSet<StepId>,
     /// How often each step was sent back; steps that never were are left out.
     #[serde(default)]
-    pub iterations: BTreeMap<SeatName, u32>,
+    pub iterations: BTreeMap<StepId, u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    Done(SeatName),
-    Failed(SeatName),
+    Done(StepId),
+    Failed(StepId),
     /// The step is done, and its gate failed.
-    GateFailed(SeatName),
+    GateFailed(StepId),
     /// The way back is taken: these gates failed, the run begins again at these targets, all these steps are open.
     Reset {
-        gates: Vec<SeatName>,
-        targets: Vec<SeatName>,
-        steps: Vec<SeatName>,
+        gates: Vec<StepId>,
+        targets: Vec<StepId>,
+        steps: Vec<StepId>,
     },
-    Retried(SeatName),
-    Skipped(SeatName),
+    Retried(StepId),
+    Skipped(StepId),
 }
 
 impl Change {
     /// Every step it names.
-    pub(super) fn steps(&self) -> impl Iterator<Item = &SeatName> {
-        let (one, many): (Option<&SeatName>, [&[SeatName]; 3]) = match self {
+    pub(super) fn steps(&self) -> impl Iterator<Item = &StepId> {
+        let (one, many): (Option<&StepId>, [&[StepId]; 3]) = match self {
             Self::Done(step)
             | Self::Failed(step)
             | Self::GateFailed(step)
@@ -59,7 +59,7 @@ impl Change {
 }
 
 impl State {
-    pub fn iteration(&self, step: &SeatName) -> u32 {
+    pub fn iteration(&self, step: &StepId) -> u32 {
         self.iterations.get(step).copied().unwrap_or(0)
     }
 
@@ -97,23 +97,23 @@ impl State {
 pub(super) fn decide(
     definition: &Definition,
     state: &State,
-    event: Event<SeatName, Verdict>,
-) -> Move<Change, SeatName> {
+    event: Event<StepId, Verdict>,
+) -> Move<Change, StepId> {
     match event {
         Event::Opened => Move { changes: Vec::new(), next: Next::Call(startable(definition, state)) },
-        Event::Reported { seat, verdict } => match verdict {
-            Verdict::Done => satisfied(definition, state, Change::Done(seat.clone()), &seat),
-            Verdict::GateFailed => gate_failed(definition, state, seat),
+        Event::Reported { step, verdict } => match verdict {
+            Verdict::Done => satisfied(definition, state, Change::Done(step.clone()), &step),
+            Verdict::GateFailed => gate_failed(definition, state, step),
         },
-        Event::GaveUp { seat } => failed(definition, state, seat),
-        Event::Retried { seats } => {
-            let changes: Vec<_> = seats.into_iter().map(Change::Retried).collect();
+        Event::GaveUp { step } => failed(definition, state, step),
+        Event::Retried { steps } => {
+            let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
             let state = after(state, &changes);
             let next = Next::Recall(startable(definition, &state));
             Move { changes, next }
         }
-        Event::Skipped { seat } => {
-            let change = Change::Skipped(seat);
+        Event::Skipped { step } => {
+            let change = Change::Skipped(step);
             let state = after(state, std::slice::from_ref(&change));
             let next = if state.done.len() == definition.workflow().steps.len() {
                 Next::Finish(Outcome::Delivered)
@@ -128,13 +128,8 @@ pub(super) fn decide(
 }
 
 /// A step is done: whoever needed only it may begin.
-fn satisfied(
-    definition: &Definition,
-    state: &State,
-    change: Change,
-    step: &SeatName,
-) -> Move<Change, SeatName> {
-    let is_done = |id: &SeatName| id == step || state.done.contains(id);
+fn satisfied(definition: &Definition, state: &State, change: Change, step: &StepId) -> Move<Change, StepId> {
+    let is_done = |id: &StepId| id == step || state.done.contains(id);
     let next = if state.done.len() + 1 == definition.workflow().steps.len() {
         Next::Finish(Outcome::Delivered)
     } else {
@@ -155,14 +150,14 @@ fn satisfied(
 }
 
 /// The limit counts executions: the failure that would make the gate's own count reach it is the last.
-fn gate_failed(definition: &Definition, state: &State, gate: SeatName) -> Move<Change, SeatName> {
+fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Change, StepId> {
     if state.iteration(&gate) + 1 >= definition.max_iterations().get() {
         return failed(definition, state, gate);
     }
     Move { changes: vec![Change::GateFailed(gate)], next: Next::Call(Vec::new()) }
 }
 
-fn failed(definition: &Definition, state: &State, step: SeatName) -> Move<Change, SeatName> {
+fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
     let changes = vec![Change::Failed(step)];
     let next = match definition.on_failure() {
         OnFailure::Stop => Next::Finish(Outcome::Undelivered),
@@ -174,7 +169,7 @@ fn failed(definition: &Definition, state: &State, step: SeatName) -> Move<Change
 }
 
 /// The way back: it concerns the targets and everything downstream of them, and waits until nothing there is at work.
-pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, SeatName>> {
+pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, StepId>> {
     if state.looping.is_empty() {
         return None;
     }
@@ -185,7 +180,7 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
     let steps = definition.downstream(wanted.iter().cloned());
     let quiet: BTreeSet<_> = steps.iter().cloned().collect();
     // Of nested targets the most upstream one wins.
-    let is_nested = |target: &SeatName| {
+    let is_nested = |target: &StepId| {
         let others = wanted.iter().filter(|other| *other != target);
         definition.downstream(others.cloned()).contains(target)
     };
@@ -204,7 +199,7 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
 }
 
 /// What is next in a state that was not reached by deciding.
-pub(super) fn next(definition: &Definition, state: &State) -> Next<SeatName> {
+pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
     if state.done.len() == definition.workflow().steps.len() {
         return Next::Finish(Outcome::Delivered);
     }
@@ -215,7 +210,7 @@ pub(super) fn next(definition: &Definition, state: &State) -> Next<SeatName> {
     if goes_on { Next::Recall(startable(definition, state)) } else { Next::Finish(Outcome::Undelivered) }
 }
 
-pub(super) fn standing(state: &State, step: &SeatName) -> Standing {
+pub(super) fn standing(state: &State, step: &StepId) -> Standing {
     if state.skipped.contains(step) {
         Standing::Skipped
     } else if state.done.contains(step) || state.looping.contains(step) {
@@ -233,12 +228,12 @@ fn after(state: &State, changes: &[Change]) -> State {
     state
 }
 
-fn is_open(state: &State, step: &SeatName) -> bool {
+fn is_open(state: &State, step: &StepId) -> bool {
     standing(state, step) == Standing::Open
 }
 
 /// Open steps that need nothing that is not done.
-fn startable(definition: &Definition, state: &State) -> Vec<SeatName> {
+fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
     let steps = definition.workflow().steps.iter().filter(|step| is_open(state, &step.id));
     steps
         .filter(|step| step.needs.iter().all(|need| state.done.contains(need)))

@@ -5,15 +5,15 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::workflow::{Step, Workflow};
-use crate::SeatName;
+use super::workflow::{StepSpec, Workflow};
+use crate::StepId;
 
 /// The frozen definition of a run, with an index over its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Read", into = "Frozen")]
 pub struct Definition {
     frozen: Frozen,
-    position: BTreeMap<SeatName, usize>,
+    position: BTreeMap<StepId, usize>,
     /// Per step, the steps that need it.
     dependents: Vec<Vec<usize>>,
 }
@@ -25,7 +25,7 @@ pub struct Frozen {
     /// The workflow file, verbatim.
     pub source: String,
     /// Each step's prompt, verbatim.
-    pub prompts: BTreeMap<SeatName, String>,
+    pub prompts: BTreeMap<StepId, String>,
     /// Tries of a step that does not set its own.
     pub max_attempts: NonZeroU32,
     /// How often a step with a gate is executed at most.
@@ -71,7 +71,7 @@ impl TryFrom<Read> for Definition {
 
     fn try_from(Read(frozen): Read) -> Result<Self, String> {
         let steps = &frozen.workflow.steps;
-        let known = |id: &SeatName| steps.iter().any(|step| step.id == *id);
+        let known = |id: &StepId| steps.iter().any(|step| step.id == *id);
         let mut named = steps.iter().flat_map(|step| step.needs.iter().chain(&step.loop_back_to));
         match named.find(|id| !known(id)) {
             Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),
@@ -107,30 +107,30 @@ impl Definition {
         &self.frozen.source
     }
 
-    pub fn step_ids(&self) -> impl Iterator<Item = &SeatName> {
+    pub fn step_ids(&self) -> impl Iterator<Item = &StepId> {
         self.workflow().steps.iter().map(|step| &step.id)
     }
 
-    pub fn step(&self, id: &SeatName) -> &Step {
+    pub fn step(&self, id: &StepId) -> &StepSpec {
         &self.workflow().steps[self.position(id)]
     }
 
-    pub fn prompt(&self, id: &SeatName) -> &str {
+    pub fn prompt(&self, id: &StepId) -> &str {
         self.frozen.prompts.get(id).map_or("", String::as_str)
     }
 
     /// The place of a step in the workflow file.
-    pub fn position(&self, id: &SeatName) -> usize {
+    pub fn position(&self, id: &StepId) -> usize {
         *self.position.get(id).unwrap_or_else(|| panic!("BUG: `{id}` is not a step of this workflow"))
     }
 
     /// Steps that need this one, in workflow order.
-    pub fn dependents(&self, id: &SeatName) -> impl Iterator<Item = &Step> {
+    pub fn dependents(&self, id: &StepId) -> impl Iterator<Item = &StepSpec> {
         self.dependents[self.position(id)].iter().map(|index| &self.workflow().steps[*index])
     }
 
     /// A step and everything that needs it, directly or not, in workflow order.
-    pub fn downstream(&self, of: impl IntoIterator<Item = SeatName>) -> Vec<SeatName> {
+    pub fn downstream(&self, of: impl IntoIterator<Item = StepId>) -> Vec<StepId> {
         let mut seen = vec![false; self.workflow().steps.len()];
         let mut open: Vec<usize> = of.into_iter().map(|id| self.position(&id)).collect();
         while let Some(index) = open.pop() {
@@ -150,7 +150,7 @@ impl Definition {
         self.frozen.on_failure
     }
 
-    pub fn tries(&self, id: &SeatName) -> NonZeroU32 {
+    pub fn tries(&self, id: &StepId) -> NonZeroU32 {
         self.step(id).max_attempts.unwrap_or(self.frozen.max_attempts)
     }
 }

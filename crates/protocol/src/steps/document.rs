@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::brief::Finding;
-use crate::{SeatName, Stamp};
+use crate::{Stamp, StepId};
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ impl Document {
 
     /// Puts the document together from its parts, the steps in the order given.
     pub(super) fn assemble<'a>(
-        order: impl Iterator<Item = &'a SeatName>,
+        order: impl Iterator<Item = &'a StepId>,
         parts: &[(String, String)],
     ) -> Option<Self> {
         let parts: IndexMap<&str, &str> =

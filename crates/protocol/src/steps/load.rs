@@ -22,9 +22,9 @@ pub use duration::{BadDuration, parse_duration};
 pub use problem::{Problem, Rule};
 pub use schema::schema;
 
-use crate::ids::SeatName;
+use crate::ids::StepId;
 
-use super::workflow::{Step, Workflow};
+use super::workflow::{StepSpec, Workflow};
 use draft::{Draft, StepDraft};
 use field::Placed;
 use graph::Edges;
@@ -104,11 +104,11 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
     })
 }
 
-fn build(place: usize, step: StepDraft, edges: &Edges, ids: &[Option<SeatName>]) -> Option<Step> {
+fn build(place: usize, step: StepDraft, edges: &Edges, ids: &[Option<StepId>]) -> Option<StepSpec> {
     let named = |references: &[Placed<usize>]| {
         references.iter().map(|reference| ids[reference.value].clone()).collect::<Option<Vec<_>>>()
     };
-    Some(Step {
+    Some(StepSpec {
         id: ids[place].clone()?,
         agent: step.agent?,
         prompt: step.prompt?.value,

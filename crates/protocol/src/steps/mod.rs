@@ -1,6 +1,6 @@
 //! `steps`: a graph of steps, each played by an agent; a step begins when all it needs is done.
 //!
-//! A workflow file names the steps. Each step is a seat of the same name. Its report says that the step is done, or,
+//! A workflow file names the steps. Each step is a step of the same name. Its report says that the step is done, or,
 //! for a step with `loop_back_to`, that its gate failed and the work before it must be done again; anything else costs
 //! a try. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
 //! all steps are done, the run is delivered. The document is `run_state.json`.
@@ -13,7 +13,7 @@ pub mod document;
 mod layout;
 pub mod load;
 mod record;
-mod seat;
+mod step;
 pub mod workflow;
 
 use std::num::NonZeroU32;
@@ -22,8 +22,8 @@ pub use check::{check, check_document};
 pub use decide::{Change, State};
 pub use definition::{DEFAULT_ITERATIONS, Definition, Frozen, OnFailure};
 pub use document::{Document, Status, StepDocument};
-pub use seat::Verdict;
-pub use workflow::{Step, Workflow};
+pub use step::Verdict;
+pub use workflow::{StepSpec, Workflow};
 
 use crate::brief::Brief;
 use crate::check::Violation;
@@ -33,7 +33,7 @@ use crate::report::Report;
 use crate::rules::{
     Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable, View,
 };
-use crate::{SeatName, Stamp};
+use crate::{Stamp, StepId};
 
 /// The protocol of seed 004.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Protocol for Steps {
     type Definition = Definition;
     type State = State;
     type Change = Change;
-    type Seat = SeatName;
+    type Step = StepId;
     type Verdict = Verdict;
     type Document = Document;
     type Edit = Never;
@@ -57,19 +57,15 @@ impl Protocol for Steps {
         State::default()
     }
 
-    fn decide(
-        definition: &Definition,
-        state: &State,
-        event: Event<SeatName, Verdict>,
-    ) -> Move<Change, SeatName> {
+    fn decide(definition: &Definition, state: &State, event: Event<StepId, Verdict>) -> Move<Change, StepId> {
         decide::decide(definition, state, event)
     }
 
-    fn due(definition: &Definition, state: &State) -> Option<Due<Change, SeatName>> {
+    fn due(definition: &Definition, state: &State) -> Option<Due<Change, StepId>> {
         decide::due(definition, state)
     }
 
-    fn stopped(_: &Definition, _: &State) -> Option<Move<Change, SeatName>> {
+    fn stopped(_: &Definition, _: &State) -> Option<Move<Change, StepId>> {
         None
     }
 
@@ -77,51 +73,51 @@ impl Protocol for Steps {
         state.apply(change);
     }
 
-    fn standing(_: &Definition, state: &State, seat: &SeatName) -> Standing {
-        decide::standing(state, seat)
+    fn standing(_: &Definition, state: &State, step: &StepId) -> Standing {
+        decide::standing(state, step)
     }
 
-    fn failed(definition: &Definition, state: &State) -> Vec<SeatName> {
+    fn failed(definition: &Definition, state: &State) -> Vec<StepId> {
         definition.step_ids().filter(|id| state.failed.contains(*id)).cloned().collect()
     }
 
-    fn knows(definition: &Definition, seat: &SeatName) -> bool {
-        definition.step_ids().any(|id| id == seat)
+    fn knows(definition: &Definition, step: &StepId) -> bool {
+        definition.step_ids().any(|id| id == step)
     }
 
     fn fits(definition: &Definition, _: &State, change: &Change) -> bool {
         change.steps().all(|step| Self::knows(definition, step))
     }
 
-    fn tries(definition: &Definition, seat: &SeatName) -> NonZeroU32 {
-        definition.tries(seat)
+    fn tries(definition: &Definition, step: &StepId) -> NonZeroU32 {
+        definition.tries(step)
     }
 
-    fn rank(definition: &Definition, seat: &SeatName) -> usize {
-        definition.position(seat)
+    fn rank(definition: &Definition, step: &StepId) -> usize {
+        definition.position(step)
     }
 
-    fn seat_name(seat: &SeatName) -> SeatName {
-        seat.clone()
+    fn step_id(step: &StepId) -> StepId {
+        step.clone()
     }
 
     fn read_report(
         definition: &Definition,
         _: &Document,
-        seat: &SeatName,
+        step: &StepId,
         report: &Report,
     ) -> Reading<Verdict> {
-        seat::read_report(definition, seat, report)
+        step::read_report(definition, step, report)
     }
 
-    fn brief(definition: &Definition, document: &Document, seat: &SeatName, counted: u32) -> Brief {
-        seat::brief(definition, document, seat, counted)
+    fn brief(definition: &Definition, document: &Document, step: &StepId, counted: u32) -> Brief {
+        step::brief(definition, document, step, counted)
     }
 
     fn adopt(
         definition: &Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Change, SeatName>, Unadoptable> {
+    ) -> Result<Move<Change, StepId>, Unadoptable> {
         adopt::adopt(definition, document)
     }
 
@@ -137,13 +133,13 @@ impl Protocol for Steps {
         _: &Definition,
         _: &Document,
         _: &Document,
-        _: &Hand<SeatName>,
+        _: &Hand<StepId>,
         _: &Patch,
     ) -> Result<Option<Never>, Uneditable> {
         Err(Uneditable::EngineOnly)
     }
 
-    fn partial(_: &SeatName, _: serde_json::Value) -> Option<Patch> {
+    fn partial(_: &StepId, _: serde_json::Value) -> Option<Patch> {
         None
     }
 
@@ -180,14 +176,14 @@ impl Protocol for Steps {
         Some(layout::state_file(document))
     }
 
-    fn report_path(document: &Document, seat: &SeatName) -> Option<String> {
+    fn report_path(document: &Document, step: &StepId) -> Option<String> {
         let head = &document.head;
-        Some(layout::report_path(&head.reports_dir, &head.run_id, seat.as_str()))
+        Some(layout::report_path(&head.reports_dir, &head.run_id, step.as_str()))
     }
 
-    fn reported(document: &Document) -> Vec<SeatName> {
+    fn reported(document: &Document) -> Vec<StepId> {
         let reported = document.steps.iter().filter(|(_, step)| step.report_path.is_some());
-        reported.filter_map(|(id, _)| SeatName::new(id).ok()).collect()
+        reported.filter_map(|(id, _)| StepId::new(id).ok()).collect()
     }
 
     fn progress(definition: &Definition, state: &State) -> Progress {

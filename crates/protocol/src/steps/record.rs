@@ -12,7 +12,7 @@ use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, Remains};
 use crate::rules::Stage;
 use crate::run::{Change, Exit};
-use crate::{SeatName, Stamp};
+use crate::{Stamp, StepId};
 
 pub(super) fn open(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
     let head = Head {
@@ -46,15 +46,15 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     for change in &entry.changes {
         match change {
             Change::Began { attempt, counted } => {
-                began(step(document, &attempt.seat, &mut parts), *counted, entry.at);
+                began(step(document, &attempt.step, &mut parts), *counted, entry.at);
             }
             Change::Over { attempt, exit } => {
-                let path = report_path(document, &attempt.seat);
-                over(step(document, &attempt.seat, &mut parts), path, *exit, evidence, entry.at);
+                let path = report_path(document, &attempt.step);
+                over(step(document, &attempt.step, &mut parts), path, *exit, evidence, entry.at);
             }
             Change::AskedToEnd { attempt, .. } => {
                 if let Some(failed) = failed {
-                    let step = step(document, &attempt.seat, &mut parts);
+                    let step = step(document, &attempt.step, &mut parts);
                     step.last_error = Some(format!("Stopped because `{failed}` failed"));
                 }
             }
@@ -83,16 +83,16 @@ impl Parts {
     }
 }
 
-fn step<'a>(document: &'a mut Document, id: &SeatName, parts: &mut Parts) -> &'a mut StepDocument {
+fn step<'a>(document: &'a mut Document, id: &StepId, parts: &mut Parts) -> &'a mut StepDocument {
     parts.touch(step_part(id.as_str()));
     document.steps.get_mut(id.as_str()).unwrap_or_else(|| panic!("BUG: the document has no step `{id}`"))
 }
 
-fn report_path(document: &Document, id: &SeatName) -> String {
+fn report_path(document: &Document, id: &StepId) -> String {
     layout::report_path(&document.head.reports_dir, &document.head.run_id, id.as_str())
 }
 
-fn failed_step(change: &Change<SeatName, Play>) -> Option<&SeatName> {
+fn failed_step(change: &Change<StepId, Play>) -> Option<&StepId> {
     match change {
         Change::Play { play: Play::Failed(step) } => Some(step),
         Change::Play { .. }
@@ -180,13 +180,7 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
 }
 
 /// The way back: everything from the targets on is open again, one iteration later.
-fn reset(
-    document: &mut Document,
-    gates: &[SeatName],
-    targets: &[SeatName],
-    steps: &[SeatName],
-    parts: &mut Parts,
-) {
+fn reset(document: &mut Document, gates: &[StepId], targets: &[StepId], steps: &[StepId], parts: &mut Parts) {
     for id in steps {
         let step = step(document, id, parts);
         *step = StepDocument {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ids::SeatName;
+use crate::ids::StepId;
 
 /// A workflow: steps and which of them wait for which.
 ///
@@ -24,27 +24,27 @@ pub struct Workflow {
     #[serde(default)]
     pub metadata: Map<String, Value>,
     /// In the order of the file, which is also the order in which ready steps are started.
-    pub steps: Vec<Step>,
+    pub steps: Vec<StepSpec>,
 }
 
 /// One step: an agent, its prompt, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
-    pub id: SeatName,
+pub struct StepSpec {
+    pub id: StepId,
     /// Which adapter runs it; a name of the configuration's `[adapters]`.
     pub agent: String,
     /// A reference to the prompt's file, as written; it is resolved when the run is opened.
     pub prompt: String,
     /// The steps that must have completed before this one; the only edges there are.
     #[serde(default)]
-    pub needs: Vec<SeatName>,
+    pub needs: Vec<StepId>,
     /// What the author believes comes next. Checked and shown, but no edge: only `needs` makes a step wait.
     #[serde(default)]
-    pub next_on_success: Vec<SeatName>,
+    pub next_on_success: Vec<StepId>,
     /// Where the run goes back to when this step's report says that its gate failed: one of its ancestors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loop_back_to: Option<SeatName>,
+    pub loop_back_to: Option<StepId>,
     #[serde(default)]
     pub metadata: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,9 +57,9 @@ pub struct Step {
     pub max_attempts: Option<NonZeroU32>,
 }
 
-impl Step {
+impl StepSpec {
     /// A step that says no more than it must.
-    pub fn new(id: SeatName, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
+    pub fn new(id: StepId, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
             id,
             agent: agent.into(),
@@ -102,12 +102,12 @@ mod seconds {
 mod tests {
     use super::*;
 
-    fn step() -> Step {
-        Step {
-            id: SeatName::new("code").unwrap(),
+    fn step() -> StepSpec {
+        StepSpec {
+            id: StepId::new("code").unwrap(),
             agent: "coder".into(),
             prompt: "prompts/code.md".into(),
-            needs: vec![SeatName::new("plan").unwrap()],
+            needs: vec![StepId::new("plan").unwrap()],
             next_on_success: vec![],
             loop_back_to: None,
             metadata: Map::new(),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_frozen_workflow_reads_back_as_it_was() {
-        let fraction = Step { timeout: Some(Duration::from_millis(1500)), ..step() };
+        let fraction = StepSpec { timeout: Some(Duration::from_millis(1500)), ..step() };
         let workflow = Workflow {
             name: "w".into(),
             description: "d".into(),
@@ -136,7 +136,10 @@ mod tests {
         let mut json = serde_json::to_value(step()).unwrap();
         json["gates"] = Value::from(vec!["ci"]);
         assert!(
-            serde_json::from_value::<Step>(json).unwrap_err().to_string().contains("unknown field `gates`")
+            serde_json::from_value::<StepSpec>(json)
+                .unwrap_err()
+                .to_string()
+                .contains("unknown field `gates`")
         );
     }
 }

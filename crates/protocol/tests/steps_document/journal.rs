@@ -7,10 +7,10 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Folded, Input};
 use protocol::report::{self, Expected};
 use protocol::run::{self, Absorbed, Attempt, Decision, Ending, Fact};
 use protocol::steps::{
-    DEFAULT_ITERATIONS, Definition, Document, Frozen, OnFailure, Step, StepDocument, Steps, Verdict,
+    DEFAULT_ITERATIONS, Definition, Document, Frozen, OnFailure, StepDocument, StepSpec, Steps, Verdict,
     Workflow, check_document,
 };
-use protocol::{Protocol, RunId, SeatName, Stage, Stamp, TryNo, Turn};
+use protocol::{Protocol, RunId, Stage, Stamp, StepId, TryNo, Turn};
 
 /// Id, needs, and where its gate goes back to.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
@@ -26,8 +26,8 @@ pub(crate) struct Journal {
     seconds: i64,
 }
 
-fn name(id: &str) -> SeatName {
-    SeatName::new(id).unwrap()
+fn name(id: &str) -> StepId {
+    StepId::new(id).unwrap()
 }
 
 impl Journal {
@@ -37,10 +37,10 @@ impl Journal {
     }
 
     pub(crate) fn open_with(steps: &[Outline<'_>], places: usize) -> Self {
-        let steps = steps.iter().map(|(id, needs, back)| Step {
+        let steps = steps.iter().map(|(id, needs, back)| StepSpec {
             needs: needs.iter().map(|need| name(need)).collect(),
             loop_back_to: back.map(name),
-            ..Step::new(name(id), "coder", "p.md")
+            ..StepSpec::new(name(id), "coder", "p.md")
         });
         let definition = Definition::from(Frozen {
             workflow: Workflow {
@@ -75,7 +75,7 @@ impl Journal {
     #[track_caller]
     pub(crate) fn commit(&mut self, input: Input<Steps>, mut decision: Decision<Steps>) {
         self.seconds += 1;
-        decision.append(run::seat_waiting(&self.definition, &mut self.folded.run, self.places));
+        decision.append(run::start_queued(&self.definition, &mut self.folded.run, self.places));
         let entry = Entry {
             v: ENTRY_VERSION,
             at: Stamp::from_micros(self.seconds * 1_000_000),
@@ -94,7 +94,7 @@ impl Journal {
     }
 
     #[track_caller]
-    pub(crate) fn fact(&mut self, fact: Fact<SeatName, Verdict>, evidence: Option<Evidence>) {
+    pub(crate) fn fact(&mut self, fact: Fact<StepId, Verdict>, evidence: Option<Evidence>) {
         let Absorbed::Decided(decision) = run::absorb(&self.definition, &mut self.folded.run, fact.clone())
         else {
             panic!("stale");
@@ -103,12 +103,12 @@ impl Journal {
     }
 
     #[track_caller]
-    pub(crate) fn over(&mut self, attempt: Attempt<SeatName>, ending: Ending<Verdict>, evidence: Evidence) {
+    pub(crate) fn over(&mut self, attempt: Attempt<StepId>, ending: Ending<Verdict>, evidence: Evidence) {
         self.fact(Fact::Over { attempt, ending }, Some(evidence));
     }
 
     #[track_caller]
-    pub(crate) fn request(&mut self, request: run::Request<SeatName>) {
+    pub(crate) fn request(&mut self, request: run::Request<StepId>) {
         let decision = run::consider(&self.definition, &mut self.folded.run, &request).unwrap();
         self.commit(Input::Request { request, reason: None }, decision);
     }
@@ -125,8 +125,8 @@ impl Journal {
     }
 }
 
-pub(crate) fn attempt(id: &str, turn: u32, try_no: u32) -> Attempt<SeatName> {
-    Attempt { seat: name(id), turn: Turn(turn), try_no: TryNo(try_no) }
+pub(crate) fn attempt(id: &str, turn: u32, try_no: u32) -> Attempt<StepId> {
+    Attempt { step: name(id), turn: Turn(turn), try_no: TryNo(try_no) }
 }
 
 pub(crate) fn reported(step: &str, status: &str) -> Evidence {

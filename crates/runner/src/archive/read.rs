@@ -273,7 +273,7 @@ impl Taking<'_> {
         let attempts = self.home.parent().unwrap_or(self.home);
         File::open(attempts).and_then(|directory| directory.sync_all()).map_err(failed(attempts))?;
         let mut open = Vec::new();
-        for attempt in rebuild.seated() {
+        for attempt in rebuild.live_attempts() {
             let id = Run::<P>::id(&attempt);
             supervisor::void(&AttemptDir::new(attempts, &rebuild.run, &id))?;
             open.push(id.to_string());

@@ -146,8 +146,8 @@ fn papers(directory: &Path, logs: Logs) -> Result<Vec<(PathBuf, Listed)>, Export
     let names = PAPERS.iter().chain(LOGS.iter().filter(|_| logs == Logs::With));
     let names: Vec<_> = names.collect();
     let mut found = Vec::new();
-    for seat in children(directory)? {
-        for number in children(&seat)? {
+    for step in children(directory)? {
+        for number in children(&step)? {
             for name in &names {
                 let place = number.join(name);
                 let Ok(relative) = place.strip_prefix(directory) else { continue };

@@ -15,11 +15,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Attends every attempt that may be alive here: recovery is this, and nothing else.
     pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
         let folded = &self.journal.folded;
-        let seated = folded.run.seated().map(|(attempt, chair)| (attempt, chair.posture));
-        let is_here = |attempt: &Attempt<P::Seat>| !self.hosts.is_elsewhere(folded, &Run::<P>::id(attempt));
-        let seated: Vec<_> = seated.filter(|(attempt, _)| is_here(attempt)).collect();
+        let live_attempts = folded.run.live_attempts().map(|(attempt, chair)| (attempt, chair.posture));
+        let is_here = |attempt: &Attempt<P::Step>| !self.hosts.is_elsewhere(folded, &Run::<P>::id(attempt));
+        let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_here(attempt)).collect();
         let attempts = self.house.attempts_dir();
-        let (adopted, open): (Vec<_>, Vec<_>) = seated
+        let (adopted, open): (Vec<_>, Vec<_>) = live_attempts
             .iter()
             .map(|(attempt, _)| Run::<P>::id(attempt))
             .partition(|id| is_at_work(&AttemptDir::new(&attempts, &self.journal.run, id)));
@@ -28,7 +28,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         if !elsewhere.is_empty() {
             self.observer.notice(Notice::Elsewhere { attempts: &elsewhere });
         }
-        for (attempt, posture) in seated {
+        for (attempt, posture) in live_attempts {
             self.attend(&attempt, Provenance::Found);
             match posture {
                 Posture::Ending => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
@@ -43,7 +43,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let items = self.journal.outbox.iter().filter(|item| !self.performed.contains(&item.id));
         let items: Vec<_> = items.cloned().collect();
         for item in items {
-            let action: Action<P::Seat> =
+            let action: Action<P::Step> =
                 serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
             let (Action::Start { attempt } | Action::End { attempt }) = &action;
             if self.hosts.is_elsewhere(&self.journal.folded, &Run::<P>::id(attempt)) {
@@ -59,9 +59,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 
     /// Starts or adopts an attempt; one that is attended already, or over, needs nothing.
-    fn attend(&mut self, attempt: &Attempt<P::Seat>, provenance: Provenance) {
+    fn attend(&mut self, attempt: &Attempt<P::Step>, provenance: Provenance) {
         let id = Run::<P>::id(attempt);
-        let chair = self.journal.folded.run.chairs.get(&attempt.seat);
+        let chair = self.journal.folded.run.chairs.get(&attempt.step);
         let alive = chair.is_some_and(|chair| {
             chair.posture.holds_place() && (chair.turn, chair.try_no) == (attempt.turn, attempt.try_no)
         });
@@ -69,8 +69,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             return;
         }
         let Journal { frozen, document, folded, .. } = &self.journal;
-        let counted = folded.run.chairs.get(&attempt.seat).map_or(0, |chair| chair.failures) + 1;
-        let brief = P::brief(&frozen.definition, document, &attempt.seat, counted);
+        let counted = folded.run.chairs.get(&attempt.step).map_or(0, |chair| chair.failures) + 1;
+        let brief = P::brief(&frozen.definition, document, &attempt.step, counted);
         let staging = self.house.staging(&frozen.staging);
         let artifacts_dir = staging.stage.artifacts_dir();
         let cast =
@@ -89,7 +89,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// What the attempts' attendants tell.
     pub(super) async fn absorb_happening(
         &mut self,
-        happening: Happening<P::Seat>,
+        happening: Happening<P::Step>,
     ) -> Result<(), EngineError> {
         match happening {
             Happening::Lingers { attempt } => {
@@ -101,7 +101,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 Ok(())
             }
             Happening::NoPlayer { attempt, agent } => {
-                Err(EngineError::NoPlayer { agent, seat: attempt.seat.to_string() })
+                Err(EngineError::NoPlayer { agent, step: attempt.step.to_string() })
             }
             Happening::Lost { attempt, source } => Err(EngineError::Attend { attempt, source }),
             Happening::Over { attempt, cast, ended } => {
@@ -110,7 +110,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 let judge = Judge::<P> {
                     definition: &self.journal.frozen.definition,
                     document: &self.journal.document,
-                    seat: &attempt.seat,
+                    step: &attempt.step,
                     cast: &cast,
                     boot_id: &self.house.boot_id,
                 };

@@ -3,7 +3,7 @@
 use protocol::Protocol;
 use protocol::entry::{Author, Evidence, FaultKind, Input};
 use protocol::run::{
-    Absorbed, Decision, Ending, Fact, Phase, Refusal, Request, absorb, consider, proceed, seat_waiting,
+    Absorbed, Decision, Ending, Fact, Phase, Refusal, Request, absorb, consider, proceed, start_queued,
 };
 use store::{CommitError, Store};
 use supervisor::Shutdown;
@@ -16,7 +16,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Absorbs a fact, however often others are first: a fact is never given up.
     pub(super) async fn absorb(
         &mut self,
-        fact: Fact<P::Seat, P::Verdict>,
+        fact: Fact<P::Step, P::Verdict>,
         evidence: Option<Evidence>,
     ) -> Result<(), EngineError> {
         self.absorb_from(None, fact, evidence).await
@@ -26,7 +26,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) async fn absorb_from(
         &mut self,
         by: Option<Author>,
-        mut fact: Fact<P::Seat, P::Verdict>,
+        mut fact: Fact<P::Step, P::Verdict>,
         mut evidence: Option<Evidence>,
     ) -> Result<(), EngineError> {
         loop {
@@ -39,7 +39,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 }
             };
             let places = self.hosts.places(folded, self.house.places);
-            decision.append(seat_waiting(&frozen.definition, &mut folded.run, places));
+            decision.append(start_queued(&frozen.definition, &mut folded.run, places));
             let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
             match self.commit(by.clone(), input, decision).await {
                 Ok(()) => return Ok(()),
@@ -54,21 +54,21 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 
     /// Whether a request would be granted, without moving anything.
-    pub(super) fn would_grant(&self, request: &Request<P::Seat>) -> Result<(), Refusal> {
+    pub(super) fn would_grant(&self, request: &Request<P::Step>) -> Result<(), Refusal> {
         let Journal { frozen, folded, .. } = &self.journal;
         consider(&frozen.definition, &mut folded.run.clone(), request).map(drop)
     }
 
     /// Makes a request and gives free places. What is already so needs no entry, except that the first request of an
     /// engine always has one: the journal shows who took the lead.
-    pub(super) async fn request(&mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+    pub(super) async fn request(&mut self, asked: Asked<P::Step>) -> Result<(), EngineError> {
         let Asked { request, by, reason } = asked;
         loop {
             let Journal { frozen, folded, .. } = &mut self.journal;
             let before = folded.run.phase;
             let mut decision = consider(&frozen.definition, &mut folded.run, &request)?;
             let places = self.hosts.places(folded, self.house.places);
-            decision.append(seat_waiting(&frozen.definition, &mut folded.run, places));
+            decision.append(start_queued(&frozen.definition, &mut folded.run, places));
             if decision.is_nothing() && self.introduced {
                 return Ok(());
             }
@@ -104,7 +104,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 Some(decision) => decision,
                 None if proceeded => {
                     let places = self.hosts.places(folded, self.house.places);
-                    seat_waiting(&frozen.definition, &mut folded.run, places)
+                    start_queued(&frozen.definition, &mut folded.run, places)
                 }
                 None => return Ok(()),
             };
@@ -132,7 +132,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             self.showing.is_stale();
             let Journal { frozen, folded, .. } = &mut self.journal;
             let places = self.hosts.places(folded, self.house.places);
-            let decision = seat_waiting(&frozen.definition, &mut folded.run, places);
+            let decision = start_queued(&frozen.definition, &mut folded.run, places);
             if decision.is_nothing() {
                 return Ok(());
             }

@@ -30,7 +30,7 @@ impl Hosts {
     pub(super) fn elsewhere<'a, P: Protocol>(
         &'a self,
         folded: &'a Folded<P>,
-    ) -> impl Iterator<Item = (Attempt<P::Seat>, &'a str)> {
+    ) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
         self.here.iter().flat_map(|here| folded.elsewhere(here))
     }
 

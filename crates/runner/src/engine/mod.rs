@@ -87,8 +87,8 @@ pub enum EngineError {
         here: bool,
         elsewhere: Vec<(AttemptId, String)>,
     },
-    #[error("nobody plays agent `{agent}`, which `{seat}` asks for")]
-    NoPlayer { agent: String, seat: String },
+    #[error("nobody plays agent `{agent}`, which `{step}` asks for")]
+    NoPlayer { agent: String, step: String },
     #[error("could not set up the watch over attempts")]
     Lookout(#[source] std::io::Error),
     #[error("could not attend `{attempt}`")]
@@ -112,12 +112,12 @@ pub struct Engine<'o, P: Protocol, S: Store> {
     observer: &'o mut dyn Observer<P>,
     /// Attempts we attend.
     attended: BTreeMap<AttemptId, Orders>,
-    news: mpsc::UnboundedSender<Happening<P::Seat>>,
-    heard: mpsc::UnboundedReceiver<Happening<P::Seat>>,
+    news: mpsc::UnboundedSender<Happening<P::Step>>,
+    heard: mpsc::UnboundedReceiver<Happening<P::Step>>,
     /// Actions that were carried out; the acknowledgement rides in the next commit.
     performed: BTreeSet<String>,
     showing: Showing,
-    partials: Partials<P::Seat>,
+    partials: Partials<P::Step>,
     deadlines: Deadlines,
     /// The journal shows that we lead.
     introduced: bool,
@@ -204,13 +204,13 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     }
 
     /// Does the one thing asked for, starts nothing, and leaves.
-    pub async fn oblige(mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+    pub async fn oblige(mut self, asked: Asked<P::Step>) -> Result<(), EngineError> {
         let obliged = self.oblige_now(asked).await;
         self.leave().await;
         obliged
     }
 
-    async fn oblige_now(&mut self, asked: Asked<P::Seat>) -> Result<(), EngineError> {
+    async fn oblige_now(&mut self, asked: Asked<P::Step>) -> Result<(), EngineError> {
         self.recognise_views().await?;
         self.house.places = 0;
         let obliged = self.request(asked).await;
@@ -233,7 +233,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     /// Acts until the run rests. Each message on `interrupts` is one wish of the user that we go.
     pub async fn play(
         mut self,
-        asked: Asked<P::Seat>,
+        asked: Asked<P::Step>,
         interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
         let rest = self.play_on(asked, interrupts).await;
@@ -243,7 +243,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     async fn play_on(
         &mut self,
-        asked: Asked<P::Seat>,
+        asked: Asked<P::Step>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
         self.recognise_views().await?;

@@ -50,7 +50,7 @@ impl<S: Clone> Partials<S> {
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// An attempt has handed in a part.
-    pub(super) fn hear_partial(&mut self, attempt: Attempt<P::Seat>) {
+    pub(super) fn hear_partial(&mut self, attempt: Attempt<P::Step>) {
         self.partials.came(Run::<P>::id(&attempt), attempt);
     }
 
@@ -68,23 +68,24 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 
     /// Enters the last part of an attempt that is over.
-    pub(super) async fn enter_last_partial(&mut self, attempt: &Attempt<P::Seat>) -> Result<(), EngineError> {
+    pub(super) async fn enter_last_partial(&mut self, attempt: &Attempt<P::Step>) -> Result<(), EngineError> {
         let id = Run::<P>::id(attempt);
         self.partials.is_over(&id);
         self.enter_partial(&id, attempt).await
     }
 
-    async fn enter_partial(&mut self, id: &AttemptId, attempt: &Attempt<P::Seat>) -> Result<(), EngineError> {
+    async fn enter_partial(&mut self, id: &AttemptId, attempt: &Attempt<P::Step>) -> Result<(), EngineError> {
         let dir = AttemptDir::new(&self.house.attempts_dir(), &self.journal.run, id);
         let Some(content) = take_partial(&dir) else { return Ok(()) };
-        let Some(patch) = P::partial(&attempt.seat, content) else { return Ok(()) };
+        let Some(patch) = P::partial(&attempt.step, content) else { return Ok(()) };
         loop {
             let Journal { frozen, folded, document, .. } = &self.journal;
-            let seated = folded.run.seated().any(|(seated, _)| seated == *attempt);
+            let live_attempts =
+                folded.run.live_attempts().any(|(live_attempts, _)| live_attempts == *attempt);
             let edited =
-                P::edit(&frozen.definition, document, document, &Hand::Seat(attempt.seat.clone()), &patch);
+                P::edit(&frozen.definition, document, document, &Hand::Step(attempt.step.clone()), &patch);
             let edit = match edited {
-                Ok(Some(edit)) if seated => edit,
+                Ok(Some(edit)) if live_attempts => edit,
                 Ok(_) => break,
                 Err(error) => {
                     tracing::debug!(run = %self.journal.run, attempt = %id, %error, "a partial report was left out");

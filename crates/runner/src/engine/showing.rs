@@ -81,11 +81,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 self.recognise_at(view, stored.revision).await?;
             }
             let entry: Entry<P> = self.journal.decode(&stored)?;
-            if let Some((seat, _)) = report_in::<P>(&entry.input) {
-                reported.insert(seat.clone(), entry.input);
+            if let Some((step, _)) = report_in::<P>(&entry.input) {
+                reported.insert(step.clone(), entry.input);
             }
         }
-        // Of each seat the latest: an earlier one of a seat that was sent back would take the file of the later one for
+        // Of each step the latest: an earlier one of a step that was sent back would take the file of the later one for
         // a stranger's.
         for input in reported.values() {
             self.show_report(input);
@@ -133,14 +133,14 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         }
     }
 
-    /// The latest report of a seat is a file of the seed's layout, too. One that cannot be written now is written when
+    /// The latest report of a step is a file of the seed's layout, too. One that cannot be written now is written when
     /// the run rests.
     pub(super) fn show_report(&mut self, input: &Input<P>) {
         if self.showing.absent {
             return;
         }
-        let Some((seat, report)) = report_in::<P>(input) else { return };
-        let Some(path) = P::report_path(&self.journal.document, seat) else { return };
+        let Some((step, report)) = report_in::<P>(input) else { return };
+        let Some(path) = P::report_path(&self.journal.document, step) else { return };
         let begun = Instant::now();
         let view = report_view(path, report);
         let written = self.write_view(&view, Firmness::Paced);
@@ -173,10 +173,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// any.
     async fn missing_reports(&self) -> Result<Vec<View>, EngineError> {
         let reported = P::reported(&self.journal.document).into_iter();
-        let paths = reported.filter_map(|seat| Some((P::report_path(&self.journal.document, &seat)?, seat)));
+        let paths = reported.filter_map(|step| Some((P::report_path(&self.journal.document, &step)?, step)));
         let missing: BTreeMap<_, _> = paths
             .filter(|(path, _)| !self.showing.views.is_there(path.as_ref()))
-            .map(|(path, seat)| (seat, path))
+            .map(|(path, step)| (step, path))
             .collect();
         if missing.is_empty() {
             return Ok(Vec::new());
@@ -184,13 +184,13 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let mut found = BTreeMap::new();
         for stored in self.journal.store.entries(&self.journal.run, Revision(0)).await? {
             let entry: Entry<P> = self.journal.decode(&stored)?;
-            if let Some((seat, report)) = report_in::<P>(&entry.input) {
-                found.insert(seat.clone(), report.clone());
+            if let Some((step, report)) = report_in::<P>(&entry.input) {
+                found.insert(step.clone(), report.clone());
             }
         }
-        let seats: BTreeSet<_> = missing.keys().cloned().collect();
-        found.retain(|seat, _| seats.contains(seat));
-        Ok(found.into_iter().map(|(seat, report)| report_view(missing[&seat].clone(), &report)).collect())
+        let steps: BTreeSet<_> = missing.keys().cloned().collect();
+        found.retain(|step, _| steps.contains(step));
+        Ok(found.into_iter().map(|(step, report)| report_view(missing[&step].clone(), &report)).collect())
     }
 
     fn write_view(&mut self, view: &View, firmness: Firmness) -> io::Result<()> {
@@ -201,10 +201,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 }
 
-fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Seat, &Report)> {
+fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Step, &Report)> {
     match input {
         Input::Fact { fact: Fact::Over { attempt, .. }, evidence: Some(evidence) } => {
-            Some((&attempt.seat, evidence.report.as_ref()?))
+            Some((&attempt.step, evidence.report.as_ref()?))
         }
         Input::Fact { fact: Fact::Over { .. } | Fact::Rested { .. }, .. }
         | Input::Opened { .. }

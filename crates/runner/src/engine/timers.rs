@@ -16,15 +16,15 @@ pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// The back-off that elapses first, unless the run starts nothing now.
-    pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Seat>)> {
+    pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Step>)> {
         let folded = &self.journal.folded;
         if !folded.run.phase.starts() {
             return None;
         }
         let (now, wall) = (Instant::now(), self.house.clock.now());
         let resting = folded.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting);
-        let attempts = resting.map(|(seat, chair)| Attempt {
-            seat: seat.clone(),
+        let attempts = resting.map(|(step, chair)| Attempt {
+            step: step.clone(),
             turn: chair.turn,
             try_no: chair.try_no,
         });

@@ -34,7 +34,7 @@ async fn what_was_on_it_counts_as_interrupted_and_is_tried_again_here() {
 #[tokio::test]
 async fn a_late_report_of_it_is_a_stragglers() {
     let scene = Scene::begun().await;
-    let first = scene.journal().await.folded.run.seated().next().unwrap().0;
+    let first = scene.journal().await.folded.run.live_attempts().next().unwrap().0;
     scene.play(giving_up(scene.host("b"), "a"), Request::Resume).await.unwrap();
     let mut journal = scene.journal().await;
     let late = Fact::Over { attempt: first, ending: Ending::Reported(Verdict::Done) };

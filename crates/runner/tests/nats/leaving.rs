@@ -2,7 +2,7 @@
 
 use protocol::run::Request;
 use protocol::steps::Steps;
-use protocol::{RunId, SeatName};
+use protocol::{RunId, StepId};
 use runner::{Asked, Engine, EngineError, Rest};
 use serde_json::Value;
 use store::{NatsStore, Tenure};
@@ -29,7 +29,7 @@ impl Scene {
     }
 }
 
-fn asked(request: Request<SeatName>) -> Asked<SeatName> {
+fn asked(request: Request<StepId>) -> Asked<StepId> {
     Asked { request, by: None, reason: None }
 }
 
@@ -51,7 +51,7 @@ async fn an_engine_that_is_refused_has_given_the_lead_back() {
     let mut nobody = ();
     let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
     let (_keep, interrupts) = mpsc::unbounded_channel();
-    let refused = engine.play(asked(Request::Retry { seat: None }), interrupts).await.unwrap_err();
+    let refused = engine.play(asked(Request::Retry { step: None }), interrupts).await.unwrap_err();
     assert!(matches!(refused, EngineError::Refused(_)), "{refused:?}");
     assert!(!scene.is_led().await);
 }
@@ -59,7 +59,7 @@ async fn an_engine_that_is_refused_has_given_the_lead_back() {
 #[tokio::test]
 async fn an_errand_has_given_the_lead_back_granted_or_not() {
     let scene = Scene::open(&["a"]).await;
-    for request in [Request::Pause, Request::Retry { seat: None }] {
+    for request in [Request::Pause, Request::Retry { step: None }] {
         let mut nobody = ();
         let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
         let obliged = engine.oblige(asked(request.clone())).await;

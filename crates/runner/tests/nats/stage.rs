@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input};
-use protocol::run::{Request, seat_waiting};
+use protocol::run::{Request, start_queued};
 use protocol::steps::Steps;
-use protocol::{AttemptId, Revision, RunId, SeatName};
+use protocol::{AttemptId, Revision, RunId, StepId};
 use runner::{Asked, Clock, Engine, EngineError, House, Journal, Rest};
 use store::{NatsSettings, NatsStore, Store as _, Tenure};
 use tempfile::TempDir;
@@ -50,8 +50,8 @@ impl Scene {
     pub(crate) async fn begin(&self, host: &str) {
         let mut journal = self.journal().await;
         let (definition, mut run) = (&journal.frozen.definition, journal.folded.run.clone());
-        let places = run.seated().count() + 1;
-        let decision = seat_waiting(definition, &mut run, places);
+        let places = run.live_attempts().count() + 1;
+        let decision = start_queued(definition, &mut run, places);
         stage::decided(&mut journal, &self.store, host, decision).await;
     }
 
@@ -79,7 +79,7 @@ impl Scene {
     }
 
     /// Plays the run on a host until it rests.
-    pub(crate) async fn play(&self, house: House, request: Request<SeatName>) -> Result<Rest, EngineError> {
+    pub(crate) async fn play(&self, house: House, request: Request<StepId>) -> Result<Rest, EngineError> {
         let mut nobody = ();
         let engine =
             Engine::<Steps, _>::lead(&self.store, house, &self.run, Tenure::Engine, &mut nobody).await?;

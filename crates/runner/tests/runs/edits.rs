@@ -109,7 +109,7 @@ async fn a_number_that_never_was_is_a_conflict_and_an_old_one_is_found_wherever_
 }
 
 #[tokio::test]
-async fn only_the_attempt_that_has_the_seat_writes_from_inside() {
+async fn only_the_attempt_that_has_the_step_writes_from_inside() {
     let (_ground, store, mut cycle) = scene().await;
     let patch = set("/phases/plan/output/draft", json!(1));
     let sequence = cycle.document.sequence;

@@ -3,7 +3,7 @@
 use protocol::entry::Author;
 use protocol::run::{Phase, Request};
 use protocol::steps::Steps;
-use protocol::{Revision, SeatName};
+use protocol::{Revision, StepId};
 use runner::{Clock, History, Journal, Moment, MomentError};
 use store::{SNAPSHOT_EVERY, Store as _};
 use testkit::Ground;
@@ -73,7 +73,7 @@ async fn the_history_knows_who_holds_a_run_and_who_waits() {
     assert_eq!((held.by, held.reason.as_deref()), (person(), Some("lunch")));
     assert!(matches!(person(), Author::Person { .. }) && paused.engine.is_none());
     let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
-    assert_eq!(paused.waiting.get(&SeatName::new("a").unwrap()), Some(&opened_at));
+    assert_eq!(paused.waiting.get(&StepId::new("a").unwrap()), Some(&opened_at));
     runner::request(&mut journal, person(), Request::Resume, None).await.unwrap();
     let resumed = History::read::<Steps, _>(&store, &run, Revision(3)).await.unwrap();
     assert!(resumed.held.is_none());
@@ -82,11 +82,11 @@ async fn the_history_knows_who_holds_a_run_and_who_waits() {
 }
 
 #[tokio::test]
-async fn what_a_seat_would_be_told_changes_nothing() {
+async fn what_a_step_would_be_told_changes_nothing() {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await.unwrap();
     let moment = At::at(&store, &run, None).await.unwrap().unwrap();
-    let told = runner::would_be_told(&moment, &SeatName::new("a").unwrap(), ground.path());
+    let told = runner::would_be_told(&moment, &StepId::new("a").unwrap(), ground.path());
     assert_eq!(told.attempt.to_string(), "a#1.1");
     assert!(told.prompt.contains("Do it.") && !told.prompt.contains("This is try"), "{}", told.prompt);
     let context: serde_json::Value = serde_json::from_str(&told.context).unwrap();

@@ -1,7 +1,7 @@
 //! On a store that no other machine can have, an attempt is here, whatever this machine was called when it began.
 
 use protocol::entry::Folded;
-use protocol::run::seat_waiting;
+use protocol::run::start_queued;
 use protocol::steps::Steps;
 use runner::{Asked, Clock, Engine, EngineError, Journal};
 use store::{AnyStore, Tenure};
@@ -13,7 +13,7 @@ use crate::stage::{house, opened};
 /// A run whose step was begun on this machine while it had another name.
 async fn begun(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnyStore> {
     let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
-    let decision = seat_waiting::<Steps>(&journal.frozen.definition, &mut journal.folded.run.clone(), 1);
+    let decision = start_queued::<Steps>(&journal.frozen.definition, &mut journal.folded.run.clone(), 1);
     testkit::stage::decided(&mut journal, store, "another-name", decision).await;
     journal
 }
@@ -29,7 +29,7 @@ async fn a_machine_that_was_renamed_takes_up_its_attempts() {
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // Nobody plays here; that it was asked for shows that the attempt was to be started.
     let error = engine.unwrap().play(Asked::to_resume(None), interrupts).await.unwrap_err();
-    assert!(matches!(&error, EngineError::NoPlayer { seat, .. } if seat == "a"), "{error:?}");
+    assert!(matches!(&error, EngineError::NoPlayer { step, .. } if step == "a"), "{error:?}");
 }
 
 #[tokio::test]

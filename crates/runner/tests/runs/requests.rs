@@ -1,6 +1,6 @@
 //! Requests that are committed between two steps of an engine, on a real store.
 
-use protocol::SeatName;
+use protocol::StepId;
 use protocol::run::{Halt, Phase, Request};
 use protocol::steps::Steps;
 use runner::{Asked, Clock, Engine, Journal, Rest};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::stage::{house, opened, person};
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
-async fn overtaken_by(request: Request<SeatName>) -> anyhow::Result<(Option<Rest>, Phase)> {
+async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>, Phase)> {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await?;
     let mut nobody = ();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use protocol::run::Request;
 use protocol::steps::Steps;
-use protocol::{Revision, RunId, SeatName};
+use protocol::{Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
     AnyStore, CaughtUp, Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position,
@@ -46,7 +46,7 @@ impl Troubled {
     async fn go_on(&self, run: &RunId) {
         let journal = Journal::<Steps, _>::load(&self.store, &Clock::system(), run).await;
         let mut journal = journal.unwrap().unwrap();
-        let skip = Request::Skip { seat: SeatName::new("b").unwrap() };
+        let skip = Request::Skip { step: StepId::new("b").unwrap() };
         let revision = journal.position.revision;
         runner::request(&mut journal, person(), skip.clone(), None).await.unwrap();
         if journal.position.revision == revision {

@@ -7,7 +7,7 @@ use protocol::{AttemptId, RunId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     pub run: RunId,
-    /// The seat is the step.
+    /// The step is the step.
     pub attempt: AttemptId,
     pub agent: String,
     pub workflow: String,
@@ -41,7 +41,7 @@ pub struct Dependency {
 
 impl Assignment {
     pub(super) fn step(&self) -> &str {
-        self.attempt.seat.as_str()
+        self.attempt.step.as_str()
     }
 }
 

@@ -99,7 +99,7 @@ fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
         ("ARTIFACTS_DIR", assignment.artifacts_dir.clone()),
         ("WORKFLOW_NAME", assignment.workflow.clone()),
         ("CALLBOARD_RUN", run.to_string()),
-        ("CALLBOARD_SEAT", attempt.seat.to_string()),
+        ("CALLBOARD_STEP", attempt.step.to_string()),
         ("CALLBOARD_ATTEMPT", attempt.to_string()),
         ("CALLBOARD_ROOT", assignment.root.clone()),
         ("CALLBOARD_STORE", assignment.store.clone()),

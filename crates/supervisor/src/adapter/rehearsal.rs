@@ -1,4 +1,4 @@
-//! The built-in player: a seat is played by our own program, from a script or without one. No agent, no token spent.
+//! The built-in player: a step is played by our own program, from a script or without one. No agent, no token spent.
 //!
 //! The script is frozen with the run, as data. Which part is played follows from what the attempt is told, so a start
 //! that is repeated after a crash plays the same part.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::SeatName;
+use protocol::StepId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -21,15 +21,15 @@ pub const PLAYER_ARGUMENT: &str = "__player";
 /// The longest part as an argument, in bytes. The kernel's limit is 128 KiB for one argument.
 pub const LONGEST_PART: usize = 120 * 1024;
 
-/// What each seat plays. A seat that is not named plays the default part in every try.
+/// What each step plays. A step that is not named plays the default part in every try.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rehearsal {
     /// One part for each try of an iteration; the last one repeats.
     #[serde(default)]
-    pub seats: BTreeMap<SeatName, Vec<Part>>,
-    /// What a seat says when its part is done and does not say it itself.
+    pub steps: BTreeMap<StepId, Vec<Part>>,
+    /// What a step says when its part is done and does not say it itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub by_default: BTreeMap<SeatName, Fields>,
+    pub by_default: BTreeMap<StepId, Fields>,
 }
 
 /// Fields of a report beyond those that every report has: a protocol may ask for them.
@@ -96,11 +96,11 @@ impl Default for Play {
 
 impl Rehearsal {
     /// The part for a try, both numbers as the attempt is told them: the iteration from 0, the try from 1.
-    pub fn part(&self, seat: &SeatName, iteration: u32, step_attempt: u32) -> Part {
-        let parts = self.seats.get(seat).map_or(&[][..], Vec::as_slice);
+    pub fn part(&self, step: &StepId, iteration: u32, step_attempt: u32) -> Part {
+        let parts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
         let place = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         let mut part = parts.get(place).or(parts.last()).cloned().unwrap_or_default();
-        for (field, value) in self.by_default.get(seat).into_iter().flatten() {
+        for (field, value) in self.by_default.get(step).into_iter().flatten() {
             part.says.entry(field.clone()).or_insert_with(|| value.clone());
         }
         match &part.play {
@@ -121,7 +121,7 @@ impl Rehearsal {
     }
 
     pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
-        let part = self.part(&assignment.attempt.seat, assignment.iteration, assignment.step_attempt);
+        let part = self.part(&assignment.attempt.step, assignment.iteration, assignment.step_attempt);
         vec![PLAYER_PROGRAM.to_owned(), PLAYER_ARGUMENT.to_owned(), part.to_argument()]
     }
 }
@@ -147,22 +147,22 @@ mod tests {
         Part { play: Play::Fail { why: why.to_owned() }, ..Part::default() }
     }
 
-    fn seat() -> SeatName {
-        example().attempt.seat
+    fn step() -> StepId {
+        example().attempt.step
     }
 
     fn rehearsal(parts: Vec<Part>) -> Rehearsal {
-        Rehearsal { seats: BTreeMap::from([(seat(), parts)]), ..Rehearsal::default() }
+        Rehearsal { steps: BTreeMap::from([(step(), parts)]), ..Rehearsal::default() }
     }
 
     #[test]
     fn each_try_has_its_part_the_last_repeats_and_each_iteration_begins_anew() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second")]);
         for iteration in [0, 3] {
-            let played: Vec<_> = [1, 2, 3, 9].map(|number| rehearsal.part(&seat(), iteration, number)).into();
+            let played: Vec<_> = [1, 2, 3, 9].map(|number| rehearsal.part(&step(), iteration, number)).into();
             assert_eq!(played, [fail("first"), fail("second"), fail("second"), fail("second")]);
         }
-        assert_eq!(Rehearsal::default().part(&seat(), 0, 1), Part::default());
+        assert_eq!(Rehearsal::default().part(&step(), 0, 1), Part::default());
     }
 
     #[test]
@@ -170,21 +170,21 @@ mod tests {
         let times = NonZeroU32::new(2).unwrap();
         let gate = Part { play: Play::GateFail { times, why: "P0".to_owned() }, ..Part::default() };
         let rehearsal = rehearsal(vec![gate.clone()]);
-        let played = [0, 1, 2, 3].map(|iteration| rehearsal.part(&seat(), iteration, 1));
+        let played = [0, 1, 2, 3].map(|iteration| rehearsal.part(&step(), iteration, 1));
         assert_eq!(played, [gate.clone(), gate, Part::default(), Part::default()]);
     }
 
     #[test]
-    fn a_part_says_what_its_seat_says_by_default_unless_it_says_it_itself() {
+    fn a_part_says_what_its_step_says_by_default_unless_it_says_it_itself() {
         let fields = |fields: Value| serde_json::from_value::<Fields>(fields).unwrap();
         let says = fields(serde_json::json!({"output": null}));
         let silent = Part { says, ..Part::default() };
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
         let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
-        rehearsal.by_default.insert(seat(), said.clone());
-        let first = rehearsal.part(&seat(), 0, 1).says;
+        rehearsal.by_default.insert(step(), said.clone());
+        let first = rehearsal.part(&step(), 0, 1).says;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.part(&seat(), 0, 2), Part { says: said, ..fail("late") });
+        assert_eq!(rehearsal.part(&step(), 0, 2), Part { says: said, ..fail("late") });
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Stage {
     pub(crate) fn expected(&self) -> Expected {
         Expected {
             run_id: self.launch.run.clone(),
-            step_id: self.launch.attempt.seat.clone(),
+            step_id: self.launch.attempt.step.clone(),
             agent: "reviewer".to_owned(),
         }
     }

@@ -32,14 +32,14 @@ pub(super) fn of<P: Explored>(before: &Moment<P>, input: EntryInput<P>, decision
 pub(super) fn fact<P: Explored>(
     scene: &Scene<P>,
     before: &Moment<P>,
-    fact: &Fact<P::Seat, P::Verdict>,
+    fact: &Fact<P::Step, P::Verdict>,
 ) -> Result<EntryInput<P>, Broken> {
     let evidence = match fact {
         Fact::Rested { .. } => None,
         Fact::Over { attempt, ending } => Some(Box::new(match ending {
             Ending::Reported(verdict) => {
-                let report = P::report(&scene.definition, &attempt.seat, verdict);
-                let read = P::read_report(&scene.definition, &before.document, &attempt.seat, &report);
+                let report = P::report(&scene.definition, &attempt.step, verdict);
+                let read = P::read_report(&scene.definition, &before.document, &attempt.step, &report);
                 if read != Reading::Verdict(verdict.clone()) {
                     let what = format!("{verdict:?} of `{attempt}` is read as {read:?}");
                     return Err(Broken::new("a report says its verdict", what));

@@ -1,21 +1,21 @@
 //! Everything that could come in next.
 
-use protocol::run::{Attempt, Ending, Fact, Phase, Posture, Request, Run, proceed, seat_waiting};
+use protocol::run::{Attempt, Ending, Fact, Phase, Posture, Request, Run, proceed, start_queued};
 
-use super::scene::{Scene, Seating};
+use super::scene::{Scene, Scheduling};
 use super::{Explored, Writing};
 
 /// One input of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input<P: Explored> {
-    Fact(Fact<P::Seat, P::Verdict>),
+    Fact(Fact<P::Step, P::Verdict>),
     /// What the protocol wants done without any news.
     Due,
     /// Free places are given, where that has an entry of its own.
     Places,
-    Ask(Request<P::Seat>),
+    Ask(Request<P::Step>),
     /// Somebody writes into the document.
-    Write(Writing<P::Seat>),
+    Write(Writing<P::Step>),
 }
 
 /// How often one turn is interrupted. Repeating it five times brings nothing to see but the limit.
@@ -47,13 +47,13 @@ pub(super) fn without_requests<P: Explored>(
     }
     let mut inputs = Vec::new();
     // Beside the facts, for they may come while somebody else's request waits for the engine's eye.
-    if scene.seating == Seating::Apart
-        && !seat_waiting(&scene.definition, &mut run.clone(), scene.places.count()).is_nothing()
+    if scene.scheduling == Scheduling::Apart
+        && !start_queued(&scene.definition, &mut run.clone(), scene.places.count()).is_nothing()
     {
         inputs.push(Input::Places);
     }
-    for (seat, chair) in &run.chairs {
-        let attempt = Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
+    for (step, chair) in &run.chairs {
+        let attempt = Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no };
         let is_counted = match chair.posture {
             Posture::Called => continue,
             Posture::Resting => {
@@ -64,7 +64,7 @@ pub(super) fn without_requests<P: Explored>(
             Posture::Ending => false,
         };
         let over = |ending| Input::Fact(Fact::Over { attempt: attempt.clone(), ending });
-        let verdicts = P::verdicts(&scene.definition, seat).into_iter();
+        let verdicts = P::verdicts(&scene.definition, step).into_iter();
         inputs.extend(verdicts.map(|verdict| over(Ending::Reported(verdict))));
         inputs.push(over(Ending::Failed));
         if !is_counted || interruptions.allow(chair.interruptions) {
@@ -75,17 +75,17 @@ pub(super) fn without_requests<P: Explored>(
 }
 
 /// Everything somebody could ask for, whether or not it makes sense.
-pub(super) fn requests<P: Explored>(scene: &Scene<P>) -> Vec<Request<P::Seat>> {
+pub(super) fn requests<P: Explored>(scene: &Scene<P>) -> Vec<Request<P::Step>> {
     let mut requests = vec![
         Request::Pause,
         Request::Resume,
         Request::Stop,
         Request::Interrupt,
-        Request::Retry { seat: None },
+        Request::Retry { step: None },
     ];
-    let seats = P::seats(&scene.definition);
-    requests.extend(seats.iter().map(|seat| Request::Retry { seat: Some(seat.clone()) }));
-    requests.extend(seats.into_iter().map(|seat| Request::Skip { seat }));
+    let steps = P::steps(&scene.definition);
+    requests.extend(steps.iter().map(|step| Request::Retry { step: Some(step.clone()) }));
+    requests.extend(steps.into_iter().map(|step| Request::Skip { step }));
     requests
 }
 

@@ -6,12 +6,12 @@ use protocol::entry::Folded;
 use protocol::rules::Standing;
 use protocol::run::{
     Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Phase, Posture, Refusal, Request, Run,
-    absorb, consider, seat_waiting,
+    absorb, consider, start_queued,
 };
 use protocol::{TryNo, Turn};
 
 use super::input::{Interruptions, goes_by_itself, without_requests};
-use super::scene::Seating;
+use super::scene::Scheduling;
 use super::transition::{Moment, Transition};
 use super::{Broken, Explored, Input, Scene};
 
@@ -22,14 +22,14 @@ pub(super) fn transition<P: Explored>(
     transition: &Transition<'_, P>,
 ) -> Vec<Broken> {
     let mut broken = Vec::new();
-    seated(scene, before, transition, &mut broken);
+    live_attempts(scene, before, transition, &mut broken);
     starts(scene, transition, &mut broken);
     finishes(transition, &mut broken);
     tries(scene, transition, &mut broken);
     match transition.input {
         Some(Input::Fact(fact)) => twice_is_nothing(scene, transition.after, fact, &mut broken),
-        Some(Input::Ask(Request::Retry { seat })) => {
-            retries(scene, transition, seat.as_ref(), &mut broken);
+        Some(Input::Ask(Request::Retry { step })) => {
+            retries(scene, transition, step.as_ref(), &mut broken);
         }
         Some(Input::Ask(request)) => granted_twice(scene, transition.after, request, &mut broken),
         Some(Input::Write(_)) => writes(transition, &mut broken),
@@ -42,40 +42,43 @@ pub(super) fn transition<P: Explored>(
 }
 
 /// Keeps the books as the outside world would: who was started, who ended. They must agree with the run's.
-fn seated<P: Explored>(
+fn live_attempts<P: Explored>(
     scene: &Scene<P>,
     before: &Moment<P>,
     transition: &Transition<'_, P>,
     broken: &mut Vec<Broken>,
 ) {
-    const TWICE: &str = "nobody is seated twice";
-    let mut alive: BTreeMap<P::Seat, (Turn, TryNo)> = BTreeMap::new();
+    const TWICE: &str = "nobody is live_attempts twice";
+    let mut alive: BTreeMap<P::Step, (Turn, TryNo)> = BTreeMap::new();
     alive.extend(
-        transition.before.seated().map(|(attempt, _)| (attempt.seat, (attempt.turn, attempt.try_no))),
+        transition.before.live_attempts().map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.try_no))),
     );
     if let Some(Input::Fact(Fact::Over { attempt, .. })) = transition.input {
-        alive.remove(&attempt.seat);
+        alive.remove(&attempt.step);
     }
     for attempt in transition.started() {
         let number = (attempt.turn, attempt.try_no);
-        if alive.insert(attempt.seat.clone(), number).is_some() {
+        if alive.insert(attempt.step.clone(), number).is_some() {
             broken
                 .push(Broken::new(TWICE, format!("`{attempt}` starts while another attempt of it is alive")));
         }
-        if before.started.get(&attempt.seat).is_some_and(|newest| *newest >= number) {
+        if before.started.get(&attempt.step).is_some_and(|newest| *newest >= number) {
             broken.push(Broken::new(TWICE, format!("`{attempt}` is not a new name")));
         }
     }
     let after: BTreeMap<_, _> = transition
         .after
-        .seated()
-        .map(|(attempt, _)| (attempt.seat, (attempt.turn, attempt.try_no)))
+        .live_attempts()
+        .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.try_no)))
         .collect();
     if after != alive {
-        broken.push(Broken::new(TWICE, format!("the run seats {after:?}, but {alive:?} are alive")));
+        broken.push(Broken::new(TWICE, format!("the run steps {after:?}, but {alive:?} are alive")));
     }
     if after.len() > scene.places.count() {
-        broken.push(Broken::new("no more seated than places", format!("{} are seated", after.len())));
+        broken.push(Broken::new(
+            "no more live_attempts than places",
+            format!("{} are live_attempts", after.len()),
+        ));
     }
 }
 
@@ -88,7 +91,7 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
             let what = format!("`{attempt}` starts in a run that is {:?}", after.phase);
             broken.push(Broken::new("only an open run starts anything", what));
         }
-        if held.contains(&attempt.seat) {
+        if held.contains(&attempt.step) {
             let what = format!("`{attempt}` starts, though something is due as soon as it is quiet");
             broken.push(Broken::new("what is due is waited for", what));
         }
@@ -100,11 +103,11 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
     }
     // Where a stop ends the run, whoever was at work has failed by it, and is still to end.
     let stops_end = P::stopped(&scene.definition, &after.play).is_some();
-    for (seat, chair) in &after.chairs {
-        let standing = P::standing(&scene.definition, &after.play, seat);
+    for (step, chair) in &after.chairs {
+        let standing = P::standing(&scene.definition, &after.play, step);
         let is_ending = matches!(after.phase, Phase::Closing(_)) && chair.posture == Posture::Ending;
         if standing != Standing::Open && !(stops_end && is_ending && standing == Standing::Failed) {
-            let what = format!("`{seat}` has a turn, but is {standing:?}");
+            let what = format!("`{step}` has a turn, but is {standing:?}");
             broken.push(Broken::new("what is done is not done again", what));
         }
     }
@@ -133,20 +136,20 @@ fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
     let mut wrong = |what| broken.push(Broken::new("tries are counted", what));
     for change in &transition.entry.changes {
         if let Change::Began { attempt, counted } = change {
-            let tries = P::tries(&scene.definition, &attempt.seat).get();
+            let tries = P::tries(&scene.definition, &attempt.step).get();
             if *counted > tries || (attempt.try_no == TryNo(1) && *counted != 1) {
                 wrong(format!("`{attempt}` counts as try {counted} of {tries}"));
             }
         }
     }
     let Some(Input::Fact(Fact::Over { attempt, ending })) = transition.input else { return };
-    let chair = &transition.before.chairs[&attempt.seat];
+    let chair = &transition.before.chairs[&attempt.step];
     let exit = transition.entry.changes.iter().find_map(|change| match change {
         Change::Over { attempt: over, exit } if over == attempt => Some(*exit),
         _ => None,
     });
     let plays = chair.posture == Posture::Playing;
-    let tries = P::tries(&scene.definition, &attempt.seat).get();
+    let tries = P::tries(&scene.definition, &attempt.step).get();
     let used_up = match ending {
         Ending::Failed => plays && chair.failures + 1 >= tries,
         Ending::Interrupted | Ending::Stopped => plays && chair.interruptions + 1 > INTERRUPTIONS,
@@ -155,7 +158,7 @@ fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
     if used_up != (exit == Some(Exit::GaveUp)) {
         wrong(format!("after {} failures of {tries} tries, `{attempt}` leaves as {exit:?}", chair.failures));
     }
-    let over = transition.after.chairs.get(&attempt.seat).filter(|after| after.turn == attempt.turn);
+    let over = transition.after.chairs.get(&attempt.step).filter(|after| after.turn == attempt.turn);
     if let Some(after) = over {
         let costs = u32::from(plays && *ending == Ending::Failed);
         if after.failures != chair.failures + costs {
@@ -167,7 +170,7 @@ fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
 fn twice_is_nothing<P: Explored>(
     scene: &Scene<P>,
     after: &Run<P>,
-    fact: &Fact<P::Seat, P::Verdict>,
+    fact: &Fact<P::Step, P::Verdict>,
     broken: &mut Vec<Broken>,
 ) {
     let mut again = after.clone();
@@ -184,11 +187,11 @@ fn twice_is_nothing<P: Explored>(
 fn retries<P: Explored>(
     scene: &Scene<P>,
     transition: &Transition<'_, P>,
-    named: Option<&P::Seat>,
+    named: Option<&P::Step>,
     broken: &mut Vec<Broken>,
 ) {
     let mut left = P::failed(&scene.definition, &transition.before.play);
-    left.retain(|seat| named.is_some_and(|named| named != seat));
+    left.retain(|step| named.is_some_and(|named| named != step));
     let after = P::failed(&scene.definition, &transition.after.play);
     if after != left {
         broken.push(Broken::new("a retry asks whom it names", format!("{after:?} are left, not {left:?}")));
@@ -225,14 +228,14 @@ fn writes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken>)
 fn granted_twice<P: Explored>(
     scene: &Scene<P>,
     after: &Run<P>,
-    request: &Request<P::Seat>,
+    request: &Request<P::Step>,
     broken: &mut Vec<Broken>,
 ) {
     let mut again = after.clone();
     let nothing = match consider(&scene.definition, &mut again, request) {
         Ok(mut decision) => {
-            if scene.seating == Seating::Together {
-                decision.append(seat_waiting(&scene.definition, &mut again, scene.places.count()));
+            if scene.scheduling == Scheduling::Together {
+                decision.append(start_queued(&scene.definition, &mut again, scene.places.count()));
             }
             decision.is_nothing()
         }
@@ -265,8 +268,8 @@ pub(super) fn moment<P: Explored>(scene: &Scene<P>, moment: &Moment<P>) -> Vec<B
     let mut broken = Vec::new();
     never_stuck(scene, moment, &mut broken);
     stale_is_nothing(scene, &moment.folded.run, &mut broken);
-    for (seat, chair) in &moment.folded.run.chairs {
-        let id = Run::<P>::id(&Attempt { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no });
+    for (step, chair) in &moment.folded.run.chairs {
+        let id = Run::<P>::id(&Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no });
         if chair.posture == Posture::Resting && !moment.folded.timers.contains_key(&id) {
             broken.push(Broken::new("who rests has a timer", format!("nothing will wake `{id}`")));
         }
@@ -286,7 +289,7 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, moment: &Moment<P>, broken: &mut V
     if let Phase::Paused | Phase::Halted(_) = run.phase {
         let mut resumed = run.clone();
         let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
-        seat_waiting(&scene.definition, &mut resumed, scene.places.count());
+        start_queued(&scene.definition, &mut resumed, scene.places.count());
         if granted.is_err() || stuck(&resumed) {
             broken.push(Broken::new("never stuck", "resumed, nothing can happen, and the run is not over"));
         }
@@ -296,21 +299,21 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, moment: &Moment<P>, broken: &mut V
 /// News of attempts that are not, or no longer, anybody's current one.
 fn stale_is_nothing<P: Explored>(scene: &Scene<P>, run: &Run<P>, broken: &mut Vec<Broken>) {
     let mut after = run.clone();
-    for seat in P::seats(&scene.definition) {
-        let (turn, try_no, posture) = match run.chairs.get(&seat) {
+    for step in P::steps(&scene.definition) {
+        let (turn, try_no, posture) = match run.chairs.get(&step) {
             Some(chair) => (chair.turn, chair.try_no, Some(chair.posture)),
-            None => (run.turns.get(&seat).copied().unwrap_or(Turn(1)), TryNo(1), None),
+            None => (run.turns.get(&step).copied().unwrap_or(Turn(1)), TryNo(1), None),
         };
         let earlier_try = TryNo(try_no.0.saturating_sub(1));
         let mut stale = vec![(Turn(turn.0.saturating_sub(1)), try_no), (turn, try_no.next())];
         stale.extend((try_no.0 > 0).then_some((turn, earlier_try)));
         let is_over = !posture.is_some_and(Posture::holds_place);
         let is_up = posture != Some(Posture::Resting);
-        let attempt = |(turn, try_no)| Attempt { seat: seat.clone(), turn, try_no };
+        let attempt = |(turn, try_no)| Attempt { step: step.clone(), turn, try_no };
         let over = stale.iter().copied().chain(is_over.then_some((turn, try_no)));
         let rested = stale.iter().copied().chain(is_up.then_some((turn, try_no)));
         let mut facts: Vec<_> = rested.map(|number| Fact::Rested { attempt: attempt(number) }).collect();
-        let verdicts = P::verdicts(&scene.definition, &seat);
+        let verdicts = P::verdicts(&scene.definition, &step);
         for number in over {
             let endings = verdicts.iter().cloned().map(Ending::Reported).chain([Ending::Failed]);
             facts.extend(endings.map(|ending| Fact::Over { attempt: attempt(number), ending }));

@@ -28,7 +28,7 @@ mod writing;
 pub use broken::{Broken, CounterExample};
 pub use course::Course;
 pub use input::{Input, Interruptions};
-pub use scene::{Places, Scene, Seating};
+pub use scene::{Places, Scene, Scheduling};
 pub use search::{Exploration, Limits, Rows};
 pub use transition::Transition;
 pub use walk::{Walked, Walks};
@@ -40,20 +40,20 @@ use protocol::run::Run;
 
 /// What the explorer must know of a protocol, and cannot ask the engine's own trait for.
 pub trait Explored: Protocol {
-    /// Every seat that may ever be asked, in the order in which people want to see them.
-    fn seats(definition: &Self::Definition) -> Vec<Self::Seat>;
+    /// Every step that may ever be asked, in the order in which people want to see them.
+    fn steps(definition: &Self::Definition) -> Vec<Self::Step>;
 
-    /// Everything a valid report of this seat can say.
-    fn verdicts(definition: &Self::Definition, seat: &Self::Seat) -> Vec<Self::Verdict>;
+    /// Everything a valid report of this step can say.
+    fn verdicts(definition: &Self::Definition, step: &Self::Step) -> Vec<Self::Verdict>;
 
     /// A report that says so.
-    fn report(definition: &Self::Definition, seat: &Self::Seat, verdict: &Self::Verdict) -> Report;
+    fn report(definition: &Self::Definition, step: &Self::Step, verdict: &Self::Verdict) -> Report;
 
     /// The verdict in a word or two.
     fn say_verdict(verdict: &Self::Verdict) -> String;
 
-    /// How far the seat is, in a mark or two, when it is not in a turn; and what of its past decides about its future.
-    fn say_standing(definition: &Self::Definition, state: &Self::State, seat: &Self::Seat) -> Standing;
+    /// How far the step is, in a mark or two, when it is not in a turn; and what of its past decides about its future.
+    fn say_standing(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> Standing;
 
     /// The change in a word or two.
     fn say_change(change: &Self::Change) -> String;
@@ -64,7 +64,7 @@ pub trait Explored: Protocol {
     }
 
     /// What could be written into the document, whether or not it may; nothing where only the engine writes.
-    fn writings(_: &Run<Self>, _: &Self::Document) -> Vec<Writing<Self::Seat>> {
+    fn writings(_: &Run<Self>, _: &Self::Document) -> Vec<Writing<Self::Step>> {
         Vec::new()
     }
 
@@ -75,11 +75,11 @@ pub trait Explored: Protocol {
     fn inspect(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Broken>;
 }
 
-/// A seat in the notation of tables.
+/// A step in the notation of tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// One character: done, failed, …
     pub mark: &'static str,
-    /// What stands behind the seat's name, such as how often it was sent back; usually empty.
+    /// What stands behind the step's name, such as how often it was sent back; usually empty.
     pub note: String,
 }

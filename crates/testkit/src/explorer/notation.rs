@@ -12,10 +12,10 @@ pub(super) const LEGEND: &str =
 
 pub(super) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
     let mut text = format!("{:<11}", say_phase(run.phase));
-    for seat in P::seats(&scene.definition) {
-        let standing = P::say_standing(&scene.definition, &run.play, &seat);
-        let mark = run.chairs.get(&seat).map_or_else(|| standing.mark.to_owned(), say_chair);
-        text.push_str(&format!(" {seat}{}{mark}", standing.note));
+    for step in P::steps(&scene.definition) {
+        let standing = P::say_standing(&scene.definition, &run.play, &step);
+        let mark = run.chairs.get(&step).map_or_else(|| standing.mark.to_owned(), say_chair);
+        text.push_str(&format!(" {step}{}{mark}", standing.note));
     }
     text
 }
@@ -54,14 +54,14 @@ pub(super) fn say_phase(phase: Phase) -> &'static str {
 
 pub(super) fn say_input<P: Explored>(input: &Input<P>) -> String {
     match input {
-        Input::Fact(Fact::Rested { attempt }) => format!("{} has rested", attempt.seat),
+        Input::Fact(Fact::Rested { attempt }) => format!("{} has rested", attempt.step),
         Input::Fact(Fact::Over { attempt, ending }) => {
-            let seat = &attempt.seat;
+            let step = &attempt.step;
             match ending {
-                Ending::Reported(verdict) => format!("{seat} reports {}", P::say_verdict(verdict)),
-                Ending::Failed => format!("{seat} fails"),
-                Ending::Interrupted => format!("{seat} is interrupted"),
-                Ending::Stopped => format!("{seat} is stopped"),
+                Ending::Reported(verdict) => format!("{step} reports {}", P::say_verdict(verdict)),
+                Ending::Failed => format!("{step} fails"),
+                Ending::Interrupted => format!("{step} is interrupted"),
+                Ending::Stopped => format!("{step} is stopped"),
             }
         }
         Input::Due => "(due)".to_owned(),
@@ -72,9 +72,9 @@ pub(super) fn say_input<P: Explored>(input: &Input<P>) -> String {
             Request::Resume => "ask: resume".to_owned(),
             Request::Stop => "ask: stop".to_owned(),
             Request::Interrupt => "ask: interrupt".to_owned(),
-            Request::Retry { seat: None } => "ask: retry".to_owned(),
-            Request::Retry { seat: Some(seat) } => format!("ask: retry {seat}"),
-            Request::Skip { seat } => format!("ask: skip {seat}"),
+            Request::Retry { step: None } => "ask: retry".to_owned(),
+            Request::Retry { step: Some(step) } => format!("ask: retry {step}"),
+            Request::Skip { step } => format!("ask: skip {step}"),
         },
     }
 }
@@ -98,20 +98,20 @@ fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {
     match change {
         Change::Phase { phase } => say_phase(*phase).to_owned(),
         Change::Play { play } => P::say_change(play),
-        Change::Called { seat, .. } => format!("call {seat}"),
-        Change::Rested { seat } => format!("{seat} may go"),
-        Change::Began { attempt, counted } => format!("START {} ({counted})", attempt.seat),
-        Change::AskedToEnd { attempt, .. } => format!("END {}", attempt.seat),
+        Change::Called { step, .. } => format!("call {step}"),
+        Change::Rested { step } => format!("{step} may go"),
+        Change::Began { attempt, counted } => format!("START {} ({counted})", attempt.step),
+        Change::AskedToEnd { attempt, .. } => format!("END {}", attempt.step),
         Change::Over { attempt, exit } => {
-            let seat = &attempt.seat;
+            let step = &attempt.step;
             match exit {
-                Exit::Reported => format!("{seat} leaves"),
-                Exit::Repeats { .. } => format!("{seat} rests"),
-                Exit::Interrupted { .. } | Exit::Halted => format!("{seat} keeps its turn"),
-                Exit::GaveUp => format!("{seat} gives up"),
-                Exit::Dismissed | Exit::Drained => format!("{seat} is dismissed"),
+                Exit::Reported => format!("{step} leaves"),
+                Exit::Repeats { .. } => format!("{step} rests"),
+                Exit::Interrupted { .. } | Exit::Halted => format!("{step} keeps its turn"),
+                Exit::GaveUp => format!("{step} gives up"),
+                Exit::Dismissed | Exit::Drained => format!("{step} is dismissed"),
             }
         }
-        Change::Uncalled { seat } => format!("uncall {seat}"),
+        Change::Uncalled { step } => format!("uncall {step}"),
     }
 }

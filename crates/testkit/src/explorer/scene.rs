@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use protocol::entry::{Entry, Folded, Input as EntryInput, Remains};
-use protocol::run::{Absorbed, Decision, Run, absorb, adopt, consider, open, proceed, seat_waiting};
+use protocol::run::{Absorbed, Decision, Run, absorb, adopt, consider, open, proceed, start_queued};
 use protocol::{RunId, Stage, Stamp};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl fmt::Display for Places {
 /// When free places are given. An engine gives them with what it decides; what others decide, and what is due, has an entry
 /// of its own, and it may be killed before the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seating {
+pub enum Scheduling {
     Together,
     Apart,
 }
@@ -53,7 +53,7 @@ pub struct Scene<P: Explored> {
     pub name: String,
     pub definition: P::Definition,
     pub places: Places,
-    pub seating: Seating,
+    pub scheduling: Scheduling,
     /// A document that was begun elsewhere and is taken over.
     pub(super) adopted: Option<Value>,
     pub(super) check: Check<P>,
@@ -101,7 +101,7 @@ impl<P: Explored> Scene<P> {
             name: name.into(),
             definition,
             places,
-            seating: Seating::Together,
+            scheduling: Scheduling::Together,
             adopted: None,
             check: Box::new(check),
         }
@@ -109,8 +109,8 @@ impl<P: Explored> Scene<P> {
 
     /// Gives free places in entries of their own.
     #[must_use]
-    pub fn seating_apart(mut self) -> Self {
-        self.seating = Seating::Apart;
+    pub fn scheduling_apart(mut self) -> Self {
+        self.scheduling = Scheduling::Apart;
         self
     }
 
@@ -181,7 +181,7 @@ impl<P: Explored> Scene<P> {
                     None => return Err(not_taken("nothing is due any more".to_owned())),
                 },
                 Input::Places => {
-                    (EntryInput::Due, seat_waiting(&self.definition, &mut run, self.places.count()))
+                    (EntryInput::Due, start_queued(&self.definition, &mut run, self.places.count()))
                 }
                 Input::Ask(request) => match consider(&self.definition, &mut run, request) {
                     Ok(decision) => {
@@ -219,9 +219,9 @@ impl<P: Explored> Scene<P> {
         entry_input: EntryInput<P>,
         mut decision: Decision<P>,
     ) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
-        let seats = self.seating == Seating::Together && !matches!(input, Some(Input::Write(_)));
-        if seats {
-            decision.append(seat_waiting(&self.definition, &mut run, self.places.count()));
+        let steps = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
+        if steps {
+            decision.append(start_queued(&self.definition, &mut run, self.places.count()));
         }
         let entry = entry::of(before, entry_input, decision);
         let mut after = before.clone();
@@ -246,7 +246,7 @@ impl<P: Explored> Scene<P> {
         broken.extend(P::inspect(&self.definition, &transition));
         after
             .started
-            .extend(transition.started().map(|begun| (begun.seat.clone(), (begun.turn, begun.try_no))));
+            .extend(transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.try_no))));
         if let Some(Input::Write(writing)) = input {
             after.written.push(writing.name);
         }

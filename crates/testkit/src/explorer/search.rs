@@ -79,7 +79,7 @@ pub struct Exploration {
 type Key<P> = (
     Phase,
     <P as protocol::Protocol>::State,
-    Vec<(<P as protocol::Protocol>::Seat, u32, u32, Posture)>,
+    Vec<(<P as protocol::Protocol>::Step, u32, u32, Posture)>,
     Option<String>,
     Vec<&'static str>,
 );
@@ -88,7 +88,7 @@ fn key<P: Explored>(moment: &Moment<P>) -> Key<P> {
     let run: &Run<P> = &moment.folded.run;
     let chairs = run.chairs.iter();
     let chairs =
-        chairs.map(|(seat, chair)| (seat.clone(), chair.failures, chair.interruptions, chair.posture));
+        chairs.map(|(step, chair)| (step.clone(), chair.failures, chair.interruptions, chair.posture));
     let stands = P::say_document(&moment.document);
     (run.phase, run.play.clone(), chairs.collect(), stands, moment.written.clone())
 }

@@ -18,8 +18,8 @@ pub(super) struct Moment<P: Explored> {
     pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,
     /// Parts that were said to have changed, and are still to be written there.
     pub(super) touched: Vec<String>,
-    /// The newest attempt of each seat that was ever started, as the outside world knows it.
-    pub(super) started: BTreeMap<P::Seat, (Turn, TryNo)>,
+    /// The newest attempt of each step that was ever started, as the outside world knows it.
+    pub(super) started: BTreeMap<P::Step, (Turn, TryNo)>,
     /// What people and agents wrote into the document themselves, by its name: the run does not remember it.
     pub(super) written: Vec<&'static str>,
 }
@@ -39,7 +39,7 @@ pub struct Transition<'a, P: Explored> {
 
 impl<P: Explored> Transition<'_, P> {
     /// Attempts that this transition starts.
-    pub fn started(&self) -> impl Iterator<Item = &Attempt<P::Seat>> {
+    pub fn started(&self) -> impl Iterator<Item = &Attempt<P::Step>> {
         self.entry.actions.iter().filter_map(|action| match action {
             Action::Start { attempt } => Some(attempt),
             Action::End { .. } => None,

@@ -31,7 +31,7 @@ type Considered<P> = Result<Option<EntryInput<P>>, String>;
 pub(super) fn consider<P: Explored>(
     scene: &Scene<P>,
     before: &Moment<P>,
-    writing: &Writing<P::Seat>,
+    writing: &Writing<P::Step>,
 ) -> Result<Considered<P>, Broken> {
     let Writing { name, hand, patch, rights } = writing;
     let document = &before.document;
@@ -46,8 +46,11 @@ pub(super) fn consider<P: Explored>(
         (Err(why), Rights::Refused) => Ok(Err(why.kind().to_owned())),
         (Ok(None), Rights::Granted) => Ok(Ok(None)),
         (Ok(Some(edit)), Rights::Granted) => {
-            let from =
-                before.folded.run.seated().find(|(attempt, _)| *hand == Hand::Seat(attempt.seat.clone()));
+            let from = before
+                .folded
+                .run
+                .live_attempts()
+                .find(|(attempt, _)| *hand == Hand::Step(attempt.step.clone()));
             let from = from.map(|(attempt, _)| Run::<P>::id(&attempt));
             Ok(Ok(Some(EntryInput::Edited { edit, from })))
         }

@@ -26,9 +26,9 @@ pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
     let frozen = frozen::<Peer>(definition, &run, directory, None);
     let opened = runner::open(store, &Clock::system(), person(), frozen).await;
     let mut journal = opened.expect("a new cycle can be opened");
-    let seat = Phase::Plan;
-    if !journal.folded.run.chairs.contains_key(&seat) {
-        engine_writes(&mut journal, store, vec![Change::Called { seat, turn: Turn(1) }]).await;
+    let step = Phase::Plan;
+    if !journal.folded.run.chairs.contains_key(&step) {
+        engine_writes(&mut journal, store, vec![Change::Called { step, turn: Turn(1) }]).await;
     }
     began(&mut journal, store, 1).await;
     journal
@@ -36,7 +36,7 @@ pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
 
 /// The planner's try of that number begins.
 pub async fn began<S: Store>(journal: &mut Cycle<S>, store: &S, number: u32) {
-    let attempt = Attempt { seat: Phase::Plan, turn: Turn(1), try_no: TryNo(number) };
+    let attempt = Attempt { step: Phase::Plan, turn: Turn(1), try_no: TryNo(number) };
     engine_writes(journal, store, vec![Change::Began { attempt, counted: number }]).await;
 }
 

@@ -64,9 +64,9 @@ impl Journal {
         }
         self.resets += usize::from(!change["play"]["reset"].is_null());
         let attempt = &change["attempt"];
-        let Some(seat) = attempt["seat"].as_str() else { return };
-        let id = format!("{seat}#{}.{}", attempt["turn"], attempt["try"]);
-        let life = self.lives.entry(seat.to_owned()).or_default();
+        let Some(step) = attempt["step"].as_str() else { return };
+        let id = format!("{step}#{}.{}", attempt["turn"], attempt["try"]);
+        let life = self.lives.entry(step.to_owned()).or_default();
         match change["change"].as_str() {
             Some("began") => {
                 if life.done {

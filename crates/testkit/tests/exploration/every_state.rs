@@ -48,7 +48,7 @@ fn every_state_keeps_the_rules() {
 #[test]
 fn places_that_are_given_in_entries_of_their_own_keep_the_rules_too() {
     let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];
-    let scene = |shape| scene(shape, POLICIES[0], Places::One).seating_apart();
+    let scene = |shape| scene(shape, POLICIES[0], Places::One).scheduling_apart();
     let scenes = shapes.map(|(shape, requests)| (scene(shape), Limits::with_requests(requests)));
     let states: usize = explore_all(&scenes).iter().map(|seen| seen.states).sum();
     assert!(states > 1_000, "{states} states are not what these workflows have");

@@ -19,7 +19,7 @@ fn scenes() -> Vec<Scene<Peer>> {
 fn apart(scenes: Vec<Scene<Peer>>) -> impl Iterator<Item = Scene<Peer>> {
     scenes.into_iter().map(|mut scene| {
         scene.name.push_str(", places apart");
-        scene.seating_apart()
+        scene.scheduling_apart()
     })
 }
 
@@ -52,7 +52,8 @@ fn every_state_of_a_cycle_keeps_the_rules() {
 #[test]
 fn long_walks_through_cycles_with_many_writings_keep_the_rules_and_end() {
     let mut all = Walked::default();
-    for scene in [scene("new, tries: 6", cycle(6)), scene("about no spec, apart", global(3)).seating_apart()]
+    for scene in
+        [scene("new, tries: 6", cycle(6)), scene("about no spec, apart", global(3)).scheduling_apart()]
     {
         let walks = Walks { seed: 7, count: 20, requests: 4, writings: 150, longest: 1_000 };
         let walked = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));

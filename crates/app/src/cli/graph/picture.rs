@@ -28,7 +28,7 @@ pub(super) struct Run {
     pub(super) phase: Option<&'static str>,
 }
 
-/// A step, or a seat of another protocol, and the places, in the list of steps, of those it has to do with.
+/// A step, or a step of another protocol, and the places, in the list of steps, of those it has to do with.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Step {
     pub(super) id: String,
@@ -89,14 +89,14 @@ impl Picture {
     /// A run as its document shows it, at a time.
     pub(super) fn of_run<P: Face>(run: Run, frozen: &Frozen<P>, document: &P::Document, now: Stamp) -> Self {
         let definition = &frozen.definition;
-        let name = |seat: &P::Seat| P::seat_name(seat).to_string();
-        let steps = P::seats(definition).into_iter().map(|seat| {
-            let shown = P::shown(document, &seat);
-            let way_back = P::way_back(definition, &seat);
+        let name = |step: &P::Step| P::step_id(step).to_string();
+        let steps = P::steps(definition).into_iter().map(|step| {
+            let shown = P::shown(document, &step);
+            let way_back = P::way_back(definition, &step);
             Step {
-                id: name(&seat),
-                agent: P::agent(definition, &seat),
-                needed: P::needs(definition, &seat).iter().map(name).collect(),
+                id: name(&step),
+                agent: P::agent(definition, &step),
+                needed: P::needs(definition, &step).iter().map(name).collect(),
                 loop_back_to: way_back.as_ref().map(|WayBack { to, .. }| name(to)),
                 reached: Some(Reached {
                     status: shown.status,

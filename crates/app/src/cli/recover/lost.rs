@@ -106,7 +106,7 @@ fn tried(root: &Path) -> Vec<(String, usize)> {
         homes
     });
     let counted = homes.map(|home| {
-        let tries = list(&home.path()).map(|seat| list(&seat.path()).count()).sum();
+        let tries = list(&home.path()).map(|step| list(&step.path()).count()).sum();
         (home.file_name().to_string_lossy().into_owned(), tries)
     });
     counted.collect()

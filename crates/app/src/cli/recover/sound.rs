@@ -107,7 +107,7 @@ fn wrong_views<P: Face>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> {
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();
     let reports = P::reported(&journal.document).into_iter();
-    let reports = reports.filter_map(|seat| P::report_path(&journal.document, &seat)).map(PathBuf::from);
+    let reports = reports.filter_map(|step| P::report_path(&journal.document, &step)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
     wrong
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{RunId, SeatName, Stage, Turn, Unadoptable};
+use protocol::{RunId, Stage, StepId, Turn, Unadoptable};
 use runner::{AdoptError, Again, FoundView, Frozen, Staging};
 use serde_json::Value;
 use store::{AnyStore, Closed, Damage, Draft, Kept, find_damage};
@@ -137,14 +137,14 @@ async fn a_place_for_it(here: &Here) -> Result<AnyStore, Failure> {
 }
 
 /// How many turns each step had at least: as the view counts, and as its attempts' directories are numbered.
-fn turns(here: &Here, run: &RunId, document: &Value) -> BTreeMap<SeatName, Turn> {
+fn turns(here: &Here, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let counted = steps.filter_map(|(id, step)| {
         let sent_back = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
         let turn = if step["started_at"].is_null() { sent_back } else { sent_back.saturating_add(1) };
-        Some((SeatName::new(id).ok()?, turn.max(numbered(here, run, id))))
+        Some((StepId::new(id).ok()?, turn.max(numbered(here, run, id))))
     });
-    counted.filter(|(_, turn)| *turn > 0).map(|(seat, turn)| (seat, Turn(turn))).collect()
+    counted.filter(|(_, turn)| *turn > 0).map(|(step, turn)| (step, Turn(turn))).collect()
 }
 
 fn numbered(here: &Here, run: &RunId, step: &str) -> u32 {
@@ -169,7 +169,7 @@ fn refused(view: &Path, run: &RunId, error: &AdoptError) -> Failure {
             failure.hint(format!("`callboard check {}` says what to change", view.display()))
         }
         AdoptError::Unadoptable(Unadoptable::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
-        AdoptError::Unadoptable(Unadoptable::OtherSeats(_)) => Failure::from_error(Exit::Usage, error)
+        AdoptError::Unadoptable(Unadoptable::OtherSteps(_)) => Failure::from_error(Exit::Usage, error)
             .while_doing(doing)
             .hint("give the workflow it was run with"),
         AdoptError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),

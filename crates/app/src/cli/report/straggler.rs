@@ -46,7 +46,7 @@ impl Deed for Looking<'_> {
     async fn with<P: Face>(self) -> Result<Option<bool>, Failure> {
         let moment = Moment::<P>::at(self.store, self.run, None).await?;
         let is_it = |moment: &Moment<P>| {
-            moment.folded.run.seated().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
+            moment.folded.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
         };
         Ok(moment.as_ref().map(is_it))
     }

@@ -46,7 +46,7 @@ impl Reader<'_> {
                 &word
             }
             other @ (Node::Nothing | Node::Truth(_) | Node::Number(_) | Node::List(_)) => {
-                let message = format!("a part of `{}` is {}", role.seat, other.kind());
+                let message = format!("a part of `{}` is {}", role.step, other.kind());
                 self.problem(node, Rule::WrongType, message, format!("a part is {}", kinds()));
                 return None;
             }
@@ -136,7 +136,7 @@ impl Reader<'_> {
 
     fn gate(&mut self, role: &Role, kind: &Placed<String>, value: &Placed<Node>) -> Option<Play> {
         if role.gate.is_none() {
-            let (message, hint) = self.roles.without_gate(&role.seat);
+            let (message, hint) = self.roles.without_gate(&role.step);
             self.problem(kind, Rule::MissingKey, message, hint);
             return None;
         }
@@ -309,7 +309,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// What the seat says by default adds to a part at most.
+/// What the step says by default adds to a part at most.
 fn default_length(role: &Role) -> usize {
     serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
 }

@@ -11,7 +11,7 @@ use crate::rehearsal::outputs;
 use crate::rehearsal::roles::Role;
 
 impl Reader<'_> {
-    /// The fields of a report that a seat may fill in.
+    /// The fields of a report that a step may fill in.
     pub(super) fn says(&mut self, role: &Role, entries: &[Entry]) -> Fields {
         let mut fields = Fields::new();
         for (key, value) in entries.iter().filter(|(key, _)| role.says.contains(&key.value.as_str())) {
@@ -43,7 +43,7 @@ impl Reader<'_> {
     /// What is handed in as progress: one output, or a list of them.
     pub(super) fn partial(&mut self, role: &Role, (key, value): &Entry) -> Option<Vec<Value>> {
         if role.says.is_empty() {
-            let message = format!("{} `{}` has no output to hand in in parts", self.roles.word.0, role.seat);
+            let message = format!("{} `{}` has no output to hand in in parts", self.roles.word.0, role.step);
             self.problem(key, Rule::UnknownKey, message, "remove it");
             return None;
         }

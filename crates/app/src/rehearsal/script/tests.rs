@@ -27,7 +27,7 @@ fn loaded(text: &str) -> Rehearsal {
 
 /// The parts of `code`, written as a list.
 fn parts(list: &str) -> Vec<Part> {
-    loaded(&format!("steps: {{code: {list}}}")).seats.remove(&SeatName::new("code").unwrap()).unwrap()
+    loaded(&format!("steps: {{code: {list}}}")).steps.remove(&StepId::new("code").unwrap()).unwrap()
 }
 
 fn played(part: &str) -> Play {
@@ -62,17 +62,17 @@ steps:
     - gate_fail: {times: 2, why: "found P0 issues"}
 "#,
     );
-    let seat = |name: &str| SeatName::new(name).unwrap();
+    let step = |name: &str| StepId::new(name).unwrap();
     let delivery = Delivery {
         logs: vec!["fixed".to_owned()],
         artifacts: vec!["notes.txt".to_owned()],
         write: BTreeMap::from([("src/x.txt".to_owned(), "content".to_owned())]),
     };
     let code = [Play::Fail { why: "syntax error".to_owned() }, Play::Ok(delivery)];
-    assert_eq!(rehearsal.seats[&seat("code")], code.map(|play| Part { play, ..Part::default() }));
+    assert_eq!(rehearsal.steps[&step("code")], code.map(|play| Part { play, ..Part::default() }));
     let times = NonZeroU32::new(2).unwrap();
     let gate = Play::GateFail { times, why: "found P0 issues".to_owned() };
-    assert_eq!(rehearsal.seats[&seat("review")], [Part { play: gate, ..Part::default() }]);
+    assert_eq!(rehearsal.steps[&step("review")], [Part { play: gate, ..Part::default() }]);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_printed_script_can_be_loaded_and_names_every_step() {
     let workflow = workflow();
     let script = blank::script(&Roles::of_workflow(&workflow));
     let rehearsal = loaded(&script);
-    assert!(workflow.steps.iter().all(|step| rehearsal.seats[&step.id] == [Part::default()]), "{script}");
+    assert!(workflow.steps.iter().all(|step| rehearsal.steps[&step.id] == [Part::default()]), "{script}");
     assert!(script.contains("  review:   # a gate: `gate_fail` sends back to `code`\n"), "{script}");
 }
 
@@ -255,7 +255,7 @@ fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: Vec<_> = comments.map(|line| format!("    {line}\n")).collect();
     let gate = loaded(&format!("steps:\n  review:\n{}", examples.concat()));
-    let plays = &gate.seats[&SeatName::new("review").unwrap()];
+    let plays = &gate.steps[&StepId::new("review").unwrap()];
     assert_eq!(plays.len(), part::KINDS.len() + 1, "each kind once, and `ok` twice");
     for (kind, _) in part::KINDS {
         assert!(examples.iter().any(|line| line.trim_start().starts_with(&format!("- {kind}"))), "{kind}");
@@ -263,9 +263,9 @@ fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
 }
 
 fn of_a_cycle(part: &str) -> Result<Part, Vec<Problem>> {
-    let review = SeatName::new("review").unwrap();
+    let review = StepId::new("review").unwrap();
     let script = load(&format!("phases: {{review: [{part}]}}"), &Roles::of_peer());
-    script.map(|mut rehearsal| rehearsal.seats.remove(&review).unwrap().remove(0))
+    script.map(|mut rehearsal| rehearsal.steps.remove(&review).unwrap().remove(0))
 }
 
 #[test]
@@ -323,11 +323,11 @@ fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
     let roles = Roles::of_peer();
     let script = blank::script(&roles);
     let rehearsal = load(&script, &roles).unwrap();
-    assert_eq!(rehearsal.seats.len(), 4, "{script}");
+    assert_eq!(rehearsal.steps.len(), 4, "{script}");
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: String = comments.map(|line| format!("    {line}\n")).collect();
     let loaded = load(&format!("phases:\n  review:\n{examples}"), &roles).unwrap();
-    let plays = &loaded.seats[&SeatName::new("review").unwrap()];
+    let plays = &loaded.steps[&StepId::new("review").unwrap()];
     // All kinds but `gate_fail`, the longer `ok`, and what only phases have.
     assert_eq!(plays.len(), part::KINDS.len() - 1 + 1 + 5, "{examples}");
 }

@@ -146,7 +146,7 @@ fn an_attempt_that_nothing_was_decided_on_is_told_at_the_end() {
 }
 
 #[test]
-fn a_log_can_be_cut_to_a_seat_or_an_end() {
+fn a_log_can_be_cut_to_a_step_or_an_end() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b 1 exit 3"]);
@@ -157,14 +157,14 @@ fn a_log_can_be_cut_to_a_seat_or_an_end() {
         told.events().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(revisions(&[]), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(revisions(&["--seat", "a"]), [1, 2, 3]);
-    assert_eq!(revisions(&["--seat", "b"]), [3, 4, 5, 6]);
+    assert_eq!(revisions(&["--step", "a"]), [1, 2, 3]);
+    assert_eq!(revisions(&["--step", "b"]), [3, 4, 5, 6]);
     assert_eq!(revisions(&["--since", "5"]), [5, 6]);
     assert_eq!(revisions(&["--last", "1"]), [6]);
     assert_eq!(revisions(&["--last", "100"]), [1, 2, 3, 4, 5, 6]);
-    assert_eq!(revisions(&["--seat", "a", "--since", "3"]), [3]);
-    assert_snapshot!(scene.callboard(&["log", "trial", "--seat", "c"]).run().transcript(), @"
-    $ callboard log trial --seat c
+    assert_eq!(revisions(&["--step", "a", "--since", "3"]), [3]);
+    assert_snapshot!(scene.callboard(&["log", "trial", "--step", "c"]).run().transcript(), @"
+    $ callboard log trial --step c
     error: run `trial` has no step `c`
 
     hint: `callboard show trial` lists its steps

@@ -1,4 +1,4 @@
-//! `prompt`: what a seat was given, or would be given.
+//! `prompt`: what a step was given, or would be given.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::scene;
 
 #[test]
-fn what_a_seat_would_be_given_is_what_it_is_given() {
+fn what_a_step_would_be_given_is_what_it_is_given() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -25,7 +25,7 @@ fn what_a_seat_would_be_given_is_what_it_is_given() {
     let prompt = scene.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(prompt.stderr, @"note: `b` has not been asked yet; this is what it would be given now");
     let context = scene.callboard(&["prompt", "trial", "b", "--context"]).run();
-    assert_eq!(context.json()["upstream"][0]["seat"], "a");
+    assert_eq!(context.json()["upstream"][0]["step"], "a");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let dir = scene.attempt("trial", "b", "1.1");

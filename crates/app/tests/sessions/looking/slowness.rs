@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{Attempt, Change, Ending, Exit, Fact};
 use protocol::steps::{Change as Play, Steps, Verdict};
-use protocol::{RunId, SeatName, Stamp, TryNo, Turn};
+use protocol::{RunId, Stamp, StepId, TryNo, Turn};
 use runner::Clock;
 use store::{AnyStore, Lead, Store as _};
 use testkit::{Scene, stage};
@@ -26,13 +26,13 @@ async fn written(
     began: u32,
     took: Option<u32>,
 ) -> anyhow::Result<()> {
-    let seat = SeatName::new("build")?;
+    let step = StepId::new("build")?;
     let definition = stage::one_step("build", NonZeroU32::MIN).into();
     let frozen = stage::frozen::<Steps>(definition, &RunId::new(run)?, scene.repo(), None);
     let clock = Clock::from_fn(move || ago(began));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
     let mut journal = runner::open(store, &clock, by.clone(), frozen).await?;
-    let attempt = Attempt { seat: seat.clone(), turn: Turn(1), try_no: TryNo(1) };
+    let attempt = Attempt { step: step.clone(), turn: Turn(1), try_no: TryNo(1) };
     let entry = |at, input, changes| Entry::<Steps> {
         v: ENTRY_VERSION,
         at,
@@ -49,7 +49,7 @@ async fn written(
         let fact = Fact::Over { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
         let input = Input::Fact { fact, evidence: Some(Box::new(evidence)) };
         let over =
-            vec![Change::Over { attempt, exit: Exit::Reported }, Change::Play { play: Play::Done(seat) }];
+            vec![Change::Over { attempt, exit: Exit::Reported }, Change::Play { play: Play::Done(step) }];
         stage::append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
     }
     Ok(())
@@ -73,7 +73,7 @@ fn an_attempt_that_takes_longer_than_in_earlier_runs_is_pointed_out() {
     let _engine = written_runs(&scene, &[4, 3, 90, 4, 5], 11).unwrap();
     let shown = scene.callboard(&["show", "now"]).run();
     assert!(shown.stdout.contains("longer than usual: usual 4 min 00 s, now 11 min 0"), "{}", shown.stdout);
-    let slow = scene.callboard(&["show", "now", "--json"]).run().json()["seats"]["build"]["slow"].clone();
+    let slow = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["slow"].clone();
     assert_eq!((&slow["usual_ms"], &slow["compared"]), (&240_000.into(), &5.into()));
     // When it had just begun there was nothing to say about it.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run();
@@ -115,7 +115,7 @@ fn an_agent_at_work_is_shown_with_its_last_output_and_how_long_it_has_been_silen
     let shown = scene.callboard(&["show", "now"]).run().stdout;
     assert!(shown.contains("  last output 7 min 0"), "{shown}");
     assert!(shown.contains(" ago: asking [31mthe model\n"), "{shown}");
-    let heard = scene.callboard(&["show", "now", "--json"]).run().json()["seats"]["build"]["heard"].clone();
+    let heard = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["heard"].clone();
     assert_eq!(heard["log"], dir.join("stdout.log").to_str().unwrap());
     // Of the past nobody knows what was in the files.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run().stdout;

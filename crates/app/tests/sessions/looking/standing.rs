@@ -28,12 +28,12 @@ fn a_stuck_run_says_who_works_who_waits_and_what_went_wrong() {
     ");
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"]["pid"], running.pid());
-    let doing = |seat: &str| shown["seats"][seat]["is"].as_str().unwrap().to_owned();
+    let doing = |step: &str| shown["steps"][step]["is"].as_str().unwrap().to_owned();
     assert_eq!(
         ["bad", "long", "other", "last"].map(doing),
         ["resting", "at_work", "waits_for_place", "waits_for"]
     );
-    assert_eq!(shown["seats"]["last"]["seats"], json!(["long", "other"]));
+    assert_eq!(shown["steps"]["last"]["steps"], json!(["long", "other"]));
     assert_eq!(shown["last_error"]["attempt"], "bad#1.1");
     assert_eq!(
         shown["last_error"]["log"],
@@ -81,14 +81,14 @@ fn a_run_without_an_engine_says_so_and_what_to_type() {
     testkit::until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"], json!({ "is": "missing" }));
-    assert_eq!(shown["seats"]["a"]["is"], "ended", "its agent has ended and nobody has looked");
+    assert_eq!(shown["steps"]["a"]["is"], "ended", "its agent has ended and nobody has looked");
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // Nobody was at work who could have been adopted.
     assert!(resumed.stderr.contains("a#1.1 was under way and is taken up"), "{}", resumed.stderr);
     assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!((&shown["engine"], &shown["seats"]), (&json!({ "is": "not_needed" }), &json!({})));
+    assert_eq!((&shown["engine"], &shown["steps"]), (&json!({ "is": "not_needed" }), &json!({})));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_paused_run_says_who_paused_it_when_and_why() {
     ");
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!((&shown["held"]["by"]["name"], &shown["held"]["reason"]), (&json!("tester"), &json!("lunch")));
-    assert_eq!(shown["seats"]["b"]["is"], "held");
+    assert_eq!(shown["steps"]["b"]["is"], "held");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
@@ -142,7 +142,7 @@ fn a_gate_says_how_many_of_its_iterations_are_used() {
     let gates =
         |at: &str| scene.callboard(&["show", "trial", "--at", at, "--json"]).run().json()["gates"].clone();
     let used = |at: &str| gates(at)[0]["used"].as_u64().unwrap();
-    assert_eq!(gates("1"), json!([{ "seat": "review", "used": 0, "limit": 3, "back_to": "code" }]));
+    assert_eq!(gates("1"), json!([{ "step": "review", "used": 0, "limit": 3, "back_to": "code" }]));
     let newest = scene.journal("trial").len();
     let over_time: Vec<_> = (1..=newest).map(|at| used(&at.to_string())).collect();
     assert!(over_time.is_sorted() && over_time.ends_with(&[3]), "{over_time:?}");
@@ -248,7 +248,7 @@ fn an_agent_that_is_gone_without_a_word_is_not_shown_at_work() {
     scene.ledger().wait_for_begin("a#1.1");
     running.kill();
     running.wait();
-    let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["seats"]["a"]["is"].clone();
+    let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["is"].clone();
     assert_eq!(doing(), "at_work");
     let claim = std::fs::read_to_string(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_str(&claim).unwrap();

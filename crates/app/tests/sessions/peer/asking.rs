@@ -94,7 +94,7 @@ fn somebody_must_play_every_phase_that_will_be_asked() {
     "#);
     let told = scene.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
     assert_eq!((&told.events()[0]["event"], &told.events()[0]["code"]), (&json!("failed"), &json!("E007")));
-    let adapter = |seat: &str| format!("[adapters.{seat}]\nwrapper = {:?}\n", scene.agent());
+    let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", scene.agent());
     let three = ["planner", "executor", "expresser"].map(adapter).concat();
     scene.write("callboard.toml", &three);
     let session = scene.callboard(&["peer", "create-spec", "dark mode"]).run();

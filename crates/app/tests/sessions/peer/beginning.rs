@@ -143,7 +143,7 @@ fn a_phase_that_takes_too_long_is_ended() {
 }
 
 #[test]
-fn each_seat_is_told_where_the_state_is() {
+fn each_step_is_told_where_the_state_is() {
     let scene = scene();
     scene.plan(&["execute * tell"]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);

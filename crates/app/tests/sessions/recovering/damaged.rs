@@ -121,7 +121,7 @@ fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back(
     let scene = played();
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     // As in a store from before entries were sealed.
-    let spoilt = "UPDATE entries SET seal = NULL, body = replace(body, '\"seat\":\"a\"', '\"seat\":\"z\"')
+    let spoilt = "UPDATE entries SET seal = NULL, body = replace(body, '\"step\":\"a\"', '\"step\":\"z\"')
                   WHERE revision = 1 AND run = (SELECT id FROM runs WHERE name = 'one')";
     assert_eq!(database.execute(spoilt, []).unwrap(), 1);
     assert!(database.execute("UPDATE entries SET seal = NULL", []).unwrap() > 5);

@@ -1,4 +1,4 @@
-//! From inside an attempt: what its seat may write, and only while it has the seat.
+//! From inside an attempt: what its step may write, and only while it has the step.
 
 use serde_json::json;
 

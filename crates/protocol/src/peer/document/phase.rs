@@ -87,7 +87,7 @@ impl Phase {
     }
 
     /// Who plays it.
-    pub fn seat(self) -> &'static str {
+    pub fn step(self) -> &'static str {
         match self {
             Self::Plan => "planner",
             Self::Execute => "executor",

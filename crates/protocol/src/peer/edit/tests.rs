@@ -117,10 +117,10 @@ fn whose_a_place_is_decides_what_is_said() {
     ] {
         let patch = set(pointer, value);
         assert_eq!(kind(edit(&old, &old, &Hand::Outside, &patch)), outside, "{pointer} from outside");
-        let seat = Hand::Seat(Phase::Execute);
-        assert_eq!(kind(edit(&old, &old, &seat, &patch)), inside, "{pointer} from inside");
+        let step = Hand::Step(Phase::Execute);
+        assert_eq!(kind(edit(&old, &old, &step, &patch)), inside, "{pointer} from inside");
     }
-    let other = edit(&old, &old, &Hand::Seat(Phase::Plan), &set("/phases/execute/output", json!({})));
+    let other = edit(&old, &old, &Hand::Step(Phase::Plan), &set("/phases/execute/output", json!({})));
     assert_eq!(kind(other), "not_yours");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::closest;
-use crate::ids::{BadName, SeatName};
+use crate::ids::{BadName, StepId};
 
 use super::draft::StepDraft;
 use super::field::Placed;
@@ -26,7 +26,7 @@ pub(super) struct Edges {
 }
 
 /// Checks the ids and returns them; `None` for those that have been reported.
-pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Option<SeatName>> {
+pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Option<StepId>> {
     let mut first: BTreeMap<&str, Position> = BTreeMap::new();
     let ids = steps.iter().map(|step| {
         let Placed { value: id, position } = step.id.as_ref()?;
@@ -41,7 +41,7 @@ pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Opt
             let hint = "the id names files and variables; choose something like `code_review-2`";
             problems.add(*position, Rule::UnsafeId, message, hint);
         };
-        SeatName::new(id).map_err(unsafe_id).ok()
+        StepId::new(id).map_err(unsafe_id).ok()
     });
     ids.collect()
 }

@@ -36,8 +36,8 @@ fn step_with(lines: &str) -> String {
     format!("steps:\n- id: a\n  agent: x\n  prompt: p\n  {lines}\n")
 }
 
-fn ids(names: &[SeatName]) -> Vec<&str> {
-    names.iter().map(SeatName::as_str).collect()
+fn ids(names: &[StepId]) -> Vec<&str> {
+    names.iter().map(StepId::as_str).collect()
 }
 
 #[test]
@@ -537,7 +537,7 @@ fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
     };
     for target in ["a", "b"] {
         let loaded = load(&workflow(target)).expect(target);
-        assert_eq!(loaded.workflow.steps[3].loop_back_to.as_ref().map(SeatName::as_str), Some(target));
+        assert_eq!(loaded.workflow.steps[3].loop_back_to.as_ref().map(StepId::as_str), Some(target));
     }
     let hint = "(name a step that comes before `g`: one of its `needs`, or of theirs)";
     for (target, expected) in [

@@ -20,15 +20,15 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
         },
         Some(_) if is_over => Written::Unchanged,
         Some(Input::Fact(Fact::Over { attempt, ending })) => {
-            let chair = &before.chairs[&attempt.seat];
+            let chair = &before.chairs[&attempt.step];
             let plays = chair.posture == Posture::Playing;
             let failed = |used_up: bool| match (plays, used_up) {
                 (false, _) => Written::Unchanged,
-                (true, true) => Written::Failed(attempt.seat),
-                (true, false) => Written::Progress { phase: attempt.seat, foreign: false },
+                (true, true) => Written::Failed(attempt.step),
+                (true, false) => Written::Progress { phase: attempt.step, foreign: false },
             };
             match ending {
-                Ending::Reported(_) => Written::Completed(attempt.seat),
+                Ending::Reported(_) => Written::Completed(attempt.step),
                 Ending::Failed => failed(chair.failures + 1 >= definition.tries.get()),
                 // One that is repeated is no failure: there is nothing to show of it.
                 Ending::Interrupted | Ending::Stopped if chair.interruptions < INTERRUPTIONS => {
@@ -55,7 +55,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
 /// The first attempt of a phase begins it; nothing else that starts somebody shows.
 fn begins(transition: &Transition<'_, Peer>) -> Written {
     let pending = |phase: &Phase| transition.was.phases[*phase].status == PhaseStatus::Pending;
-    let mut first = transition.started().map(|attempt| attempt.seat).filter(pending);
+    let mut first = transition.started().map(|attempt| attempt.step).filter(pending);
     first.next().map_or(Written::Unchanged, Written::Started)
 }
 

@@ -61,12 +61,12 @@ fn first_open(document: &Document) -> Option<Phase> {
 }
 
 impl Explored for Peer {
-    fn seats(_: &Definition) -> Vec<Phase> {
+    fn steps(_: &Definition) -> Vec<Phase> {
         ORDER.to_vec()
     }
 
-    fn verdicts(_: &Definition, seat: &Phase) -> Vec<Verdict> {
-        match seat {
+    fn verdicts(_: &Definition, step: &Phase) -> Vec<Verdict> {
+        match step {
             Phase::Plan | Phase::Execute | Phase::Express => vec![Verdict::Completed],
             Phase::Review => {
                 vec![Verdict::Reviewed { success: true }, Verdict::Reviewed { success: false }]
@@ -74,22 +74,22 @@ impl Explored for Peer {
         }
     }
 
-    fn report(_: &Definition, seat: &Phase, verdict: &Verdict) -> Report {
+    fn report(_: &Definition, step: &Phase, verdict: &Verdict) -> Report {
         Report {
             schema: SCHEMA.to_owned(),
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
-            step_id: Self::seat_name(seat),
-            agent: seat.seat().to_owned(),
+            step_id: Self::step_id(step),
+            agent: step.step().to_owned(),
             status: report::Status::Completed,
             started_at: "2025-06-15T15:00:00.000000Z".to_owned(),
             ended_at: "2025-06-15T15:00:01.000000Z".to_owned(),
             artifacts: Vec::new(),
             metrics: [("lines".to_owned(), "12".to_owned())].into_iter().collect(),
-            logs: vec![format!("{seat} worked")],
+            logs: vec![format!("{step} worked")],
             next_suggested_steps: Vec::new(),
             gate_failure: false,
             memory_updates: Vec::new(),
-            others: reported(*seat, *verdict),
+            others: reported(*step, *verdict),
         }
     }
 
@@ -102,7 +102,7 @@ impl Explored for Peer {
         .to_owned()
     }
 
-    fn say_standing(_: &Definition, state: &State, seat: &Phase) -> Standing {
+    fn say_standing(_: &Definition, state: &State, step: &Phase) -> Standing {
         let (open, mark) = match state {
             State::Before(phase) | State::Asked(phase) => (Some(*phase), "·"),
             State::Entered(phase) => (Some(*phase), "⇐"),
@@ -111,10 +111,10 @@ impl Explored for Peer {
             State::Reviewed { success: false } | State::Closed { success: false } => (None, "!"),
         };
         let mark = match open {
-            Some(open) if *seat == open => mark,
-            Some(open) if *seat > open => "·",
+            Some(open) if *step == open => mark,
+            Some(open) if *step > open => "·",
             Some(_) => "✓",
-            None if *seat == Phase::Review => mark,
+            None if *step == Phase::Review => mark,
             None => "✓",
         };
         Standing { mark, note: String::new() }

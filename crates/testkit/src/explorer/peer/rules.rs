@@ -94,7 +94,7 @@ fn order(shown: &Document, broken: &mut Vec<Broken>) {
 /// all.
 fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
     for attempt in transition.started() {
-        let (was, shown) = (&transition.was.phases[attempt.seat], &transition.shown.phases[attempt.seat]);
+        let (was, shown) = (&transition.was.phases[attempt.step], &transition.shown.phases[attempt.step]);
         let mut wrong = |what: &str| {
             let what = format!("`{attempt}` {what}");
             broken.push(Broken::new("who is started plays the phase in progress", what));
@@ -105,7 +105,7 @@ fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mu
         if was.status == PhaseStatus::Completed {
             wrong("starts, and its phase is completed");
         }
-        if is_reused(definition, attempt.seat) {
+        if is_reused(definition, attempt.step) {
             wrong("starts, and the output of its phase is there");
         }
     }
@@ -177,10 +177,10 @@ fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &
     }
     let by = match &writing.hand {
         Hand::Outside => "ada".to_owned(),
-        Hand::Seat(seat) => {
-            let mut seated = transition.before.seated().map(|(attempt, _)| attempt);
-            seated
-                .find(|attempt| attempt.seat == *seat)
+        Hand::Step(step) => {
+            let mut live_attempts = transition.before.live_attempts().map(|(attempt, _)| attempt);
+            live_attempts
+                .find(|attempt| attempt.step == *step)
                 .map(|attempt| attempt.to_string())
                 .unwrap_or_default()
         }

@@ -19,14 +19,14 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phas
     // Another value each time: what stands there already would be nothing to write.
     let output = json!({"progress": format!("write {}", document.sequence)});
     let mut writings = Vec::new();
-    for (attempt, _) in run.seated() {
-        let own = attempt.seat;
+    for (attempt, _) in run.live_attempts() {
+        let own = attempt.step;
         let error = json!({
             "kind": "flaky", "message": "worked the second time", "timestamp": document.metadata.updated_at,
         });
         let mut inside = |name, pointer: String, value: &Value, rights| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
-            writings.push(Writing { name, hand: Hand::Seat(own), patch, rights });
+            writings.push(Writing { name, hand: Hand::Step(own), patch, rights });
         };
         inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
         inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));

@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::steps::decide::{Change as Play, State};
-use protocol::steps::{Definition, Document, Frozen, OnFailure, Status, Step, Steps, Verdict, Workflow};
-use protocol::{RunId, SeatName};
+use protocol::steps::{Definition, Document, Frozen, OnFailure, Status, StepSpec, Steps, Verdict, Workflow};
+use protocol::{RunId, StepId};
 
 use super::{Broken, Explored, Standing, Transition};
 
@@ -33,11 +33,11 @@ impl Shape {
 
     /// With two tries per step.
     pub fn definition(&self, on_failure: OnFailure, iterations: u32) -> Definition {
-        let name = |id: &str| SeatName::new(id).expect("BUG: the shapes have safe names");
-        let steps = self.steps.iter().map(|(id, needs)| Step {
+        let name = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
+        let steps = self.steps.iter().map(|(id, needs)| StepSpec {
             needs: needs.iter().map(|need| name(need)).collect(),
             loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
-            ..Step::new(name(id), "agent", "prompt.md")
+            ..StepSpec::new(name(id), "agent", "prompt.md")
         });
         Definition::from(Frozen {
             workflow: Workflow {
@@ -56,29 +56,29 @@ impl Shape {
 }
 
 impl Explored for Steps {
-    fn seats(definition: &Definition) -> Vec<SeatName> {
+    fn steps(definition: &Definition) -> Vec<StepId> {
         definition.step_ids().cloned().collect()
     }
 
-    fn verdicts(definition: &Definition, seat: &SeatName) -> Vec<Verdict> {
-        match definition.step(seat).loop_back_to {
+    fn verdicts(definition: &Definition, step: &StepId) -> Vec<Verdict> {
+        match definition.step(step).loop_back_to {
             Some(_) => vec![Verdict::Done, Verdict::GateFailed],
             None => vec![Verdict::Done],
         }
     }
 
-    fn report(_: &Definition, seat: &SeatName, verdict: &Verdict) -> Report {
+    fn report(_: &Definition, step: &StepId, verdict: &Verdict) -> Report {
         Report {
             schema: SCHEMA.to_owned(),
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
-            step_id: seat.clone(),
+            step_id: step.clone(),
             agent: "agent".to_owned(),
             status: report::Status::Completed,
             started_at: "2025-06-15T15:00:00.000000Z".to_owned(),
             ended_at: "2025-06-15T15:00:01.000000Z".to_owned(),
-            artifacts: vec![format!("{seat}.md")],
+            artifacts: vec![format!("{step}.md")],
             metrics: [("lines".to_owned(), "12".to_owned())].into_iter().collect(),
-            logs: vec![format!("{seat} worked")],
+            logs: vec![format!("{step} worked")],
             next_suggested_steps: Vec::new(),
             gate_failure: *verdict == Verdict::GateFailed,
             memory_updates: Vec::new(),
@@ -93,19 +93,19 @@ impl Explored for Steps {
         }
     }
 
-    fn say_standing(_: &Definition, state: &State, seat: &SeatName) -> Standing {
-        let mark = if state.skipped.contains(seat) {
+    fn say_standing(_: &Definition, state: &State, step: &StepId) -> Standing {
+        let mark = if state.skipped.contains(step) {
             "↷"
-        } else if state.done.contains(seat) {
+        } else if state.done.contains(step) {
             "✓"
-        } else if state.looping.contains(seat) {
+        } else if state.looping.contains(step) {
             "↩"
-        } else if state.failed.contains(seat) {
+        } else if state.failed.contains(step) {
             "✗"
         } else {
             "·"
         };
-        let sent_back = state.iteration(seat);
+        let sent_back = state.iteration(step);
         Standing { mark, note: if sent_back > 0 { format!("@{sent_back}") } else { String::new() } }
     }
 
@@ -115,8 +115,7 @@ impl Explored for Steps {
             Play::Failed(step) => format!("{step} failed"),
             Play::GateFailed(step) => format!("gate {step} failed"),
             Play::Reset { targets, steps, .. } => {
-                let list =
-                    |names: &[SeatName]| names.iter().map(SeatName::as_str).collect::<Vec<_>>().join(" ");
+                let list = |names: &[StepId]| names.iter().map(StepId::as_str).collect::<Vec<_>>().join(" ");
                 format!("BACK to {}: reset {}", list(targets), list(steps))
             }
             Play::Retried(step) => format!("{step} again"),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use protocol::run::{Change, Ending, Fact, Phase, Request};
 use protocol::steps::decide::{Change as Play, State};
 use protocol::steps::{Definition, OnFailure, Steps, Verdict};
-use protocol::{Outcome, SeatName};
+use protocol::{Outcome, StepId};
 
 use super::super::{Broken, Input, Transition};
 
@@ -26,12 +26,12 @@ fn begins(definition: &Definition, transition: &Transition<'_, Steps>, broken: &
     let play = &transition.after.play;
     let held = downstream(definition, targets(definition, &play.looping));
     for attempt in transition.started() {
-        let needs = &definition.step(&attempt.seat).needs;
+        let needs = &definition.step(&attempt.step).needs;
         if let Some(missing) = needs.iter().find(|need| !play.done.contains(*need)) {
             let what = format!("`{attempt}` starts before `{missing}` is done");
             broken.push(Broken::new("a step begins when all it needs is done", what));
         }
-        if held.contains(&attempt.seat) {
+        if held.contains(&attempt.step) {
             let what = format!("`{attempt}` starts before the run has gone back");
             broken.push(Broken::new("nothing starts below a pending way back", what));
         }
@@ -70,9 +70,9 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
     if let Some(Input::Fact(Fact::Over { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
         transition.input
     {
-        let is_last = before.iteration(&attempt.seat) + 1 >= max;
-        if after.failed.contains(&attempt.seat) != is_last {
-            let executions = before.iteration(&attempt.seat) + 1;
+        let is_last = before.iteration(&attempt.step) + 1 >= max;
+        if after.failed.contains(&attempt.step) != is_last {
+            let executions = before.iteration(&attempt.step) + 1;
             let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
             broken.push(Broken::new("gates keep to their limit", what));
         }
@@ -85,10 +85,10 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
     let mut done = before.done.clone();
     match transition.input {
         Some(Input::Fact(Fact::Over { attempt, ending: Ending::Reported(Verdict::Done) })) => {
-            done.insert(attempt.seat.clone());
+            done.insert(attempt.step.clone());
         }
-        Some(Input::Ask(Request::Skip { seat })) => {
-            done.insert(seat.clone());
+        Some(Input::Ask(Request::Skip { step })) => {
+            done.insert(step.clone());
         }
         Some(Input::Fact(_) | Input::Ask(_) | Input::Write(_) | Input::Due | Input::Places) | None => {}
     }
@@ -131,7 +131,7 @@ fn outcome(definition: &Definition, play: &State, phase: Phase, broken: &mut Vec
 }
 
 /// Open steps that need only what is done or can still run.
-fn can_still_run(definition: &Definition, play: &State) -> BTreeSet<SeatName> {
+fn can_still_run(definition: &Definition, play: &State) -> BTreeSet<StepId> {
     let mut able = play.done.clone();
     loop {
         let steps = definition.workflow().steps.iter();
@@ -144,12 +144,12 @@ fn can_still_run(definition: &Definition, play: &State) -> BTreeSet<SeatName> {
     }
 }
 
-fn targets<'a>(definition: &Definition, gates: impl IntoIterator<Item = &'a SeatName>) -> BTreeSet<SeatName> {
+fn targets<'a>(definition: &Definition, gates: impl IntoIterator<Item = &'a StepId>) -> BTreeSet<StepId> {
     gates.into_iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect()
 }
 
 /// These steps and all that need them, by going over `needs` until nothing is added.
-fn downstream(definition: &Definition, of: BTreeSet<SeatName>) -> BTreeSet<SeatName> {
+fn downstream(definition: &Definition, of: BTreeSet<StepId>) -> BTreeSet<StepId> {
     let mut reached = of;
     loop {
         let steps = definition.workflow().steps.iter();

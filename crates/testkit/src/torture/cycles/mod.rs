@@ -1,4 +1,4 @@
-//! A peer cycle, tortured until one is completed: a cycle that fails, because a seat died or somebody stopped it, is
+//! A peer cycle, tortured until one is completed: a cycle that fails, because a step died or somebody stopped it, is
 //! continued by the next.
 
 mod check;
@@ -55,7 +55,7 @@ impl<'s> Trial<'s> {
                 engine = self.next_engine();
                 continue;
             }
-            // Undelivered now, or when the engine before was killed: a seat died, somebody stopped it, or the review
+            // Undelivered now, or when the engine before was killed: a step died, somebody stopped it, or the review
             // finds fault.
             // The lock of a killed engine lives on with a child that it was just starting; on a machine with too much to do that
             // takes longer than anybody waits.

@@ -21,7 +21,7 @@ pub(super) struct RandomCycle {
     pub(super) finds_fault: bool,
 }
 
-/// What a seat's agent does.
+/// What a step's agent does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Works so many milliseconds, and tells before how far it is.
@@ -32,7 +32,7 @@ pub(super) enum Part {
     Dies,
 }
 
-/// How a seat's agent tells how far it is.
+/// How a step's agent tells how far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
     Nothing,

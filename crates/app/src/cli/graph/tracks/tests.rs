@@ -1,10 +1,10 @@
 //! What the drawing must never claim, over many graphs made at random.
 
-use protocol::steps::{Step, Workflow};
+use protocol::steps::{StepSpec, Workflow};
 
 use super::super::arrange::{Area, Arranged, Cell, Flow, Kind, Line, arrange};
 use super::super::picture::Picture;
-use protocol::SeatName;
+use protocol::StepId;
 
 /// Numbers that look random and are the same every time.
 struct Dice(u64);
@@ -16,8 +16,8 @@ impl Dice {
     }
 }
 
-fn name(place: usize) -> SeatName {
-    SeatName::new(format!("s{place}")).unwrap()
+fn name(place: usize) -> StepId {
+    StepId::new(format!("s{place}")).unwrap()
 }
 
 /// Up to thirty steps, each with up to three needs among the last few, some with a way back to one of them.
@@ -25,7 +25,7 @@ fn picture(seed: u64) -> Picture {
     let mut dice = Dice(seed);
     let count = 2 + dice.below(29);
     let steps = (0..count).map(|place| {
-        let mut step = Step::new(name(place), "a", "p.md");
+        let mut step = StepSpec::new(name(place), "a", "p.md");
         let mut needs: Vec<_> =
             (0..dice.below(4).min(place)).map(|_| place - 1 - dice.below(place.min(6))).collect();
         needs.sort_unstable();

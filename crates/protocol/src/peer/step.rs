@@ -1,4 +1,4 @@
-//! The four seats: what each is told, and what its report says.
+//! The four steps: what each is told, and what its report says.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, 
     let shown = &document.phases[phase];
     Brief {
         workflow: definition.instruction.clone(),
-        agent: phase.seat().to_owned(),
+        agent: phase.step().to_owned(),
         prompt: prompts::prompt(phase, document, definition.advice.as_ref()),
         model: None,
         timeout: definition.timeout,

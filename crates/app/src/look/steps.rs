@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::rules::Standing;
 use protocol::run::{Chair, Phase, Posture};
-use protocol::{AttemptId, SeatName, Stamp};
+use protocol::{AttemptId, Stamp, StepId};
 use runner::{History, Moment};
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub(crate) enum Engine {
     Nobody,
 }
 
-/// What a seat that is not behind us is doing.
+/// What a step that is not behind us is doing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Doing {
@@ -53,10 +53,10 @@ pub(crate) enum Doing {
     WaitsForEngine { since: Stamp },
     /// It is ready; the run starts nothing now.
     Held { since: Stamp },
-    /// It is ready; seats before it are about to be sent back.
+    /// It is ready; steps before it are about to be sent back.
     WaitsForWayBack { since: Stamp },
-    /// It needs seats that are not done.
-    WaitsFor { seats: Vec<SeatName> },
+    /// It needs steps that are not done.
+    WaitsFor { steps: Vec<StepId> },
 }
 
 /// What can be seen of an attempt that the journal says may be alive.
@@ -70,44 +70,44 @@ pub(crate) enum Trace {
     Here,
 }
 
-/// What every seat that is still to do something does, at this moment.
+/// What every step that is still to do something does, at this moment.
 pub(crate) fn doing<P: Face>(
     moment: &Moment<P>,
     history: &History,
     engine: Engine,
     trace: impl Fn(&AttemptId) -> Trace,
-) -> BTreeMap<SeatName, Doing> {
+) -> BTreeMap<StepId, Doing> {
     let run = &moment.folded.run;
     if matches!(run.phase, Phase::Finished(_)) {
         return BTreeMap::new();
     }
     let definition = &moment.frozen.definition;
     let held_back = P::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
-    let about = |seat: &P::Seat| match run.chairs.get(seat) {
+    let about = |step: &P::Step| match run.chairs.get(step) {
         Some(chair) => {
-            let on_its_way = held_back.contains(seat);
-            Some(seated(moment, history, engine, &P::seat_name(seat), chair, on_its_way, &trace))
+            let on_its_way = held_back.contains(step);
+            Some(live_attempts(moment, history, engine, &P::step_id(step), chair, on_its_way, &trace))
         }
-        None => unseated(moment, seat),
+        None => unseated(moment, step),
     };
-    let seats = P::seats(definition).into_iter();
-    seats.filter_map(|seat| Some((P::seat_name(&seat), about(&seat)?))).collect()
+    let steps = P::steps(definition).into_iter();
+    steps.filter_map(|step| Some((P::step_id(&step), about(&step)?))).collect()
 }
 
-/// A seat in its turn.
-fn seated<P: Face>(
+/// A step in its turn.
+fn live_attempts<P: Face>(
     moment: &Moment<P>,
     history: &History,
     engine: Engine,
-    seat: &SeatName,
+    step: &StepId,
     chair: &Chair,
     held_back: bool,
     trace: impl Fn(&AttemptId) -> Trace,
 ) -> Doing {
-    let attempt = AttemptId { seat: seat.clone(), turn: chair.turn, try_no: chair.try_no };
-    let attempted = history.newest_of(seat).filter(|attempted| attempted.id == attempt);
+    let attempt = AttemptId { step: step.clone(), turn: chair.turn, try_no: chair.try_no };
+    let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
     let began = attempted.map_or(moment.folded.at, |attempted| attempted.began);
-    let since = history.waiting.get(seat).copied().unwrap_or(moment.folded.at);
+    let since = history.waiting.get(step).copied().unwrap_or(moment.folded.at);
     let host = match trace(&attempt) {
         Trace::Gone if engine == Engine::Nobody && chair.posture.holds_place() => {
             return Doing::Ended { attempt, since: began };
@@ -134,13 +134,13 @@ fn seated<P: Face>(
     }
 }
 
-/// A seat that has not been called, and is still to be done.
-fn unseated<P: Face>(moment: &Moment<P>, seat: &P::Seat) -> Option<Doing> {
+/// A step that has not been called, and is still to be done.
+fn unseated<P: Face>(moment: &Moment<P>, step: &P::Step) -> Option<Doing> {
     let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
-    if P::standing(definition, state, seat) != Standing::Open {
+    if P::standing(definition, state, step) != Standing::Open {
         return None;
     }
-    let needs = P::needs(definition, seat).into_iter();
+    let needs = P::needs(definition, step).into_iter();
     let missing = needs.filter(|need| !P::is_behind(definition, state, need));
-    Some(Doing::WaitsFor { seats: missing.map(|need| P::seat_name(&need)).collect() })
+    Some(Doing::WaitsFor { steps: missing.map(|need| P::step_id(&need)).collect() })
 }

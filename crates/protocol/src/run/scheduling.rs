@@ -4,12 +4,12 @@ use super::change::{Action, Change, Decision};
 use super::state::{Attempt, Posture, Run};
 use crate::rules::Protocol;
 
-/// Gives free places to seats that wait for one, in the protocol's order; seats that something due concerns stay
+/// Gives free places to steps that wait for one, in the protocol's order; steps that something due concerns stay
 /// where they are. `places` is how many there are in all.
 ///
 /// It is apart from [`absorb`](super::absorb()) because the number of places belongs to the engine of the moment, not
 /// to the run; whatever it decides goes into the same entry.
-pub fn seat_waiting<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
+pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
     let mut decision = Decision::nothing();
     if !run.phase.starts() {
         return decision;
@@ -21,13 +21,13 @@ pub fn seat_waiting<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, p
     }
     let held = P::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
     let waiting =
-        run.chairs.iter().filter(|(seat, chair)| chair.posture == Posture::Called && !held.contains(seat));
-    let mut waiting: Vec<_> = waiting.map(|(seat, _)| seat.clone()).collect();
-    waiting.sort_by_key(|seat| P::rank(definition, seat));
-    for seat in waiting.into_iter().take(free) {
-        let chair = &run.chairs[&seat];
+        run.chairs.iter().filter(|(step, chair)| chair.posture == Posture::Called && !held.contains(step));
+    let mut waiting: Vec<_> = waiting.map(|(step, _)| step.clone()).collect();
+    waiting.sort_by_key(|step| P::rank(definition, step));
+    for step in waiting.into_iter().take(free) {
+        let chair = &run.chairs[&step];
         let counted = chair.failures + 1;
-        let attempt = Attempt { seat, turn: chair.turn, try_no: chair.try_no.next() };
+        let attempt = Attempt { step, turn: chair.turn, try_no: chair.try_no.next() };
         decision.make(run, Change::Began { attempt: attempt.clone(), counted });
         decision.actions.push(Action::Start { attempt });
     }
