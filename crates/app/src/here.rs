@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use protocol::RunId;
 use protocol::entry::Author;
 use protocol::peer::CycleId;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
 
@@ -287,7 +287,7 @@ async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failu
     let rows = store.runs().await?;
     let unfinished: Vec<_> = rows
         .iter()
-        .filter(|row| !summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Finished(_))))
+        .filter(|row| !summary(row).is_some_and(|summary| matches!(summary.status, RunStatus::Finished(_))))
         .collect();
     match unfinished.as_slice() {
         [] => Err(nothing_unfinished()),

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::run::{Halt, Refusal};
+use protocol::run::{Refusal, StopCause};
 use protocol::{Outcome, Revision, RunId};
 use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest, Staging};
 use serde::Deserialize;
@@ -196,7 +196,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
     match rest {
         Rest::Finished(Outcome::Delivered) => Exit::Delivered,
         Rest::Finished(Outcome::Undelivered) => Exit::Undelivered,
-        Rest::Halted(Halt::Interrupted | Halt::Stopped) | Rest::Abandoned => Exit::Interrupted,
+        Rest::Halted(StopCause::Interrupted | StopCause::Requested) | Rest::Abandoned => Exit::Interrupted,
         Rest::Elsewhere => Exit::NeedsPerson,
     }
 }

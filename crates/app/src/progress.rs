@@ -15,7 +15,7 @@ use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
 use crate::here::Here;
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
-use crate::{hosts, phase, restore, typed};
+use crate::{hosts, restore, run_status, typed};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Progress {
             Form::Json => render::json(&events::found(&self.run, &summary, moment.revision)),
             Form::Drawn(_) | Form::Plain => {
                 let (done, total) = (summary.progress.done, summary.progress.total);
-                let (style, word) = phase::word(summary.phase);
+                let (style, word) = run_status::word(summary.status);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
                 let (_, steps) = P::STEP;

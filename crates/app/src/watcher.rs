@@ -142,7 +142,7 @@ impl<'a, P: Face> Watcher<'a, P> {
         self.halted &= matches!(self.moment.rest(), Some(Rest::Halted(_)));
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
-            if let Change::Began { attempt, .. } = change {
+            if let Change::Started { attempt, .. } = change {
                 let attempt = Run::<P>::id(attempt);
                 let stdout = self.sight.dir(&attempt).stdout();
                 let output: Notice<'_, P> = Notice::Output { attempt: &attempt, stdout };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use protocol::RunId;
-use protocol::run::{Phase, Request};
+use protocol::run::{Request, RunStatus};
 use runner::{Again, Asked, Engine, EngineError, Journal, Rest};
 use store::{AnyStore, LeadError, Leader, Store as _, Tenure};
 
@@ -175,9 +175,13 @@ async fn rests<P: Face>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) ->
 }
 
 fn is_at_rest<P: Face>(journal: &Journal<P, AnyStore>) -> bool {
-    match journal.folded.run.phase {
-        Phase::Halted(_) | Phase::Finished(_) => true,
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => false,
+    match journal.folded.run.status {
+        RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
+        RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::Stopping(_)
+        | RunStatus::Draining(_)
+        | RunStatus::Finishing(_) => false,
     }
 }
 

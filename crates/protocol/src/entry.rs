@@ -284,21 +284,21 @@ impl<P: Protocol> Folded<P> {
         self.at = self.at.max(entry.at);
         for change in &entry.changes {
             match change {
-                Change::Rested { step } | Change::Uncalled { step } => {
+                Change::BackoffElapsed { step } | Change::Dequeued { step } => {
                     let step = P::step_id(step);
                     self.timers.retain(|attempt, _| attempt.step != step);
                 }
-                Change::Called { step, .. } => {
+                Change::Queued { step, .. } => {
                     let step = P::step_id(step);
                     self.placed.retain(|attempt, _| attempt.step != step);
                 }
-                Change::Began { attempt, .. } => {
+                Change::Started { attempt, .. } => {
                     self.placed.insert(Run::<P>::id(attempt), entry.by.host().to_owned());
                 }
-                Change::Over { attempt, .. } => {
+                Change::Ended { attempt, .. } => {
                     self.placed.remove(&Run::<P>::id(attempt));
                 }
-                Change::Phase { .. } | Change::Play { .. } | Change::AskedToEnd { .. } => {}
+                Change::Status { .. } | Change::Protocol { .. } | Change::StopRequested { .. } => {}
             }
         }
         self.timers.extend(entry.timers.iter().map(|timer| (timer.attempt.clone(), timer.clone())));

@@ -145,7 +145,7 @@ number! {
 }
 number! {
     /// A repeat within a turn, from 1.
-    TryNo(u32)
+    AttemptNo(u32)
 }
 number! {
     /// How many commits a run has: +1 per commit. Not the store's token.
@@ -162,12 +162,12 @@ number! {
 pub struct AttemptId {
     pub step: StepId,
     pub turn: Turn,
-    pub try_no: TryNo,
+    pub attempt_no: AttemptNo,
 }
 
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}.{}", self.step, self.turn, self.try_no)
+        write!(f, "{}#{}.{}", self.step, self.turn, self.attempt_no)
     }
 }
 
@@ -188,12 +188,12 @@ impl FromStr for AttemptId {
     fn from_str(text: &str) -> Result<Self, BadAttemptId> {
         let parse = || {
             let (step, numbers) = text.split_once('#')?;
-            let (turn, try_no) = numbers.split_once('.')?;
+            let (turn, attempt_no) = numbers.split_once('.')?;
             let number = |digits: &str| digits.parse::<u32>().ok().filter(|n| n.to_string() == digits);
             Some(Self {
                 step: StepId::new(step).ok()?,
                 turn: Turn(number(turn)?),
-                try_no: TryNo(number(try_no)?),
+                attempt_no: AttemptNo(number(attempt_no)?),
             })
         };
         parse().ok_or_else(|| BadAttemptId(text.to_owned()))

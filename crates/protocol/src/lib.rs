@@ -21,7 +21,7 @@ pub mod steps;
 pub mod time;
 
 pub use closest::closest;
-pub use ids::{AttemptId, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, TryNo, Turn};
+pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
 pub use rules::{
     Event, Move, Next, Outcome, Progress, Protocol, Reading, Stage, Unadoptable, Unrecordable, View,
 };

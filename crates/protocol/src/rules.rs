@@ -29,7 +29,7 @@ pub enum Event<S, V> {
     /// The step's turn ended with a valid report.
     Reported { step: S, verdict: V },
     /// The step's tries are used up.
-    GaveUp { step: S },
+    Exhausted { step: S },
     /// Somebody wants these failed steps to be asked again.
     Retried { steps: Vec<S> },
     /// Somebody wants the run to go on as if the step had been there.
@@ -46,9 +46,9 @@ pub struct Move<C, S> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<S> {
     /// Ask these steps, in this order; none means that others are still to report.
-    Call(Vec<S>),
+    Queue(Vec<S>),
     /// Ask these steps, except those that are in a turn.
-    Recall(Vec<S>),
+    Requeue(Vec<S>),
     /// The run is over when all who play have ended by themselves; nothing more starts.
     Drain(Outcome),
     /// The run is over as soon as nobody is alive.

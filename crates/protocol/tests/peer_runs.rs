@@ -15,10 +15,10 @@ use protocol::peer::{
 };
 use protocol::report::{Expected, Unfit, parse};
 use protocol::run::{
-    Absorbed, Attempt, Decision, Ending, Fact, Phase as RunPhase, Request, Run, absorb, consider, open,
-    proceed, start_queued,
+    Absorbed, Attempt, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed,
+    start_queued,
 };
-use protocol::{Outcome, Protocol as _, Reading, Revision, RunId, Stage, Stamp, StepId, TryNo, Turn};
+use protocol::{AttemptNo, Outcome, Protocol as _, Reading, Revision, RunId, Stage, Stamp, StepId, Turn};
 use serde_json::{Value, json};
 
 /// A cycle in memory.
@@ -107,7 +107,7 @@ impl Cycle {
     }
 
     fn over(&mut self, ending: Ending<Verdict>, evidence: Evidence) {
-        let fact = Fact::Over { attempt: self.live_attempts(), ending };
+        let fact = Fact::Ended { attempt: self.live_attempts(), ending };
         let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
             panic!()
         };
@@ -150,8 +150,9 @@ impl Cycle {
     }
 
     fn rest(&mut self) {
-        let attempt = Attempt { step: self.run.play.open().unwrap(), turn: Turn(1), try_no: TryNo(1) };
-        let fact = Fact::Rested { attempt };
+        let attempt =
+            Attempt { step: self.run.state.open().unwrap(), turn: Turn(1), attempt_no: AttemptNo(1) };
+        let fact = Fact::BackoffElapsed { attempt };
         let Absorbed::Decided(decision) = absorb(&self.definition, &mut self.run, fact.clone()) else {
             panic!()
         };
@@ -185,7 +186,7 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
          express completed, review started, review completed, cycle completed"
     );
     assert_eq!(cycle.document.sequence, 10);
-    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Delivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Delivered));
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
     cycle.reports(json!({ "output": {"quality_score": 40}, "insights": insights }));
     assert_eq!(cycle.document.metadata.status, CycleStatus::Completed);
     assert_eq!(cycle.document.insights, Some(insights));
-    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Undelivered));
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn every_failed_try_is_kept_and_the_last_fails_the_cycle() {
     let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
     assert_eq!(kinds, ["unfit_report", "timeout"]);
     assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
-    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Undelivered));
 }
 
 #[test]
@@ -225,7 +226,7 @@ fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by ada: enough"));
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.seen(), "initialized, plan started, plan failed");
-    assert_eq!(cycle.run.phase, RunPhase::Finished(Outcome::Undelivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Undelivered));
     assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { step: None }).is_err());
     assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { step: Phase::Plan }).is_err());
 }
@@ -235,9 +236,9 @@ fn an_interruption_leaves_the_phase_in_progress_and_resume_does_not_start_it_twi
     let mut cycle = Cycle::open(definition(None));
     cycle.asks(Request::Interrupt);
     cycle.over(Ending::Stopped, Evidence::default());
-    assert!(matches!(cycle.run.phase, RunPhase::Halted(_)));
+    assert!(matches!(cycle.run.status, RunStatus::Stopped(_)));
     cycle.asks(Request::Resume);
-    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(1), try_no: TryNo(2) });
+    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(2) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.seen(), "initialized, plan started, plan completed, execute started");
 }
@@ -253,7 +254,7 @@ fn what_a_failed_cycle_completed_is_taken_over_by_the_next_without_running() {
     );
     assert_eq!(cycle.document.phases.execute.reused_from, cycle.document.context.continues);
     assert_eq!(cycle.live_attempts().step, Phase::Express);
-    assert_eq!(cycle.run.play, State::Asked(Phase::Express));
+    assert_eq!(cycle.run.state, State::Asked(Phase::Express));
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     let error = Some("Agent process timed out after 9 s".to_owned());
     cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
-    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(2), try_no: TryNo(1) });
+    assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(2), attempt_no: AttemptNo(1) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.live_attempts().step, Phase::Execute);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
-use protocol::run::{self, Decision, Phase, Request};
+use protocol::run::{self, Decision, Request, RunStatus};
 use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
 use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
@@ -55,14 +55,14 @@ pub async fn adopt<P: Protocol>(
     now: Stamp,
     frozen: Frozen<P>,
     found: FoundView<P::Step>,
-) -> Result<Phase, AdoptError> {
+) -> Result<RunStatus, AdoptError> {
     let FoundView { path, document, turns } = found;
     let stands = P::adopt(&frozen.definition, &document)?;
     let mut rebuild = Rebuild::begin(frozen);
     let mut after = rebuild.folded.run.clone();
     let decision = run::adopt(&mut after, stands, turns);
     take(store, by, now, &mut rebuild, Remains::View { path, document }, decision, None).await?;
-    Ok(after.phase)
+    Ok(after.status)
 }
 
 /// Makes a run of a document to which a dump was [migrated](Remains::Migrated), in the same way. Nobody of ours has had a
@@ -73,7 +73,7 @@ pub async fn migrate<P: Protocol>(
     now: Stamp,
     frozen: Frozen<P>,
     from: Migrating,
-) -> Result<Phase, AdoptError> {
+) -> Result<RunStatus, AdoptError> {
     let Migrating { from, document, over } = from;
     let stands = P::adopt(&frozen.definition, &document)?;
     let mut rebuild = Rebuild::begin(frozen);
@@ -83,7 +83,7 @@ pub async fn migrate<P: Protocol>(
         decision.changes.extend(paused.changes);
     }
     take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision, over).await?;
-    Ok(after.phase)
+    Ok(after.status)
 }
 
 /// Writes the two entries, unless it is only to be said what would be.

@@ -10,7 +10,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use protocol::{AttemptId, RunId, Stamp, StepId, TryNo, Turn};
+use protocol::{AttemptId, AttemptNo, RunId, Stamp, StepId, Turn};
 use serde::{Deserialize, Serialize};
 use store::Digest;
 
@@ -61,10 +61,13 @@ fn paper(path: &str) -> Option<(AttemptId, &'static str)> {
     if attempts != ATTEMPTS || names.next().is_some() {
         return None;
     }
-    let (turn, try_no) = number.split_once('.')?;
+    let (turn, attempt_no) = number.split_once('.')?;
     let count = |text: &str| text.parse::<u32>().ok().filter(|number| number.to_string() == text);
-    let attempt =
-        AttemptId { step: StepId::new(step).ok()?, turn: Turn(count(turn)?), try_no: TryNo(count(try_no)?) };
+    let attempt = AttemptId {
+        step: StepId::new(step).ok()?,
+        turn: Turn(count(turn)?),
+        attempt_no: AttemptNo(count(attempt_no)?),
+    };
     let file = PAPERS.iter().chain(&LOGS).find(|known| **known == file)?;
     Some((attempt, file))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, Remains};
-use protocol::run::{Change, Exit, Phase, Run};
+use protocol::run::{Change, Exit, Run, RunStatus};
 use protocol::{AttemptId, Protocol, Revision, RunId, Stamp, StepId};
 use store::{ReadError, Store, StoredEntry};
 
@@ -23,7 +23,7 @@ pub struct History {
     pub attempts: Vec<Attempted>,
     /// Since when each step that is in its turn and not at work has waited.
     pub waiting: BTreeMap<StepId, Stamp>,
-    /// Who brought the run into its present phase, if it was somebody's wish.
+    /// Who brought the run into its present status, if it was somebody's wish.
     pub held: Option<Held>,
     /// What the run was put together from, and when, if it had to be.
     pub recovered: Vec<(Revision, Remains)>,
@@ -98,14 +98,14 @@ impl History {
         }
         for change in &entry.changes {
             match change {
-                Change::Phase { phase } => self.enter(*phase, entry),
-                Change::Called { step, .. } | Change::Rested { step } => {
+                Change::Status { status } => self.enter(*status, entry),
+                Change::Queued { step, .. } | Change::BackoffElapsed { step } => {
                     self.waiting.insert(P::step_id(step), entry.at);
                 }
-                Change::Uncalled { step } => {
+                Change::Dequeued { step } => {
                     self.waiting.remove(&P::step_id(step));
                 }
-                Change::Began { attempt, .. } => {
+                Change::Started { attempt, .. } => {
                     let id = Run::<P>::id(attempt);
                     self.waiting.remove(&id.step);
                     let host = entry.by.host().to_owned();
@@ -117,23 +117,23 @@ impl History {
                         over: None,
                     });
                 }
-                Change::AskedToEnd { attempt, .. } => {
+                Change::StopRequested { attempt, .. } => {
                     if let Some(attempted) = self.attempt(&Run::<P>::id(attempt)) {
                         attempted.asked_to_end = Some(entry.at);
                     }
                 }
-                Change::Over { attempt, exit } => self.end(Run::<P>::id(attempt), *exit, revision, entry),
-                Change::Play { .. } => {}
+                Change::Ended { attempt, exit } => self.end(Run::<P>::id(attempt), *exit, revision, entry),
+                Change::Protocol { .. } => {}
             }
         }
     }
 
     fn end<P: Protocol>(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry<P>) {
         match exit {
-            Exit::Repeats { .. } | Exit::Interrupted { .. } | Exit::Halted => {
+            Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Stopped => {
                 self.waiting.insert(id.step.clone(), entry.at);
             }
-            Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {}
+            Exit::Reported | Exit::Exhausted | Exit::Released | Exit::Drained => {}
         }
         let evidence = entry.input.evidence();
         if let Some(attempted) = self.attempt(&id) {
@@ -147,13 +147,16 @@ impl History {
         }
     }
 
-    fn enter<P: Protocol>(&mut self, phase: Phase, entry: &Entry<P>) {
-        match (phase, &entry.input) {
-            (Phase::Paused | Phase::Halting(_) | Phase::Halted(_), Input::Request { reason, .. }) => {
+    fn enter<P: Protocol>(&mut self, status: RunStatus, entry: &Entry<P>) {
+        match (status, &entry.input) {
+            (
+                RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_),
+                Input::Request { reason, .. },
+            ) => {
                 self.held = Some(Held { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
             }
             // The last agent is gone: whoever wanted it so stays the one who did.
-            (Phase::Halted(_), _) => {}
+            (RunStatus::Stopped(_), _) => {}
             _ => self.held = None,
         }
     }

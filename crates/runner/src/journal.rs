@@ -384,7 +384,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// random, so that steps that failed together do not come back together.
 fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
-        Change::Over { attempt, exit: Exit::Repeats { failures, .. } } => Some((attempt, *failures)),
+        Change::Ended { attempt, exit: Exit::WillRetry { failures, .. } } => Some((attempt, *failures)),
         _ => None,
     });
     repeated

@@ -1,7 +1,7 @@
 //! A run as it was at a revision, for looking only: nothing here can change it.
 
 use protocol::entry::Folded;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{ReadError, Store};
 
@@ -81,10 +81,14 @@ impl<P: Protocol> Moment<P> {
 
     /// How the run rests, if it does: nobody of it is alive.
     pub fn rest(&self) -> Option<Rest> {
-        match self.folded.run.phase {
-            Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
-            Phase::Halted(halt) => Some(Rest::Halted(halt)),
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+        match self.folded.run.status {
+            RunStatus::Finished(outcome) => Some(Rest::Finished(outcome)),
+            RunStatus::Stopped(cause) => Some(Rest::Halted(cause)),
+            RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::Stopping(_)
+            | RunStatus::Draining(_)
+            | RunStatus::Finishing(_) => None,
         }
     }
 

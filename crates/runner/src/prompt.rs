@@ -8,7 +8,7 @@ use protocol::brief::{Brief, Finding, Whereabouts};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::report::{self, Expected};
 use protocol::run::{Attempt, Change, Run};
-use protocol::{AttemptId, Protocol, TryNo, Turn};
+use protocol::{AttemptId, AttemptNo, Protocol, Turn};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -43,14 +43,14 @@ impl Told {
 /// What a step would be given if its next attempt began at this moment. Nothing is written and nothing begins.
 pub fn would_be_told<P: Protocol>(moment: &Moment<P>, step: &P::Step, attempts_dir: &Path) -> Told {
     let run = &moment.folded.run;
-    let (attempt, counted) = match run.chairs.get(step) {
-        Some(chair) => (
-            Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no.next() },
-            chair.failures + 1,
+    let (attempt, counted) = match run.active_turns.get(step) {
+        Some(active) => (
+            Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
+            active.failures + 1,
         ),
         None => {
             let turn = run.turns.get(step).copied().unwrap_or(Turn(0)).next();
-            (Attempt { step: step.clone(), turn, try_no: TryNo(1) }, 1)
+            (Attempt { step: step.clone(), turn, attempt_no: AttemptNo(1) }, 1)
         }
     };
     let id = Run::<P>::id(&attempt);
@@ -60,7 +60,7 @@ pub fn would_be_told<P: Protocol>(moment: &Moment<P>, step: &P::Step, attempts_d
         at: moment.folded.at,
         by: Author::Person { name: String::new(), host: String::new() },
         input: Input::Due,
-        changes: vec![Change::Began { attempt, counted }],
+        changes: vec![Change::Started { attempt, counted }],
         actions: Vec::new(),
         timers: Vec::new(),
     };

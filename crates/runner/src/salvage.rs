@@ -1,7 +1,7 @@
 //! What becomes of each run of a damaged store: whole, cut, or not to be read.
 
 use protocol::entry::{Author, Remains};
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{Draft, DraftError, FoundRun, RunWriter, Salvage, SalvageError, SqliteStore, WriteId};
 
@@ -20,9 +20,9 @@ pub struct Salvaged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// Every entry that was found, and none is known to be missing.
-    Whole { revision: Revision, phase: Phase },
+    Whole { revision: Revision, status: RunStatus },
     /// The journal ends early. What was found behind the gap is in the copy that was kept.
-    Cut { revision: Revision, phase: Phase, newest: Revision, beyond: u64, why: String },
+    Cut { revision: Revision, status: RunStatus, newest: Revision, beyond: u64, why: String },
     /// Nothing of it is in the new store.
     Unreadable { newest: Revision, why: String },
 }
@@ -178,7 +178,7 @@ impl Source<'_> {
         let created = row.map(|(created, _)| created).or(began);
         writer.remember(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
         let Some(why) = ends else {
-            return Ok(Fate::Whole { revision, phase: rebuild.folded.run.phase });
+            return Ok(Fate::Whole { revision, status: rebuild.folded.run.status });
         };
         let beyond = self.salvage.beyond(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
@@ -186,7 +186,7 @@ impl Source<'_> {
         let entry = rebuild.note(remains, by.clone(), now);
         let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: a note always fits");
         writer.append(&commit)?;
-        Ok(Fate::Cut { revision, phase: rebuild.folded.run.phase, newest: promised, beyond, why })
+        Ok(Fate::Cut { revision, status: rebuild.folded.run.status, newest: promised, beyond, why })
     }
 
     /// The run before an entry that contradicted it half-way.

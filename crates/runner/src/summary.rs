@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol::entry::Folded;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::{Progress, Protocol, Stamp};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct Summary {
     /// What the run is about, for people: the workflow's name.
     pub title: String,
     pub repo_dir: String,
-    pub phase: Phase,
+    pub status: RunStatus,
     pub progress: Progress,
     /// Attempts that may be alive.
     pub running: usize,
@@ -30,8 +30,8 @@ impl Summary {
         Self {
             title: frozen.title.clone(),
             repo_dir: frozen.staging.stage.repo_dir.clone(),
-            phase: folded.run.phase,
-            progress: P::progress(&frozen.definition, &folded.run.play),
+            status: folded.run.status,
+            progress: P::progress(&frozen.definition, &folded.run.state),
             running: folded.run.live_attempts().count(),
             hosts: folded.placed.values().cloned().collect(),
             updated_at: folded.at,

@@ -14,7 +14,7 @@ pub struct AttemptDir(PathBuf);
 impl AttemptDir {
     /// Names the attempt's directory; [`create`](Self::create) makes it.
     pub fn new(attempts_root: &Path, run: &RunId, attempt: &AttemptId) -> Self {
-        let try_dir = format!("{}.{}", attempt.turn, attempt.try_no);
+        let try_dir = format!("{}.{}", attempt.turn, attempt.attempt_no);
         Self(attempts_root.join(run.as_str()).join(attempt.step.as_str()).join(try_dir))
     }
 

@@ -167,7 +167,7 @@ fn launch(directory: &Path, port: u16, extra: &str) -> Child {
             "nats-server does not begin:\n{said}"
         );
     }
-    // Somebody must go on listening: a server whose words nobody takes in comes to a halt.
+    // Somebody must go on listening: a server whose words nobody takes in comes to a cause.
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()).is_ok());
     child
 }

@@ -12,12 +12,12 @@ use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::difference::{self, Difference};
 use crate::look::{Sight, words};
-use crate::phase;
 use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
+use crate::run_status;
 
 /// Show what changed in a run from one revision to another
 ///
-/// Compared are the phase and the document, field by field: `~` was changed, `+` was added, `-` was removed. The second
+/// Compared are the status and the document, field by field: `~` was changed, `+` was added, `-` was removed. The second
 /// revision may be the earlier one; then it shows what going back would change.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -105,7 +105,7 @@ async fn side<P: Face>(sight: &Sight, revision: Option<u64>) -> Result<Side<P>, 
 
 /// What is compared: the same fields that `show --json` prints.
 fn compared<P: Face>(moment: &Moment<P>) -> Value {
-    json!({ "phase": phase::name(moment.folded.run.phase), "document": moment.document })
+    json!({ "status": run_status::name(moment.folded.run.status), "document": moment.document })
 }
 
 fn head<P: Face>(run: &RunId, old: &Side<P>, new: &Side<P>) {

@@ -21,8 +21,8 @@ use crate::config::Flags;
 use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
-use crate::phase;
 use crate::render::{self, BOLD, DIM, styled};
+use crate::run_status;
 use crate::stage::workflow;
 use picture::{Picture, Run};
 use words::Charset;
@@ -160,8 +160,8 @@ impl Deed for Drawing<'_> {
         let journal = here.load::<P>(store, run).await?;
         let run = journal.run.to_string();
         let Some(at) = at else {
-            let (_, phase) = phase::word(journal.folded.run.phase);
-            let run = Run { run, revision: journal.position.revision.0, phase: Some(phase) };
+            let (_, status) = run_status::word(journal.folded.run.status);
+            let run = Run { run, revision: journal.position.revision.0, status: Some(status) };
             return Ok(Picture::of_run(run, &journal.frozen, &journal.document, here.clock.now()));
         };
         let (entry, document) = (journal.entry(at).await?, journal.document_at(at).await?);
@@ -169,7 +169,7 @@ impl Deed for Drawing<'_> {
             return Err(Failure::usage(format!("run `{run}` has no revision {at}"))
                 .hint(format!("it has 1 to {}", journal.position.revision)));
         };
-        let run = Run { run, revision: at.0, phase: None };
+        let run = Run { run, revision: at.0, status: None };
         Ok(Picture::of_run(run, &journal.frozen, &document, entry.at))
     }
 }
@@ -183,8 +183,8 @@ fn heading(picture: &Picture) -> String {
             styled(DIM, render::count(picture.steps.len(), "step", "steps"))
         ),
         Some(run) => {
-            let phase = run.phase.map(|phase| format!("  {phase}")).unwrap_or_default();
-            format!("{} {title}{phase}  revision {}", styled(BOLD, &run.run), run.revision)
+            let status = run.status.map(|status| format!("  {status}")).unwrap_or_default();
+            format!("{} {title}{status}  revision {}", styled(BOLD, &run.run), run.revision)
         }
     }
 }

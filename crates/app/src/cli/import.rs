@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use protocol::RunId;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use runner::{ImportError, Imported, Restaging, Unpacked};
 use store::AnyStore;
 
@@ -20,7 +20,7 @@ use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::views::{self, SetAside};
-use crate::{phase, render, stage, wish};
+use crate::{render, run_status, stage, wish};
 
 /// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
@@ -135,11 +135,11 @@ impl Deed for Taking<'_> {
 }
 
 fn tell(imported: &Imported, json: bool) {
-    let Imported { run, manifest, revision, phase, open } = imported;
+    let Imported { run, manifest, revision, status, open } = imported;
     if json {
         render::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
-            "phase": phase::name(*phase),
+            "status": run_status::name(*status),
             "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.elsewhere,
         }));
         return;
@@ -150,12 +150,12 @@ fn tell(imported: &Imported, json: bool) {
         manifest.entries,
         manifest.files.len(),
         manifest.host,
-        phase::word(*phase).1
+        run_status::word(*status).1
     ));
     if !open.is_empty() {
         render::note(format_args!("open there, interrupted here: {}", open.join(", ")));
     }
-    if !matches!(phase, Phase::Finished(_)) {
+    if !matches!(status, RunStatus::Finished(_)) {
         render::note(format_args!(
             "`callboard resume {run}` goes on with it here; give it the players of this machine"
         ));

@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     full: bool,
 
-    /// Only what concerns this step: the name of a step, or of a phase of a cycle
+    /// Only what concerns this step: the name of a step, or of a status of a cycle
     #[arg(long)]
     step: Option<String>,
 
@@ -240,7 +240,7 @@ impl<'a, P: Face> Log<'a, P> {
         let begun: Vec<_> =
             began(entry).filter(wanted).map(|attempt| (attempt.clone(), read(&attempt, None))).collect();
         let over = entry.changes.iter().find_map(|change| match change {
-            Change::Over { attempt, .. } => Some(Run::<P>::id(attempt)).filter(wanted),
+            Change::Ended { attempt, .. } => Some(Run::<P>::id(attempt)).filter(wanted),
             _ => None,
         });
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
@@ -265,7 +265,7 @@ impl<'a, P: Face> Log<'a, P> {
 
 fn began<P: Face>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
     entry.changes.iter().filter_map(|change| match change {
-        Change::Began { attempt, .. } => Some(Run::<P>::id(attempt)),
+        Change::Started { attempt, .. } => Some(Run::<P>::id(attempt)),
         _ => None,
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::steps::load::parse_duration;
 use protocol::{Progress, Stamp};
 use runner::Summary;
@@ -18,7 +18,7 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
-use crate::{face, phase, typed};
+use crate::{face, run_status, typed};
 
 /// List the runs of this repository, newest last
 ///
@@ -26,14 +26,14 @@ use crate::{face, phase, typed};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard ls --unfinished
-  callboard ls --phase undelivered --since 3d
+  callboard ls --status undelivered --since 3d
   callboard ls --workflow release --sort updated --limit 5
   callboard ls --protocol peer
   callboard ls --json | jq -r '.[] | select(.running > 0) | .run'")]
 pub(super) struct Arguments {
-    /// Only runs in this phase (repeatable)
-    #[arg(long, value_name = "PHASE", value_parser = clap::builder::PossibleValuesParser::new(phase::WORDS))]
-    phase: Vec<String>,
+    /// Only runs in this status (repeatable)
+    #[arg(long, value_name = "PHASE", value_parser = clap::builder::PossibleValuesParser::new(run_status::WORDS))]
+    status: Vec<String>,
 
     /// Only runs that are not finished
     #[arg(long)]
@@ -77,7 +77,7 @@ enum Sort {
     Updated,
     Name,
     Workflow,
-    Phase,
+    RunStatus,
     Progress,
 }
 
@@ -132,7 +132,7 @@ struct Json<'a> {
 struct JsonSummary<'a> {
     title: &'a str,
     repo_dir: &'a str,
-    phase: &'static str,
+    status: &'static str,
     progress: Progress,
     running: usize,
     /// Where they are, if that could be elsewhere.
@@ -189,19 +189,19 @@ impl Arguments {
         }
         let Some(summary) = &listed.summary else {
             // Nothing is known of it, so it is shown unless something was asked for.
-            return self.phase.is_empty()
+            return self.status.is_empty()
                 && !self.unfinished
                 && self.workflow.is_none()
                 && self.since.is_none();
         };
-        let (_, word) = phase::word(summary.phase);
+        let (_, word) = run_status::word(summary.status);
         let is_since = |since: Since| match since {
             Since::Ago(length) => now.since(summary.updated_at) <= length,
             Since::At(stamp) => summary.updated_at >= stamp,
         };
         let has_title = |text: &String| summary.title.to_lowercase().contains(&text.to_lowercase());
-        (self.phase.is_empty() || self.phase.iter().any(|phase| phase == word))
-            && !(self.unfinished && matches!(summary.phase, Phase::Finished(_)))
+        (self.status.is_empty() || self.status.iter().any(|status| status == word))
+            && !(self.unfinished && matches!(summary.status, RunStatus::Finished(_)))
             && self.workflow.as_ref().is_none_or(has_title)
             && self.since.is_none_or(is_since)
     }
@@ -222,7 +222,7 @@ fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Orderi
         Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
         Sort::Name => one.row.run.cmp(&other.row.run),
         Sort::Workflow => by_word(|summary| &summary.title),
-        Sort::Phase => by_word(|summary| phase::word(summary.phase).1),
+        Sort::RunStatus => by_word(|summary| run_status::word(summary.status).1),
         Sort::Progress => by(|summary| {
             let (done, total) = (summary.progress.done as u64, summary.progress.total.max(1) as u64);
             done.saturating_mul(1_000_000) / total
@@ -240,7 +240,7 @@ impl Listed<'_> {
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,
-                phase: phase::name(summary.phase),
+                status: run_status::name(summary.status),
                 progress: summary.progress,
                 running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
@@ -272,7 +272,7 @@ impl Listed<'_> {
             };
             return format!("{run}  {}", styled(DIM, typed::completed(&why)));
         };
-        let (style, word) = phase::word(summary.phase);
+        let (style, word) = run_status::word(summary.status);
         let ago = render::duration(now.since(summary.updated_at));
         let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
         let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };

@@ -1,6 +1,6 @@
 //! `callboard prompt RUN STEP`.
 
-use protocol::{AttemptId, StepId, TryNo, Turn};
+use protocol::{AttemptId, AttemptNo, StepId, Turn};
 use runner::{History, Moment, would_be_told};
 
 use super::block_on;
@@ -25,12 +25,12 @@ pub(super) struct Arguments {
     /// The run: its name, a beginning of it, or the id of its cycle
     run: String,
 
-    /// The step: the name of a step, or of a phase of a cycle
+    /// The step: the name of a step, or of a status of a cycle
     step: String,
 
     /// That attempt instead of the newest one, as turn and try
     #[arg(long, value_name = "TURN.TRY", value_parser = turn_and_try)]
-    attempt: Option<(Turn, TryNo)>,
+    attempt: Option<(Turn, AttemptNo)>,
 
     /// What its next attempt would be given now
     #[arg(long, conflicts_with = "attempt")]
@@ -44,10 +44,12 @@ pub(super) struct Arguments {
     place: Place,
 }
 
-fn turn_and_try(text: &str) -> Result<(Turn, TryNo), String> {
+fn turn_and_try(text: &str) -> Result<(Turn, AttemptNo), String> {
     let attempt = text.rsplit('#').next().unwrap_or(text);
     let attempt: Result<AttemptId, _> = format!("step#{attempt}").parse();
-    attempt.map(|attempt| (attempt.turn, attempt.try_no)).map_err(|_| "expected TURN.TRY, as 2.1".to_owned())
+    attempt
+        .map(|attempt| (attempt.turn, attempt.attempt_no))
+        .map_err(|_| "expected TURN.TRY, as 2.1".to_owned())
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -72,7 +74,7 @@ impl Deed for Prompting<'_> {
         let name = P::step_id(&step);
         let history = sight.history(&moment).await?;
         let attempt = match arguments.attempt {
-            Some((turn, try_no)) => Some(named(sight, &history, &name, turn, try_no)?),
+            Some((turn, attempt_no)) => Some(named(sight, &history, &name, turn, attempt_no)?),
             None if arguments.next => None,
             None => history.newest_of(&name).map(|attempted| attempted.id.clone()),
         };
@@ -95,9 +97,9 @@ fn named(
     history: &History,
     step: &StepId,
     turn: Turn,
-    try_no: TryNo,
+    attempt_no: AttemptNo,
 ) -> Result<AttemptId, Failure> {
-    let id = AttemptId { step: step.clone(), turn, try_no };
+    let id = AttemptId { step: step.clone(), turn, attempt_no };
     if history.attempts.iter().any(|attempted| attempted.id == id) {
         return Ok(id);
     }
@@ -116,12 +118,12 @@ fn named(
 
 /// What the attempt was given.
 fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
-    let AttemptId { step, turn, try_no } = attempt;
+    let AttemptId { step, turn, attempt_no } = attempt;
     let now = format!("`callboard prompt {} {step} --next` makes what it would be given now", sight.run);
     let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt);
     if let Some(host) = attempted.and_then(|attempted| sight.host_of_files(attempt, &attempted.host)) {
         let there =
-            format!("`callboard prompt {} {step} --attempt {turn}.{try_no}` there prints it", sight.run);
+            format!("`callboard prompt {} {step} --attempt {turn}.{attempt_no}` there prints it", sight.run);
         let what = format!("what `{attempt}` was given is on `{host}`, where it was begun");
         return Err(Failure::new(Exit::Store, what).hint(there).hint(now));
     }
@@ -143,7 +145,7 @@ fn tell_what_is_missing<P: Face>(moment: &Moment<P>, history: &History, step: &P
     if history.newest_of(&name).is_none() {
         render::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
     }
-    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
+    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);
     let needs = P::needs(definition, step).into_iter();
     let missing = needs.filter(|need| !P::is_behind(definition, state, need));
     let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();

@@ -10,7 +10,7 @@ use crate::render;
 
 /// Print a script for `--rehearse=SCRIPT` to edit
 ///
-/// Every step, or every phase of a cycle, and every kind of part is explained in it. As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
+/// Every step, or every status of a cycle, and every kind of part is explained in it. As printed, nothing goes wrong in it. Edit it to make steps fail, gates send back, agents hang or crash.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard rehearse-script wf.yaml --output rehearsal.yaml

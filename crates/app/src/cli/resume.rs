@@ -5,7 +5,7 @@ mod following;
 use std::ffi::OsString;
 
 use protocol::RunId;
-use protocol::run::{Halt, Phase, Request};
+use protocol::run::{Request, RunStatus, StopCause};
 use runner::{Asked, House, Journal};
 use store::{Access, AnyStore, RunRow, Store as _};
 
@@ -132,13 +132,13 @@ impl Deed for Resuming<'_> {
         let Self { here, store, run, house, arguments } = self;
         let restored = restore::restore::<P>(here, store, &house, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
-        if restored && matches!(journal.folded.run.phase, Phase::Finished(_)) {
+        if restored && matches!(journal.folded.run.status, RunStatus::Finished(_)) {
             render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
             return Ok(Exit::Delivered);
         }
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
-        let paused = journal.folded.run.phase == Phase::Paused;
+        let paused = journal.folded.run.status == RunStatus::Paused;
         if paused && wish::engine_of(store, run).await?.is_some() {
             let wish =
                 Wish::<P> { doing: "resume".to_owned(), request: Request::Resume, reason: arguments.reason };
@@ -172,10 +172,10 @@ impl Deed for Resuming<'_> {
 /// who is at work needs none to be adopted, so then nothing is asked before.
 fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, AnyStore>) -> Result<(), Failure> {
     let (run, definition) = (&journal.folded.run, &journal.frozen.definition);
-    if !run.chairs.is_empty() || matches!(run.phase, Phase::Finished(_)) {
+    if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {
         return Ok(());
     }
-    let is_behind = |step: &P::Step| P::is_behind(definition, &run.play, step);
+    let is_behind = |step: &P::Step| P::is_behind(definition, &run.state, step);
     let is_next = |step: &P::Step| !is_behind(step) && P::needs(definition, step).iter().all(is_behind);
     let staging = house.staging(&journal.frozen.staging);
     for step in P::steps(definition).iter().filter(|step| is_next(step)) {
@@ -278,14 +278,15 @@ impl Deed for Again<'_> {
 
 /// Whether a run would go on if its engine had not ended. Whoever stopped or paused one wants it to wait.
 fn was_cut_off(row: &RunRow) -> bool {
-    match here::summary(row).map(|summary| summary.phase) {
+    match here::summary(row).map(|summary| summary.status) {
         Some(
-            Phase::Open
-            | Phase::Halting(_)
-            | Phase::Halted(Halt::Interrupted)
-            | Phase::Draining(_)
-            | Phase::Closing(_),
+            RunStatus::Running
+            | RunStatus::Stopping(_)
+            | RunStatus::Stopped(StopCause::Interrupted)
+            | RunStatus::Draining(_)
+            | RunStatus::Finishing(_),
         ) => true,
-        Some(Phase::Paused | Phase::Halted(Halt::Stopped) | Phase::Finished(_)) | None => false,
+        Some(RunStatus::Paused | RunStatus::Stopped(StopCause::Requested) | RunStatus::Finished(_))
+        | None => false,
     }
 }

@@ -1,6 +1,6 @@
 //! `callboard show RUN`.
 
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId};
 use runner::Moment;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::look::questions::{Acts, Answers, Recovered};
 use crate::look::steps::Doing;
 use crate::look::{Sight, words};
 use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
-use crate::{hosts, phase, progress};
+use crate::{hosts, progress, run_status};
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
 ///
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "REV")]
     at: Option<u64>,
 
-    /// Print phase, revision, who does what, and the whole document as JSON
+    /// Print status, revision, who does what, and the whole document as JSON
     #[arg(long)]
     json: bool,
 
@@ -78,7 +78,7 @@ fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
         "run": moment.run,
         "protocol": P::NAME,
         "title": moment.frozen.title,
-        "phase": phase::name(moment.folded.run.phase),
+        "status": run_status::name(moment.folded.run.status),
         "revision": moment.revision,
         "newest": moment.newest,
     });
@@ -116,7 +116,7 @@ fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
 
 fn head<P: Face>(moment: &Moment<P>, travels: bool) {
     let summary = moment.summary();
-    let (style, word) = phase::word(summary.phase);
+    let (style, word) = run_status::word(summary.status);
     let when = if travels { format!(" of {}  {}", moment.newest, moment.folded.at) } else { String::new() };
     render::data(format_args!(
         "{} {}  {}  {}/{} {}  revision {}{when}",
@@ -133,9 +133,9 @@ fn head<P: Face>(moment: &Moment<P>, travels: bool) {
 /// Whose move it is.
 fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
     let run = &moment.run;
-    let rests = matches!(moment.folded.run.phase, Phase::Halted(_) | Phase::Paused);
+    let rests = matches!(moment.folded.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(held) = &answers.held {
-        let (_, word) = phase::word(moment.folded.run.phase);
+        let (_, word) = run_status::word(moment.folded.run.status);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
         render::advice(format_args!(
@@ -160,7 +160,7 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         )),
         Acts::Missing => {
             for (host, attempts) in &answers.elsewhere {
-                let is_to_end = matches!(moment.folded.run.phase, Phase::Halting(_));
+                let is_to_end = matches!(moment.folded.run.status, RunStatus::Stopping(_));
                 let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
                 let advice = advise(run, host, attempts);
                 render::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
@@ -171,7 +171,7 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         }
         Acts::WroteLast { by } => render::data(words::who(by)),
         Acts::NotNeeded => {
-            let failed = moment.folded.run.phase == Phase::Finished(Outcome::Undelivered);
+            let failed = moment.folded.run.status == RunStatus::Finished(Outcome::Undelivered);
             if failed && moment.revision == moment.newest {
                 render::advice(P::after_failure(run, &moment.document));
             }
@@ -261,13 +261,13 @@ fn to_the_second(stamp: Stamp) -> String {
 
 /// A delivered run's troubles are over.
 fn last_error<P: Face>(moment: &Moment<P>, answers: &Answers) {
-    let delivered = moment.folded.run.phase == Phase::Finished(Outcome::Delivered);
+    let delivered = moment.folded.run.status == RunStatus::Finished(Outcome::Delivered);
     let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
     let ago = render::duration(answers.at.since(last.at));
     let step = &last.attempt.step;
-    let (definition, play) = (&moment.frozen.definition, &moment.folded.run.play);
+    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);
     let mended =
-        face::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, play, &step));
+        face::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
     let (style, since) =
         if mended { (DIM, format!(" ({step} is done since)")) } else { (RED, String::new()) };
     render::data(format_args!(

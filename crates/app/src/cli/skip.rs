@@ -1,7 +1,7 @@
 //! `callboard skip RUN STEP`.
 
 use protocol::RunId;
-use protocol::run::{Phase, Request};
+use protocol::run::{Request, RunStatus};
 use store::AnyStore;
 
 use super::block_on;
@@ -10,7 +10,7 @@ use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::wish::{self, Wish};
-use crate::{phase, render};
+use crate::{render, run_status};
 
 /// Skip a step: go on as if it were done
 ///
@@ -59,9 +59,9 @@ impl Deed for Skipping<'_> {
         let wish = Wish::<P> { doing: format!("skip a {word} of"), request, reason: Some(arguments.reason) };
         let taken = wish.make(here, store, run).await?;
         render::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
-        let phase = here.load::<P>(store, run).await?.folded.run.phase;
-        if let Phase::Finished(_) = phase {
-            let (_, word) = phase::word(phase);
+        let status = here.load::<P>(store, run).await?.folded.run.status;
+        if let RunStatus::Finished(_) = status {
+            let (_, word) = run_status::word(status);
             render::note(format_args!("with that the run is {word}"));
         } else {
             wish::tell_who_goes_on(run, &taken);

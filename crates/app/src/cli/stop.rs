@@ -1,6 +1,6 @@
 //! `callboard stop RUN`.
 
-use protocol::run::{Phase, Request};
+use protocol::run::{Request, RunStatus};
 use protocol::{Outcome, RunId};
 use store::AnyStore;
 
@@ -54,19 +54,19 @@ impl Deed for Stopping<'_> {
         let wish = Wish::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
         wish.fulfil(here, store, run).await?;
         let journal = here.load::<P>(store, run).await?;
-        render::talk(match journal.folded.run.phase {
-            Phase::Finished(Outcome::Delivered) => {
+        render::talk(match journal.folded.run.status {
+            RunStatus::Finished(Outcome::Delivered) => {
                 format!("run `{run}` was delivered before it could be stopped")
             }
-            Phase::Finished(Outcome::Undelivered) => {
+            RunStatus::Finished(Outcome::Undelivered) => {
                 format!("run `{run}` has ended undelivered; {}", P::after_failure(run, &journal.document))
             }
-            Phase::Open
-            | Phase::Paused
-            | Phase::Halting(_)
-            | Phase::Halted(_)
-            | Phase::Draining(_)
-            | Phase::Closing(_) => {
+            RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::Stopping(_)
+            | RunStatus::Stopped(_)
+            | RunStatus::Draining(_)
+            | RunStatus::Finishing(_) => {
                 format!("run `{run}` is stopped; `callboard resume {run}` goes on with it")
             }
         });

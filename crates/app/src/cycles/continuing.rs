@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use protocol::peer::{
     Advice, Continued, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, Scope,
 };
-use protocol::run::Phase as RunPhase;
+use protocol::run::RunStatus;
 use protocol::{Outcome, Protocol as _, RunId};
 use runner::{LoadError, Moment, MomentError, Staging};
 use serde_json::Value;
@@ -67,7 +67,7 @@ pub(crate) async fn newest_incomplete(
             }
             let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let (definition, staging) = (frozen.definition, frozen.staging);
-            let is_ending = failed.is_some() && !matches!(folded.run.phase, RunPhase::Finished(_));
+            let is_ending = failed.is_some() && !matches!(folded.run.status, RunStatus::Finished(_));
             return Ok(Some(Continuable { cycle, run, definition, staging, failed, is_ending, next }));
         }
     }
@@ -123,7 +123,7 @@ fn is_of_this_run(error: &LoadError) -> bool {
 
 /// Whether the list of runs says that there is nothing to go on with in it.
 fn is_delivered(row: &RunRow) -> bool {
-    here::summary(row).is_some_and(|summary| summary.phase == RunPhase::Finished(Outcome::Delivered))
+    here::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Delivered))
 }
 
 /// The recommendations stand in the review's output; some reviewers put them among what they have learnt.

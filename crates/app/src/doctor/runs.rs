@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use protocol::run::{Phase, Run};
+use protocol::run::{Run, RunStatus};
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, RunRow, Store as _};
@@ -15,7 +15,7 @@ use super::{Finding, Ground};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
 use crate::render::{count, shell_word};
-use crate::{here, hosts, phase, play, render, typed};
+use crate::{here, hosts, play, render, run_status, typed};
 
 const CHECK: &str = "runs";
 
@@ -39,7 +39,7 @@ pub(super) struct Runs {
 #[derive(Debug)]
 pub(super) struct Unfinished {
     pub(super) run: RunId,
-    pub(super) phase: Option<Phase>,
+    pub(super) status: Option<RunStatus>,
     pub(super) engine: Option<Engine>,
     pub(super) live_attempts: Result<Vec<LiveAttempt>, Failure>,
     /// Where it takes place, if its attempts are kept beside another repository of this machine: nothing here tells of them.
@@ -73,10 +73,14 @@ impl Unfinished {
 
     /// Whether it goes on only when somebody says so, because somebody said that it shall not.
     fn waits(&self) -> bool {
-        match self.phase {
-            Some(Phase::Paused | Phase::Halted(_)) => true,
+        match self.status {
+            Some(RunStatus::Paused | RunStatus::Stopped(_)) => true,
             Some(
-                Phase::Open | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_),
+                RunStatus::Running
+                | RunStatus::Stopping(_)
+                | RunStatus::Draining(_)
+                | RunStatus::Finishing(_)
+                | RunStatus::Finished(_),
             )
             | None => false,
         }
@@ -90,9 +94,9 @@ impl Runs {
         locks: &Locks,
     ) -> Result<Self, Failure> {
         let all = store.runs().await?;
-        let phased = all.iter().map(|row| (row, here::summary(row).map(|summary| summary.phase)));
-        let unfinished = phased.filter(|(_, phase)| !matches!(phase, Some(Phase::Finished(_))));
-        let looks = unfinished.map(async |(row, phase)| {
+        let phased = all.iter().map(|row| (row, here::summary(row).map(|summary| summary.status)));
+        let unfinished = phased.filter(|(_, status)| !matches!(status, Some(RunStatus::Finished(_))));
+        let looks = unfinished.map(async |(row, status)| {
             let looking = Looking { location, store, run: &row.run };
             // Of one that cannot be understood not even the protocol is known, and whoever asks is told why.
             let looked = if row.protocol.is_empty()
@@ -110,7 +114,7 @@ impl Runs {
                 Ok(Looked { live_attempts, place }) => (Ok(live_attempts), place),
                 Err(failure) => (Err(failure), None),
             };
-            Ok::<_, Failure>(Unfinished { run: row.run.clone(), phase, engine, live_attempts, place })
+            Ok::<_, Failure>(Unfinished { run: row.run.clone(), status, engine, live_attempts, place })
         });
         let unfinished = futures_util::stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         Ok(Self { all, unfinished })
@@ -170,7 +174,7 @@ pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
 }
 
 fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
-    let Unfinished { run, phase, engine, live_attempts, place } = unfinished;
+    let Unfinished { run, status, engine, live_attempts, place } = unfinished;
     // Whoever names the premises themselves knows which they are.
     let place = place.as_ref().filter(|_| ground.has_address());
     let live_attempts = match live_attempts {
@@ -190,14 +194,14 @@ fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
         }
         _ => format!("callboard resume {run}{}", ground.flags),
     };
-    match (engine, phase) {
+    match (engine, status) {
         (Some(_), _) => {}
         (None, None) => findings.push(
             Finding::act(CHECK, format!("run `{run}` was written by another version of callboard"))
                 .code(Code::Newer),
         ),
-        (None, Some(phase)) if unfinished.waits() => {
-            let (_, word) = phase::word(*phase);
+        (None, Some(status)) if unfinished.waits() => {
+            let (_, word) = run_status::word(*status);
             findings.push(
                 Finding::note(CHECK, format!("run `{run}` is {word} and waits for you")).remedy(resume),
             );
@@ -272,7 +276,7 @@ mod tests {
             let summary = Summary {
                 title: "trial".to_owned(),
                 repo_dir: "/".to_owned(),
-                phase: Phase::Open,
+                status: RunStatus::Running,
                 progress: Progress { done: 0, total: 1 },
                 running: 0,
                 hosts: BTreeSet::new(),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use store::{AnyStore, Digest, RunRow, Store as _};
 
 use super::Finding;
@@ -19,7 +19,8 @@ const RUNS: usize = 100;
 
 /// A run that rests has its views written. One that does not may be writing them now.
 fn rests(row: &RunRow) -> bool {
-    here::summary(row).is_some_and(|summary| matches!(summary.phase, Phase::Halted(_) | Phase::Finished(_)))
+    here::summary(row)
+        .is_some_and(|summary| matches!(summary.status, RunStatus::Stopped(_) | RunStatus::Finished(_)))
 }
 
 pub(super) async fn check(store: &AnyStore, runs: &Runs) -> Vec<Finding> {

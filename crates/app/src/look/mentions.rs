@@ -12,7 +12,7 @@ pub(crate) fn step<P: Face>(entry: &Entry<P>, step: &P::Step) -> bool {
 
 fn came_in<P: Face>(input: &Input<P>, step: &P::Step) -> bool {
     match input {
-        Input::Fact { fact: Fact::Over { attempt, .. } | Fact::Rested { attempt }, .. } => {
+        Input::Fact { fact: Fact::Ended { attempt, .. } | Fact::BackoffElapsed { attempt }, .. } => {
             attempt.step == *step
         }
         Input::Request { request, .. } | Input::Refused { request, .. } => match request {
@@ -30,13 +30,13 @@ fn came_in<P: Face>(input: &Input<P>, step: &P::Step) -> bool {
 
 fn changed<P: Face>(change: &ChangeOf<P>, step: &P::Step) -> bool {
     match change {
-        Change::Called { step: about, .. }
-        | Change::Rested { step: about }
-        | Change::Uncalled { step: about } => about == step,
-        Change::Began { attempt, .. } | Change::AskedToEnd { attempt, .. } | Change::Over { attempt, .. } => {
-            attempt.step == *step
-        }
-        Change::Play { play } => P::concerns(play, step),
-        Change::Phase { .. } => false,
+        Change::Queued { step: about, .. }
+        | Change::BackoffElapsed { step: about }
+        | Change::Dequeued { step: about } => about == step,
+        Change::Started { attempt, .. }
+        | Change::StopRequested { attempt, .. }
+        | Change::Ended { attempt, .. } => attempt.step == *step,
+        Change::Protocol { transition } => P::concerns(transition, step),
+        Change::Status { .. } => false,
     }
 }

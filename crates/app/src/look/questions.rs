@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use protocol::entry::Author;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::{AttemptId, Revision, Stamp, StepId};
 use runner::{History, Moment};
 use serde::Serialize;
@@ -140,12 +140,14 @@ fn acts_now<P: Face>(moment: &Moment<P>, history: &History, leader: Result<Optio
         Err(why) => return Acts::Unknown { why },
     };
     let Some(leader) = leader else {
-        return match moment.folded.run.phase {
+        return match moment.folded.run.status {
             // Of a run that is stopped or interrupted it is what was wanted.
-            Phase::Finished(_) | Phase::Halted(_) => Acts::NotNeeded,
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {
-                Acts::Missing
-            }
+            RunStatus::Finished(_) | RunStatus::Stopped(_) => Acts::NotNeeded,
+            RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::Stopping(_)
+            | RunStatus::Draining(_)
+            | RunStatus::Finishing(_) => Acts::Missing,
         };
     };
     let is_it = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == leader.pid && *host == leader.host);
@@ -156,8 +158,8 @@ fn acts_now<P: Face>(moment: &Moment<P>, history: &History, leader: Result<Optio
 
 /// Who had acted by then.
 fn acted<P: Face>(moment: &Moment<P>, history: &History) -> Acts {
-    match (&history.engine, moment.folded.run.phase) {
-        (_, Phase::Finished(_)) => Acts::NotNeeded,
+    match (&history.engine, moment.folded.run.status) {
+        (_, RunStatus::Finished(_)) => Acts::NotNeeded,
         (Some(engine), _) => Acts::WroteLast { by: engine.who.clone() },
         (None, _) => Acts::Missing,
     }

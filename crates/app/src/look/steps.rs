@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::rules::Standing;
-use protocol::run::{Chair, Phase, Posture};
+use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
 use protocol::{AttemptId, Stamp, StepId};
 use runner::{History, Moment};
 use serde::Serialize;
@@ -78,15 +78,15 @@ pub(crate) fn doing<P: Face>(
     trace: impl Fn(&AttemptId) -> Trace,
 ) -> BTreeMap<StepId, Doing> {
     let run = &moment.folded.run;
-    if matches!(run.phase, Phase::Finished(_)) {
+    if matches!(run.status, RunStatus::Finished(_)) {
         return BTreeMap::new();
     }
     let definition = &moment.frozen.definition;
-    let held_back = P::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
-    let about = |step: &P::Step| match run.chairs.get(step) {
-        Some(chair) => {
+    let held_back = P::due(definition, &run.state).map(|due| due.quiet).unwrap_or_default();
+    let about = |step: &P::Step| match run.active_turns.get(step) {
+        Some(active) => {
             let on_its_way = held_back.contains(step);
-            Some(live_attempts(moment, history, engine, &P::step_id(step), chair, on_its_way, &trace))
+            Some(live_attempts(moment, history, engine, &P::step_id(step), active, on_its_way, &trace))
         }
         None => unseated(moment, step),
     };
@@ -100,34 +100,36 @@ fn live_attempts<P: Face>(
     history: &History,
     engine: Engine,
     step: &StepId,
-    chair: &Chair,
+    active: &ActiveTurn,
     held_back: bool,
     trace: impl Fn(&AttemptId) -> Trace,
 ) -> Doing {
-    let attempt = AttemptId { step: step.clone(), turn: chair.turn, try_no: chair.try_no };
+    let attempt = AttemptId { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no };
     let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
     let began = attempted.map_or(moment.folded.at, |attempted| attempted.began);
     let since = history.waiting.get(step).copied().unwrap_or(moment.folded.at);
     let host = match trace(&attempt) {
-        Trace::Gone if engine == Engine::Nobody && chair.posture.holds_place() => {
+        Trace::Gone if engine == Engine::Nobody && active.status.holds_slot() => {
             return Doing::Ended { attempt, since: began };
         }
         Trace::Elsewhere { host } => Some(host),
         Trace::Gone | Trace::Here => None,
     };
-    match chair.posture {
-        Posture::Playing => Doing::AtWork { attempt, since: began, host, slow: None, heard: None },
-        Posture::Ending => {
+    match active.status {
+        TurnStatus::Running => Doing::AtWork { attempt, since: began, host, slow: None, heard: None },
+        TurnStatus::Stopping => {
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);
             Doing::Ending { attempt, since: asked.unwrap_or(began), host }
         }
-        Posture::Resting if moment.folded.run.phase.starts() => {
+        TurnStatus::BackingOff if moment.folded.run.status.starts() => {
             let due = moment.folded.timers.get(&attempt).map_or(since, |timer| timer.due);
             Doing::Resting { since, until: due }
         }
-        Posture::Called | Posture::Resting if !moment.folded.run.phase.starts() => Doing::Held { since },
-        Posture::Called | Posture::Resting if held_back => Doing::WaitsForWayBack { since },
-        Posture::Called | Posture::Resting => match engine {
+        TurnStatus::Queued | TurnStatus::BackingOff if !moment.folded.run.status.starts() => {
+            Doing::Held { since }
+        }
+        TurnStatus::Queued | TurnStatus::BackingOff if held_back => Doing::WaitsForWayBack { since },
+        TurnStatus::Queued | TurnStatus::BackingOff => match engine {
             Engine::There => Doing::WaitsForPlace { since },
             Engine::Nobody => Doing::WaitsForEngine { since },
         },
@@ -136,7 +138,7 @@ fn live_attempts<P: Face>(
 
 /// A step that has not been called, and is still to be done.
 fn unseated<P: Face>(moment: &Moment<P>, step: &P::Step) -> Option<Doing> {
-    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.play);
+    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);
     if P::standing(definition, state, step) != Standing::Open {
         return None;
     }

@@ -52,7 +52,7 @@ fn error<P: Face>(
     over: &Over,
 ) -> Option<String> {
     match over.exit {
-        Exit::Repeats { .. } | Exit::Interrupted { .. } | Exit::GaveUp | Exit::Drained => {
+        Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Exhausted | Exit::Drained => {
             Some(over.error.clone().unwrap_or_else(|| "no reason was kept".to_owned()))
         }
         // A good report, of a gate that failed once too often.
@@ -62,7 +62,7 @@ fn error<P: Face>(
             let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
             (shown.light == Light::Failed && is_newest()).then_some(shown.error)?
         }
-        Exit::Halted | Exit::Dismissed => None,
+        Exit::Stopped | Exit::Released => None,
     }
 }
 

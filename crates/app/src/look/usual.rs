@@ -119,7 +119,7 @@ fn reported<P: Face>(entry: &Entry<P>) -> Option<(StepId, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Over { attempt, exit: Exit::Reported } => Some((P::step_id(&attempt.step), took)),
+        Change::Ended { attempt, exit: Exit::Reported } => Some((P::step_id(&attempt.step), took)),
         _ => None,
     })
 }

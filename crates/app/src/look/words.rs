@@ -1,7 +1,7 @@
 //! Who wrote an entry, what it is about, and why it came to what it did.
 
 use protocol::entry::{Author, Entry, Input};
-use protocol::run::{Change, Ending, Fact, Halt, Phase, Request};
+use protocol::run::{Change, Ending, Fact, Request, RunStatus, StopCause};
 use protocol::{Outcome, Protocol};
 
 use crate::face::Face;
@@ -32,8 +32,8 @@ pub(crate) fn what<P: Face>(input: &Input<P>) -> String {
         Input::Due => "what was due is done".to_owned(),
         Input::Recovered { remains } => remains.to_string(),
         Input::Fact { fact, .. } => match fact {
-            Fact::Over { attempt, .. } => format!("{attempt} is over"),
-            Fact::Rested { attempt } => format!("{attempt} has rested"),
+            Fact::Ended { attempt, .. } => format!("{attempt} is over"),
+            Fact::BackoffElapsed { attempt } => format!("{attempt} has rested"),
         },
     }
 }
@@ -52,7 +52,7 @@ fn wish<S: std::fmt::Display>(request: &Request<S>) -> String {
 
 /// What an attempt was found to say, if the entry is about its end.
 pub(crate) fn verdict<P: Face>(entry: &Entry<P>) -> Option<String> {
-    let Input::Fact { fact: Fact::Over { ending, .. }, evidence } = &entry.input else { return None };
+    let Input::Fact { fact: Fact::Ended { ending, .. }, evidence } = &entry.input else { return None };
     let said = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
     let said = said
         .and_then(|report| report.logs.last())
@@ -68,23 +68,23 @@ pub(crate) fn verdict<P: Face>(entry: &Entry<P>) -> Option<String> {
 /// What became of the run as a whole.
 pub(crate) fn phases<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
     let phases = entry.changes.iter().filter_map(|change| match change {
-        Change::Phase { phase } => Some(*phase),
-        Change::Play { .. }
-        | Change::Called { .. }
-        | Change::Rested { .. }
-        | Change::Began { .. }
-        | Change::AskedToEnd { .. }
-        | Change::Over { .. }
-        | Change::Uncalled { .. } => None,
+        Change::Status { status } => Some(*status),
+        Change::Protocol { .. }
+        | Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::Started { .. }
+        | Change::StopRequested { .. }
+        | Change::Ended { .. }
+        | Change::Dequeued { .. } => None,
     });
-    let told = phases.filter_map(|phase| match phase {
-        Phase::Open => Some("the run is open"),
-        Phase::Halted(Halt::Interrupted) => Some("the run is interrupted: nobody is at work"),
-        Phase::Halted(Halt::Stopped) => Some("the run is stopped: nobody is at work"),
-        Phase::Finished(Outcome::Delivered) => Some("the run is delivered"),
-        Phase::Finished(Outcome::Undelivered) => Some("the run has ended undelivered"),
+    let told = phases.filter_map(|status| match status {
+        RunStatus::Running => Some("the run is open"),
+        RunStatus::Stopped(StopCause::Interrupted) => Some("the run is interrupted: nobody is at work"),
+        RunStatus::Stopped(StopCause::Requested) => Some("the run is stopped: nobody is at work"),
+        RunStatus::Finished(Outcome::Delivered) => Some("the run is delivered"),
+        RunStatus::Finished(Outcome::Undelivered) => Some("the run has ended undelivered"),
         // The journal's other lines tell these.
-        Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => None,
+        RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => None,
     });
     told.collect()
 }

@@ -73,19 +73,19 @@ impl Drawn {
     pub(super) fn follow<P: Face>(&mut self, entry: &Entry<P>) {
         for change in &entry.changes {
             match change {
-                Change::Began { attempt, .. } => self.begin(&Run::<P>::id(attempt), Duration::ZERO),
-                Change::Over { attempt, .. } => {
+                Change::Started { attempt, .. } => self.begin(&Run::<P>::id(attempt), Duration::ZERO),
+                Change::Ended { attempt, .. } => {
                     if let Some(bar) = self.bars.remove(&Run::<P>::id(attempt)) {
                         bar.finish_and_clear();
                         self.lines.remove(&bar);
                     }
                 }
-                Change::Phase { .. }
-                | Change::Play { .. }
-                | Change::Called { .. }
-                | Change::Rested { .. }
-                | Change::AskedToEnd { .. }
-                | Change::Uncalled { .. } => {}
+                Change::Status { .. }
+                | Change::Protocol { .. }
+                | Change::Queued { .. }
+                | Change::BackoffElapsed { .. }
+                | Change::StopRequested { .. }
+                | Change::Dequeued { .. } => {}
             }
         }
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::EngineNews;
 use crate::face::Face;
-use crate::phase;
+use crate::run_status;
 
 /// The events an entry is worth.
 pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> Vec<Value> {
@@ -23,18 +23,18 @@ pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> 
         event
     };
     let events = entry.changes.iter().filter_map(|change| match change {
-        Change::Began { attempt, counted } => {
+        Change::Started { attempt, counted } => {
             let attempt = Run::<P>::id(attempt);
             Some(event("began", json!({ "step": attempt.step, "attempt": attempt, "counted": counted })))
         }
-        Change::Over { attempt, exit } => {
+        Change::Ended { attempt, exit } => {
             let attempt = Run::<P>::id(attempt);
             let how = match exit {
                 Exit::Reported => "done",
-                Exit::Repeats { .. } | Exit::Drained => "failed",
-                Exit::GaveUp => "gave_up",
+                Exit::WillRetry { .. } | Exit::Drained => "failed",
+                Exit::Exhausted => "gave_up",
                 Exit::Interrupted { .. } => "interrupted",
-                Exit::Halted | Exit::Dismissed => "stopped",
+                Exit::Stopped | Exit::Released => "stopped",
             };
             let error = evidence.and_then(|evidence| evidence.error.as_deref());
             let duration_ms = evidence.and_then(|evidence| evidence.duration_ms);
@@ -45,12 +45,12 @@ pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> 
                 }),
             ))
         }
-        Change::Phase { phase } => Some(event("phase", json!({ "phase": phase::name(*phase) }))),
-        Change::Play { play } => P::event(play).map(|(name, fields)| event(name, fields)),
-        Change::Called { .. }
-        | Change::Rested { .. }
-        | Change::AskedToEnd { .. }
-        | Change::Uncalled { .. } => None,
+        Change::Status { status } => Some(event("status", json!({ "status": run_status::name(*status) }))),
+        Change::Protocol { transition } => P::event(transition).map(|(name, fields)| event(name, fields)),
+        Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::StopRequested { .. }
+        | Change::Dequeued { .. } => None,
     });
     events.collect()
 }
@@ -70,7 +70,7 @@ pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest, mut result: Map<S
 /// A run as somebody found it who watches it.
 pub(super) fn found(run: &RunId, summary: &Summary, revision: Revision) -> Value {
     json!({
-        "event": "found", "run": run, "revision": revision, "at": summary.updated_at, "phase": phase::name(summary.phase),
+        "event": "found", "run": run, "revision": revision, "at": summary.updated_at, "status": run_status::name(summary.status),
         "progress": summary.progress,
     })
 }

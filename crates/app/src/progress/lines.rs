@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use protocol::entry::Entry;
-use protocol::run::{Change, Exit, Halt, Phase};
+use protocol::run::{Change, Exit, RunStatus, StopCause};
 use protocol::{Outcome, RunId};
 use runner::Rest;
 
@@ -23,41 +23,43 @@ pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
     let mut lines = Vec::new();
     for change in &entry.changes {
         match change {
-            Change::Began { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
-            Change::Over { attempt, exit } => lines.push(match exit {
+            Change::Started { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
+            Change::Ended { attempt, exit } => lines.push(match exit {
                 Exit::Reported => match defeat(entry, &attempt.step) {
                     Some(why) => format!("{} {attempt} failed: {why} {took}", styled(RED, "✗")),
                     None => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
                 },
-                Exit::Repeats { .. } => {
+                Exit::WillRetry { .. } => {
                     let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
                     let wait = render::duration(std::time::Duration::from_millis(wait));
                     format!("{} {attempt} failed, again in {wait}: {error}", styled(YELLOW, "✗"))
                 }
                 Exit::Drained => format!("{} {attempt} failed: {error}", styled(YELLOW, "✗")),
-                Exit::GaveUp => format!("{} {attempt} failed: {error}", styled(RED, "✗")),
+                Exit::Exhausted => format!("{} {attempt} failed: {error}", styled(RED, "✗")),
                 Exit::Interrupted { .. } => {
                     format!("{} {attempt} was interrupted: {error}", styled(YELLOW, "↻"))
                 }
-                Exit::Halted | Exit::Dismissed => format!("{} {attempt} was stopped", styled(DIM, "■")),
+                Exit::Stopped | Exit::Released => format!("{} {attempt} was stopped", styled(DIM, "■")),
             }),
-            Change::Phase { phase: Phase::Halting(halt) } => lines.push(match halt {
-                Halt::Interrupted => {
+            Change::Status { status: RunStatus::Stopping(cause) } => lines.push(match cause {
+                StopCause::Interrupted => {
                     "interrupted: ending the agents; press Ctrl-C again to kill them".to_owned()
                 }
-                Halt::Stopped => "stopped: ending the agents".to_owned(),
+                StopCause::Requested => "stopped: ending the agents".to_owned(),
             }),
-            Change::Phase { phase: Phase::Draining(_) } => {
+            Change::Status { status: RunStatus::Draining(_) } => {
                 let (one, many) = P::STEP;
                 lines.push(format!("a {one} has failed: running {many} may finish, nothing more starts"));
             }
-            Change::Phase { phase: Phase::Paused } => lines.push("paused: nothing more starts".to_owned()),
-            Change::Play { play } => lines.extend(P::line(play)),
-            Change::Phase { .. }
-            | Change::Called { .. }
-            | Change::Rested { .. }
-            | Change::AskedToEnd { .. }
-            | Change::Uncalled { .. } => {}
+            Change::Status { status: RunStatus::Paused } => {
+                lines.push("paused: nothing more starts".to_owned())
+            }
+            Change::Protocol { transition } => lines.extend(P::line(transition)),
+            Change::Status { .. }
+            | Change::Queued { .. }
+            | Change::BackoffElapsed { .. }
+            | Change::StopRequested { .. }
+            | Change::Dequeued { .. } => {}
         }
     }
     lines
@@ -66,14 +68,14 @@ pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
 /// Why the step has failed for good though its report was fit, if the entry says so.
 fn defeat<P: Face>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
-        Change::Play { play } => P::defeat(play, step),
-        Change::Phase { .. }
-        | Change::Called { .. }
-        | Change::Rested { .. }
-        | Change::Began { .. }
-        | Change::AskedToEnd { .. }
-        | Change::Over { .. }
-        | Change::Uncalled { .. } => None,
+        Change::Protocol { transition } => P::defeat(transition, step),
+        Change::Status { .. }
+        | Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::Started { .. }
+        | Change::StopRequested { .. }
+        | Change::Ended { .. }
+        | Change::Dequeued { .. } => None,
     })
 }
 
@@ -82,8 +84,8 @@ pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
     match rest {
         Rest::Finished(Outcome::Delivered) => (GREEN, "delivered"),
         Rest::Finished(Outcome::Undelivered) => (RED, "undelivered"),
-        Rest::Halted(Halt::Interrupted) => (YELLOW, "interrupted"),
-        Rest::Halted(Halt::Stopped) => (YELLOW, "stopped"),
+        Rest::Halted(StopCause::Interrupted) => (YELLOW, "interrupted"),
+        Rest::Halted(StopCause::Requested) => (YELLOW, "stopped"),
         Rest::Elsewhere => (YELLOW, "elsewhere"),
         Rest::Abandoned => (YELLOW, "abandoned"),
     }

@@ -42,12 +42,12 @@ impl Wall {
 
 /// Whether the entry says that a try has failed and is to be repeated after a while.
 fn repeats(entry: &Entry<Steps>) -> bool {
-    entry.changes.iter().any(|change| matches!(change, Change::Over { exit: Exit::Repeats { .. }, .. }))
+    entry.changes.iter().any(|change| matches!(change, Change::Ended { exit: Exit::WillRetry { .. }, .. }))
 }
 
 fn rested(entries: &[Entry<Steps>]) -> usize {
     let changes = entries.iter().flat_map(|entry| &entry.changes);
-    changes.filter(|change| matches!(change, Change::Rested { .. })).count()
+    changes.filter(|change| matches!(change, Change::BackoffElapsed { .. })).count()
 }
 
 #[tokio::test]

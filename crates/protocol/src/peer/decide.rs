@@ -112,7 +112,7 @@ fn outcome(success: bool) -> Outcome {
 }
 
 fn wait(changes: Vec<Change>) -> Move<Change, Phase> {
-    Move { changes, next: Next::Call(Vec::new()) }
+    Move { changes, next: Next::Queue(Vec::new()) }
 }
 
 fn failed(phase: Phase) -> Move<Change, Phase> {
@@ -129,9 +129,9 @@ pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change,
             Verdict::Completed => Change::Completed(phase),
             Verdict::Reviewed { success } => Change::Reviewed { success },
         }]),
-        (Event::GaveUp { step }, State::Asked(phase)) if step == phase => failed(phase),
+        (Event::Exhausted { step }, State::Asked(phase)) if step == phase => failed(phase),
         // The cycle was stopped, and whoever was at work reports after all: there is no way out of `failed`.
-        (Event::Reported { .. } | Event::GaveUp { .. }, _)
+        (Event::Reported { .. } | Event::Exhausted { .. }, _)
         // A phase that failed is tried again in a new cycle, and none is ever skipped.
         | (Event::Opened | Event::Retried { .. } | Event::Skipped { .. }, _) => wait(Vec::new()),
     }
@@ -140,7 +140,7 @@ pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change,
 pub(super) fn due(definition: &Definition, state: State) -> Option<Due<Change, Phase>> {
     let then = match state {
         State::Before(phase) if definition.reused(phase).is_some() => wait(vec![Change::Entered(phase)]),
-        State::Before(phase) => Move { changes: vec![Change::Asked(phase)], next: Next::Call(vec![phase]) },
+        State::Before(phase) => Move { changes: vec![Change::Asked(phase)], next: Next::Queue(vec![phase]) },
         State::Entered(phase) => wait(vec![Change::Completed(phase)]),
         State::Reviewed { success } => close(success),
         State::Asked(_) | State::Closed { .. } | State::Failed(_) => return None,
@@ -167,7 +167,7 @@ pub(super) fn stands(state: State) -> Move<Change, Phase> {
         State::Closed { success } => Next::Finish(outcome(success)),
         State::Failed(_) => Next::Finish(Outcome::Undelivered),
         State::Before(_) | State::Asked(_) | State::Entered(_) | State::Reviewed { .. } => {
-            Next::Call(Vec::new())
+            Next::Queue(Vec::new())
         }
     };
     Move { changes, next }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::change::{self, ChangeError, Closing, Fault};
-use super::decide::Change as Play;
+use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::{Document, Second};
 use super::edit;
@@ -65,49 +65,51 @@ fn written(
     }
     let evidence = entry.input.evidence();
     entry.changes.iter().find_map(|change| match change {
-        Change::Play { play } => played(definition, document, *play, entry, at),
+        Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
         // A phase in which somebody was still at work may have been put back: then there is nothing to write it to.
-        Change::Over { attempt, exit: Exit::Repeats { .. } }
+        Change::Ended { attempt, exit: Exit::WillRetry { .. } }
             if document.position() == Position::Working(attempt.step) =>
         {
             Some(change::failed_try(document, attempt.step, fault(evidence), at))
         }
-        Change::Began { attempt, .. } if document.position().startable() == Some(attempt.step) => {
+        Change::Started { attempt, .. } if document.position().startable() == Some(attempt.step) => {
             Some(change::start(document, attempt.step, at))
         }
-        Change::Over { .. }
-        | Change::Began { .. }
-        | Change::Phase { .. }
-        | Change::Called { .. }
-        | Change::Rested { .. }
-        | Change::AskedToEnd { .. }
-        | Change::Uncalled { .. } => None,
+        Change::Ended { .. }
+        | Change::Started { .. }
+        | Change::Status { .. }
+        | Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::StopRequested { .. }
+        | Change::Dequeued { .. } => None,
     })
 }
 
-fn played(
+fn record_transition(
     definition: &Definition,
     document: &Document,
-    play: Play,
+    transition: ProtocolChange,
     entry: &Entry<Peer>,
     at: Second,
 ) -> Option<Result<Document, ChangeError>> {
     let evidence = entry.input.evidence();
-    Some(match play {
-        Play::Asked(_) | Play::Stands(_) => return None,
-        Play::Entered(phase) => change::start_as(document, phase, document.context.continues.clone(), at),
-        Play::Completed(phase) => {
+    Some(match transition {
+        ProtocolChange::Asked(_) | ProtocolChange::Stands(_) => return None,
+        ProtocolChange::Entered(phase) => {
+            change::start_as(document, phase, document.context.continues.clone(), at)
+        }
+        ProtocolChange::Completed(phase) => {
             let output = definition.reused(phase).cloned().unwrap_or_else(|| said(evidence, "output"));
             change::complete(document, phase, output, at)
         }
-        Play::Reviewed { .. } => {
+        ProtocolChange::Reviewed { .. } => {
             let also = |field| Some(said(evidence, field)).filter(|value| !value.is_null());
             let closing =
                 Closing { cycle_summary: also(output::CYCLE_SUMMARY), insights: also(output::INSIGHTS) };
             change::complete_review(document, said(evidence, output::OUTPUT), closing, at)
         }
-        Play::Closed => change::complete_cycle(document, at),
-        Play::Failed(phase) => change::fail(document, phase, why(entry), at),
+        ProtocolChange::Closed => change::complete_cycle(document, at),
+        ProtocolChange::Failed(phase) => change::fail(document, phase, why(entry), at),
     })
 }
 

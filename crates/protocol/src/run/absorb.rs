@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::INTERRUPTIONS;
-use super::change::{Action, Change, Decision, EndReason, Exit};
-use super::state::{Attempt, Chair, Halt, Phase, Posture, Run};
+use super::change::{Action, Change, Decision, Exit, StopReason};
+use super::state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
 use crate::rules::{Event, Move, Next, Outcome, Protocol};
 
 /// What has happened.
@@ -12,9 +12,9 @@ use crate::rules::{Event, Move, Next, Outcome, Protocol};
 #[serde(rename_all = "snake_case", tag = "fact")]
 pub enum Fact<S, V> {
     /// The attempt is over: no process of it is left.
-    Over { attempt: Attempt<S>, ending: Ending<V> },
+    Ended { attempt: Attempt<S>, ending: Ending<V> },
     /// The back-off after this attempt has elapsed.
-    Rested { attempt: Attempt<S> },
+    BackoffElapsed { attempt: Attempt<S> },
 }
 
 /// How an attempt ended, as far as deciding goes.
@@ -46,9 +46,9 @@ pub enum Stale {
     #[error("the step is in another turn or try")]
     Superseded,
     #[error("the attempt is already over")]
-    AlreadyOver,
+    AlreadyEnded,
     #[error("the step does not rest")]
-    NotResting,
+    NotBackingOff,
 }
 
 /// Absorbs a fact and moves the run by the changes it answers.
@@ -58,63 +58,66 @@ pub fn absorb<P: Protocol>(
     fact: Fact<P::Step, P::Verdict>,
 ) -> Absorbed<P> {
     match fact {
-        Fact::Rested { attempt } => rested(run, &attempt),
-        Fact::Over { attempt, ending } => over(definition, run, attempt, ending),
+        Fact::BackoffElapsed { attempt } => backoff_elapsed(run, &attempt),
+        Fact::Ended { attempt, ending } => ended(definition, run, attempt, ending),
     }
 }
 
-fn current<'run, P: Protocol>(run: &'run Run<P>, attempt: &Attempt<P::Step>) -> Result<&'run Chair, Stale> {
-    let chair = run.chairs.get(&attempt.step).ok_or(Stale::NoTurn)?;
-    if (chair.turn, chair.try_no) == (attempt.turn, attempt.try_no) {
-        Ok(chair)
+fn current<'run, P: Protocol>(
+    run: &'run Run<P>,
+    attempt: &Attempt<P::Step>,
+) -> Result<&'run ActiveTurn, Stale> {
+    let active = run.active_turns.get(&attempt.step).ok_or(Stale::NoTurn)?;
+    if (active.turn, active.attempt_no) == (attempt.turn, attempt.attempt_no) {
+        Ok(active)
     } else {
         Err(Stale::Superseded)
     }
 }
 
-fn rested<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Step>) -> Absorbed<P> {
-    match current(run, attempt).map(|chair| chair.posture) {
+fn backoff_elapsed<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Step>) -> Absorbed<P> {
+    match current(run, attempt).map(|active| active.status) {
         Err(stale) => Absorbed::Ignored(stale),
-        Ok(Posture::Called | Posture::Playing | Posture::Ending) => Absorbed::Ignored(Stale::NotResting),
-        Ok(Posture::Resting) => {
+        Ok(TurnStatus::Queued | TurnStatus::Running | TurnStatus::Stopping) => {
+            Absorbed::Ignored(Stale::NotBackingOff)
+        }
+        Ok(TurnStatus::BackingOff) => {
             let mut decision = Decision::nothing();
-            decision.make(run, Change::Rested { step: attempt.step.clone() });
+            decision.make(run, Change::BackoffElapsed { step: attempt.step.clone() });
             Absorbed::Decided(decision)
         }
     }
 }
 
-fn over<P: Protocol>(
+fn ended<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
     attempt: Attempt<P::Step>,
     ending: Ending<P::Verdict>,
 ) -> Absorbed<P> {
-    let chair = match current(run, &attempt) {
-        Ok(chair) => chair.clone(),
+    let active = match current(run, &attempt) {
+        Ok(active) => active.clone(),
         Err(stale) => return Absorbed::Ignored(stale),
     };
-    let asked_to_end = match chair.posture {
-        Posture::Called | Posture::Resting => return Absorbed::Ignored(Stale::AlreadyOver),
-        Posture::Playing => false,
-        Posture::Ending => true,
+    let asked_to_end = match active.status {
+        TurnStatus::Queued | TurnStatus::BackingOff => return Absorbed::Ignored(Stale::AlreadyEnded),
+        TurnStatus::Running => false,
+        TurnStatus::Stopping => true,
     };
     let (exit, event) = match ending {
         // A report that made it before the end counts, whoever asked for the end: finished work is not done twice.
         Ending::Reported(verdict) => {
             (Exit::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
         }
-        Ending::Failed | Ending::Interrupted | Ending::Stopped if asked_to_end => {
-            (dismissal(run.phase), None)
-        }
-        Ending::Failed => fails::<P>(definition, run.phase, &chair, &attempt),
+        Ending::Failed | Ending::Interrupted | Ending::Stopped if asked_to_end => (stopped(run.status), None),
+        Ending::Failed => fails::<P>(definition, run.status, &active, &attempt),
         // Somebody else ended it: to us that is an interruption.
-        Ending::Interrupted | Ending::Stopped => interrupted::<P>(run.phase, &chair, &attempt),
+        Ending::Interrupted | Ending::Stopped => interrupted::<P>(run.status, &active, &attempt),
     };
     let mut decision = Decision::nothing();
-    decision.make(run, Change::Over { attempt, exit });
+    decision.make(run, Change::Ended { attempt, exit });
     if let Some(event) = event {
-        play(definition, run, event, &mut decision);
+        decide(definition, run, event, &mut decision);
     }
     settle(run, &mut decision);
     Absorbed::Decided(decision)
@@ -125,57 +128,61 @@ type Departure<P> = (Exit, Option<Event<<P as Protocol>::Step, <P as Protocol>::
 
 fn fails<P: Protocol>(
     definition: &P::Definition,
-    phase: Phase,
-    chair: &Chair,
+    status: RunStatus,
+    active: &ActiveTurn,
     attempt: &Attempt<P::Step>,
 ) -> Departure<P> {
-    let failures = chair.failures + 1;
+    let failures = active.failures + 1;
     if failures >= P::tries(definition, &attempt.step).get() {
         gives_up::<P>(attempt)
-    } else if is_over(phase) {
+    } else if is_over(status) {
         (Exit::Drained, None)
     } else {
-        (Exit::Repeats { failures, next: attempt.try_no.next() }, None)
+        (Exit::WillRetry { failures, next: attempt.attempt_no.next() }, None)
     }
 }
 
-fn interrupted<P: Protocol>(phase: Phase, chair: &Chair, attempt: &Attempt<P::Step>) -> Departure<P> {
-    let interruptions = chair.interruptions + 1;
+fn interrupted<P: Protocol>(
+    status: RunStatus,
+    active: &ActiveTurn,
+    attempt: &Attempt<P::Step>,
+) -> Departure<P> {
+    let interruptions = active.interruptions + 1;
     if interruptions > INTERRUPTIONS {
         gives_up::<P>(attempt)
-    } else if is_over(phase) {
-        (Exit::Dismissed, None)
+    } else if is_over(status) {
+        (Exit::Released, None)
     } else {
         (Exit::Interrupted { interruptions }, None)
     }
 }
 
 fn gives_up<P: Protocol>(attempt: &Attempt<P::Step>) -> Departure<P> {
-    (Exit::GaveUp, Some(Event::GaveUp { step: attempt.step.clone() }))
+    (Exit::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
 /// How an attempt that was asked to end leaves: a halted run keeps its turn, one that is over does not.
-fn dismissal(phase: Phase) -> Exit {
-    if is_over(phase) { Exit::Dismissed } else { Exit::Halted }
+fn stopped(status: RunStatus) -> Exit {
+    if is_over(status) { Exit::Released } else { Exit::Stopped }
 }
 
 /// Whether the outcome is known: then nothing is tried again.
-fn is_over(phase: Phase) -> bool {
-    match phase {
+fn is_over(status: RunStatus) -> bool {
+    match status {
         // Open or paused again: the run was resumed while the attempt was still ending.
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => false,
-        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => true,
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => false,
+        RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     }
 }
 
 /// Lets the protocol decide, and carries its move into the run.
-pub(super) fn play<P: Protocol>(
+pub(super) fn decide<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
     event: Event<P::Step, P::Verdict>,
     decision: &mut Decision<P>,
 ) {
-    let then = P::decide(definition, &run.play, event);
+    let then = P::decide(definition, &run.state, event);
     carry_out(run, then, decision);
 }
 
@@ -184,79 +191,79 @@ pub(super) fn carry_out<P: Protocol>(
     Move { changes, next }: Move<P::Change, P::Step>,
     decision: &mut Decision<P>,
 ) {
-    for play in changes {
-        decision.make(run, Change::Play { play });
+    for transition in changes {
+        decision.make(run, Change::Protocol { transition });
     }
     match next {
-        Next::Finish(outcome) => close(run, outcome, decision),
+        Next::Finish(outcome) => finish(run, outcome, decision),
         Next::Drain(outcome) => drain(run, outcome, decision),
         // What becomes ready when the outcome is known is found again should the run be reopened.
-        Next::Call(_) | Next::Recall(_) if is_over(run.phase) => {}
-        Next::Call(steps) => {
+        Next::Queue(_) | Next::Requeue(_) if is_over(run.status) => {}
+        Next::Queue(steps) => {
             for step in steps {
-                assert!(!run.chairs.contains_key(&step), "BUG: `{step}` is called while it has a turn");
-                call(run, step, decision);
+                assert!(!run.active_turns.contains_key(&step), "BUG: `{step}` is called while it has a turn");
+                queue(run, step, decision);
             }
         }
-        Next::Recall(steps) => {
+        Next::Requeue(steps) => {
             for step in steps {
-                if !run.chairs.contains_key(&step) {
-                    call(run, step, decision);
+                if !run.active_turns.contains_key(&step) {
+                    queue(run, step, decision);
                 }
             }
         }
     }
 }
 
-fn call<P: Protocol>(run: &mut Run<P>, step: P::Step, decision: &mut Decision<P>) {
+fn queue<P: Protocol>(run: &mut Run<P>, step: P::Step, decision: &mut Decision<P>) {
     let turn = run.turns.get(&step).copied().unwrap_or_default().next();
-    decision.make(run, Change::Called { step, turn });
+    decision.make(run, Change::Queued { step, turn });
 }
 
 /// The outcome is known: whoever waits loses the turn, whoever plays is asked to end. The first outcome stands.
-fn close<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
-    let outcome = match run.phase {
-        Phase::Closing(_) | Phase::Finished(_) => return,
-        Phase::Draining(first) => first,
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => outcome,
+fn finish<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
+    let outcome = match run.status {
+        RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
+        RunStatus::Draining(first) => first,
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => outcome,
     };
-    decision.make(run, Change::Phase { phase: Phase::Closing(outcome) });
-    uncall_all(run, decision);
-    ask_all_to_end(run, EndReason::Outcome, decision);
+    decision.make(run, Change::Status { status: RunStatus::Finishing(outcome) });
+    dequeue_all(run, decision);
+    stop_all(run, StopReason::RunEnds, decision);
 }
 
 /// The outcome is known: whoever waits loses the turn, whoever plays may end by itself.
 fn drain<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
-    match run.phase {
-        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => return,
+    match run.status {
+        RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
         // Attempts are being ended already: there is nothing to wait for.
-        Phase::Halting(_) | Phase::Halted(_) => return close(run, outcome, decision),
-        Phase::Open | Phase::Paused => {}
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) => return finish(run, outcome, decision),
+        RunStatus::Running | RunStatus::Paused => {}
     }
-    decision.make(run, Change::Phase { phase: Phase::Draining(outcome) });
-    uncall_all(run, decision);
+    decision.make(run, Change::Status { status: RunStatus::Draining(outcome) });
+    dequeue_all(run, decision);
 }
 
-fn uncall_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
+fn dequeue_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
     let waiting: Vec<_> = run
-        .chairs
+        .active_turns
         .iter()
-        .filter(|(_, chair)| !chair.posture.holds_place())
+        .filter(|(_, active)| !active.status.holds_slot())
         .map(|(step, _)| step.clone())
         .collect();
     for step in waiting {
-        decision.make(run, Change::Uncalled { step });
+        decision.make(run, Change::Dequeued { step });
     }
 }
 
-pub(super) fn ask_all_to_end<P: Protocol>(run: &mut Run<P>, reason: EndReason, decision: &mut Decision<P>) {
+pub(super) fn stop_all<P: Protocol>(run: &mut Run<P>, reason: StopReason, decision: &mut Decision<P>) {
     let playing: Vec<_> = run
         .live_attempts()
-        .filter(|(_, chair)| chair.posture == Posture::Playing)
+        .filter(|(_, active)| active.status == TurnStatus::Running)
         .map(|(attempt, _)| attempt)
         .collect();
     for attempt in playing {
-        decision.make(run, Change::AskedToEnd { attempt: attempt.clone(), reason });
+        decision.make(run, Change::StopRequested { attempt: attempt.clone(), reason });
         decision.actions.push(Action::End { attempt });
     }
 }
@@ -266,13 +273,13 @@ pub(super) fn settle<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) 
     if run.live_attempts().next().is_some() {
         return;
     }
-    let settled = match run.phase {
-        Phase::Halting(halt) => Phase::Halted(halt),
-        Phase::Draining(outcome) | Phase::Closing(outcome) => Phase::Finished(outcome),
-        Phase::Open
-        | Phase::Paused
-        | Phase::Halted(Halt::Interrupted | Halt::Stopped)
-        | Phase::Finished(_) => return,
+    let settled = match run.status {
+        RunStatus::Stopping(cause) => RunStatus::Stopped(cause),
+        RunStatus::Draining(outcome) | RunStatus::Finishing(outcome) => RunStatus::Finished(outcome),
+        RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::Stopped(StopCause::Interrupted | StopCause::Requested)
+        | RunStatus::Finished(_) => return,
     };
-    decision.make(run, Change::Phase { phase: settled });
+    decision.make(run, Change::Status { status: settled });
 }

@@ -2,45 +2,45 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::{Attempt, Phase, Run};
+use super::state::{Attempt, Run, RunStatus};
 use crate::rules::Protocol;
-use crate::{TryNo, Turn};
+use crate::{AttemptNo, Turn};
 
 /// One transition of a run. Entries are made of these, so a variant once written is read for ever.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum Change<S, C> {
-    Phase {
-        phase: Phase,
+    Status {
+        status: RunStatus,
     },
     /// The protocol's own transition.
-    Play {
-        play: C,
+    Protocol {
+        transition: C,
     },
     /// A turn begins; the step waits for a place.
-    Called {
+    Queued {
         step: S,
         turn: Turn,
     },
     /// The back-off has elapsed; the step waits for a place.
-    Rested {
+    BackoffElapsed {
         step: S,
     },
     /// A try begins. `counted` is the number of this try among those that count.
-    Began {
+    Started {
         attempt: Attempt<S>,
         counted: u32,
     },
-    AskedToEnd {
+    StopRequested {
         attempt: Attempt<S>,
-        reason: EndReason,
+        reason: StopReason,
     },
-    Over {
+    Ended {
         attempt: Attempt<S>,
         exit: Exit,
     },
     /// A step that had no attempt alive loses its turn.
-    Uncalled {
+    Dequeued {
         step: S,
     },
 }
@@ -55,15 +55,15 @@ pub enum Exit {
     /// A valid report; the turn is over.
     Reported,
     /// It failed and is tried again after a back-off: the `failures`-th one of this turn.
-    Repeats { failures: u32, next: TryNo },
+    WillRetry { failures: u32, next: AttemptNo },
     /// It was interrupted and is tried again at once.
     Interrupted { interruptions: u32 },
     /// It failed and was the last try; the turn is over.
-    GaveUp,
+    Exhausted,
     /// It was ended because the run halts; the turn goes on with another try.
-    Halted,
+    Stopped,
     /// It was ended because the run closes; the turn is over without a result.
-    Dismissed,
+    Released,
     /// It failed and would be tried again, but the outcome is known; the turn is over without a result.
     Drained,
 }
@@ -71,11 +71,11 @@ pub enum Exit {
 /// Why an attempt is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndReason {
+pub enum StopReason {
     /// The run halts.
-    Halt,
+    RunStops,
     /// The outcome of the run no longer depends on it.
-    Outcome,
+    RunEnds,
 }
 
 /// What is to be done in the outside world, under an id that makes a second performance recognisable.

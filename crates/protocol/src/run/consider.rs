@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::absorb::{ask_all_to_end, carry_out, play, settle};
-use super::change::{Change, Decision, EndReason};
-use super::state::{Halt, Phase, Run};
+use super::absorb::{carry_out, decide, settle, stop_all};
+use super::change::{Change, Decision, StopReason};
+use super::state::{Run, RunStatus, StopCause};
 use crate::Turn;
 use crate::rules::{Event, Move, Next, Outcome, Protocol, Standing};
 
@@ -16,7 +16,7 @@ use crate::rules::{Event, Move, Next, Outcome, Protocol, Standing};
 pub enum Request<S> {
     /// Start nothing more; let attempts play on.
     Pause,
-    /// Go on after a pause or a halt.
+    /// Go on after a pause or a cause.
     Resume,
     /// End all attempts and rest until resumed.
     Stop,
@@ -54,7 +54,7 @@ pub enum Refusal {
 /// Opens a run: the first decision of all.
 pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decision<P> {
     let mut decision = Decision::nothing();
-    play(definition, run, Event::Opened, &mut decision);
+    decide(definition, run, Event::Opened, &mut decision);
     settle(run, &mut decision);
     decision
 }
@@ -68,15 +68,18 @@ pub fn adopt<P: Protocol>(
     let mut decision = Decision::nothing();
     // Called and uncalled: so a step's next turn is one that nobody had.
     for (step, turn) in turns {
-        decision.make(run, Change::Called { step: step.clone(), turn });
-        decision.make(run, Change::Uncalled { step });
+        decision.make(run, Change::Queued { step: step.clone(), turn });
+        decision.make(run, Change::Dequeued { step });
     }
     // A run that had ended, or was about to, and now stands at an earlier place is open again.
-    match (run.phase, &stands.next) {
-        (Phase::Finished(_) | Phase::Closing(_) | Phase::Draining(_), Next::Call(_) | Next::Recall(_)) => {
-            decision.make(run, Change::Phase { phase: Phase::Open });
+    match (run.status, &stands.next) {
+        (
+            RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
+            Next::Queue(_) | Next::Requeue(_),
+        ) => {
+            decision.make(run, Change::Status { status: RunStatus::Running });
         }
-        (_, Next::Call(_) | Next::Recall(_) | Next::Finish(_) | Next::Drain(_)) => {}
+        (_, Next::Queue(_) | Next::Requeue(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
     carry_out(run, stands, &mut decision);
     settle(run, &mut decision);
@@ -94,7 +97,7 @@ pub fn consider<P: Protocol>(
         Request::Pause => pause(run, &mut decision)?,
         Request::Resume => resume(run, &mut decision)?,
         Request::Stop => stop(definition, run, &mut decision)?,
-        Request::Interrupt => halt(run, Halt::Interrupted, &mut decision)?,
+        Request::Interrupt => stop_attempts(run, StopCause::Interrupted, &mut decision)?,
         Request::Retry { step } => retry(definition, run, step.as_ref(), &mut decision)?,
         Request::Skip { step } => skip(definition, run, step, &mut decision)?,
     }
@@ -109,24 +112,24 @@ fn finished(outcome: Outcome) -> Refusal {
 }
 
 fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
-    match run.phase {
-        Phase::Open => decision.make(run, Change::Phase { phase: Phase::Paused }),
-        Phase::Paused => {}
-        Phase::Halting(_) | Phase::Halted(_) => return Err(Refusal::Stopped),
-        Phase::Draining(_) | Phase::Closing(_) => return Err(Refusal::Closing),
-        Phase::Finished(outcome) => return Err(finished(outcome)),
+    match run.status {
+        RunStatus::Running => decision.make(run, Change::Status { status: RunStatus::Paused }),
+        RunStatus::Paused => {}
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) => return Err(Refusal::Stopped),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Closing),
+        RunStatus::Finished(outcome) => return Err(finished(outcome)),
     }
     Ok(())
 }
 
 fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
-    match run.phase {
-        Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {
-            decision.make(run, Change::Phase { phase: Phase::Open });
+    match run.status {
+        RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
+            decision.make(run, Change::Status { status: RunStatus::Running });
         }
         // A run that ends may be resumed, so that somebody sees it to its end.
-        Phase::Open | Phase::Draining(_) | Phase::Closing(_) => {}
-        Phase::Finished(outcome) => return Err(finished(outcome)),
+        RunStatus::Running | RunStatus::Draining(_) | RunStatus::Finishing(_) => {}
+        RunStatus::Finished(outcome) => return Err(finished(outcome)),
     }
     Ok(())
 }
@@ -137,14 +140,14 @@ fn stop<P: Protocol>(
     run: &mut Run<P>,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
-    match run.phase {
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {}
-        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => {
-            return halt(run, Halt::Stopped, decision);
+    match run.status {
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {}
+        RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => {
+            return stop_attempts(run, StopCause::Requested, decision);
         }
     }
-    match P::stopped(definition, &run.play) {
-        None => halt(run, Halt::Stopped, decision),
+    match P::stopped(definition, &run.state) {
+        None => stop_attempts(run, StopCause::Requested, decision),
         Some(end) => {
             carry_out(run, end, decision);
             settle(run, decision);
@@ -153,19 +156,23 @@ fn stop<P: Protocol>(
     }
 }
 
-fn halt<P: Protocol>(run: &mut Run<P>, halt: Halt, decision: &mut Decision<P>) -> Result<(), Refusal> {
-    match run.phase {
-        Phase::Open | Phase::Paused => {
-            decision.make(run, Change::Phase { phase: Phase::Halting(halt) });
-            ask_all_to_end(run, EndReason::Halt, decision);
+fn stop_attempts<P: Protocol>(
+    run: &mut Run<P>,
+    cause: StopCause,
+    decision: &mut Decision<P>,
+) -> Result<(), Refusal> {
+    match run.status {
+        RunStatus::Running | RunStatus::Paused => {
+            decision.make(run, Change::Status { status: RunStatus::Stopping(cause) });
+            stop_all(run, StopReason::RunStops, decision);
         }
         // The outcome is known: there is nothing to come back to, only somebody to wait for.
-        Phase::Draining(outcome) => {
-            decision.make(run, Change::Phase { phase: Phase::Closing(outcome) });
-            ask_all_to_end(run, EndReason::Halt, decision);
+        RunStatus::Draining(outcome) => {
+            decision.make(run, Change::Status { status: RunStatus::Finishing(outcome) });
+            stop_all(run, StopReason::RunStops, decision);
         }
-        Phase::Halting(_) | Phase::Halted(_) | Phase::Closing(_) => {}
-        Phase::Finished(outcome) => return Err(finished(outcome)),
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) | RunStatus::Finishing(_) => {}
+        RunStatus::Finished(outcome) => return Err(finished(outcome)),
     }
     settle(run, decision);
     Ok(())
@@ -177,29 +184,29 @@ fn retry<P: Protocol>(
     step: Option<&P::Step>,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
-    let failed = P::failed(definition, &run.play);
+    let failed = P::failed(definition, &run.state);
     let steps = match step {
         Some(step) if failed.contains(step) => vec![step.clone()],
         Some(step) => return Err(Refusal::NotFailed(step.to_string())),
         None if failed.is_empty() => {
-            return Err(match run.phase {
-                Phase::Finished(Outcome::Delivered) => Refusal::Delivered,
-                Phase::Finished(Outcome::Undelivered)
-                | Phase::Open
-                | Phase::Paused
-                | Phase::Halting(_)
-                | Phase::Halted(_)
-                | Phase::Draining(_)
-                | Phase::Closing(_) => Refusal::NothingFailed,
+            return Err(match run.status {
+                RunStatus::Finished(Outcome::Delivered) => Refusal::Delivered,
+                RunStatus::Finished(Outcome::Undelivered)
+                | RunStatus::Running
+                | RunStatus::Paused
+                | RunStatus::Stopping(_)
+                | RunStatus::Stopped(_)
+                | RunStatus::Draining(_)
+                | RunStatus::Finishing(_) => Refusal::NothingFailed,
             });
         }
         None => failed,
     };
     reopen(run, decision)?;
-    if let Phase::Halted(_) = run.phase {
+    if let RunStatus::Stopped(_) = run.status {
         resume(run, decision)?;
     }
-    play(definition, run, Event::Retried { steps }, decision);
+    decide(definition, run, Event::Retried { steps }, decision);
     Ok(())
 }
 
@@ -212,35 +219,35 @@ fn skip<P: Protocol>(
     if !P::SKIPS {
         return Err(Refusal::NeverSkipped(step.to_string(), P::NAME));
     }
-    match P::standing(definition, &run.play, step) {
+    match P::standing(definition, &run.state, step) {
         Standing::Skipped => return Ok(()),
         Standing::Done => return Err(Refusal::Done(step.to_string())),
         Standing::Open | Standing::Failed => {}
     }
-    let waits = match run.chairs.get(step) {
-        Some(chair) if chair.posture.holds_place() => return Err(Refusal::AtWork(step.to_string())),
+    let waits = match run.active_turns.get(step) {
+        Some(active) if active.status.holds_slot() => return Err(Refusal::AtWork(step.to_string())),
         Some(_) => true,
         None => false,
     };
     reopen(run, decision)?;
     if waits {
-        decision.make(run, Change::Uncalled { step: step.clone() });
+        decision.make(run, Change::Dequeued { step: step.clone() });
     }
-    play(definition, run, Event::Skipped { step: step.clone() }, decision);
+    decide(definition, run, Event::Skipped { step: step.clone() }, decision);
     settle(run, decision);
     Ok(())
 }
 
 /// A finished run opens again; one that is just ending is left alone until it has ended.
 fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
-    match run.phase {
-        Phase::Finished(Outcome::Undelivered) => {
-            decision.make(run, Change::Phase { phase: Phase::Open });
+    match run.status {
+        RunStatus::Finished(Outcome::Undelivered) => {
+            decision.make(run, Change::Status { status: RunStatus::Running });
             Ok(())
         }
-        Phase::Open | Phase::Paused | Phase::Halted(_) => Ok(()),
-        Phase::Halting(_) => Err(Refusal::Stopped),
-        Phase::Draining(_) | Phase::Closing(_) => Err(Refusal::Closing),
-        Phase::Finished(Outcome::Delivered) => Err(Refusal::Delivered),
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopped(_) => Ok(()),
+        RunStatus::Stopping(_) => Err(Refusal::Stopped),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Closing),
+        RunStatus::Finished(Outcome::Delivered) => Err(Refusal::Delivered),
     }
 }

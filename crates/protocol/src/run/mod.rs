@@ -17,11 +17,11 @@ mod scheduling;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
-pub use change::{Action, Change, ChangeOf, Decision, EndReason, Exit};
+pub use change::{Action, Change, ChangeOf, Decision, Exit, StopReason};
 pub use consider::{Refusal, Request, adopt, consider, open};
 pub use proceed::proceed;
 pub use scheduling::start_queued;
-pub use state::{Attempt, Chair, Halt, Phase, Posture, Run};
+pub use state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
 
 /// Interrupted tries of one turn that are repeated; one more and the step gives up.
 pub const INTERRUPTIONS: u32 = 5;

@@ -1,7 +1,7 @@
 //! Places: how many attempts may be alive at once, and who gets the next free one.
 
 use super::change::{Action, Change, Decision};
-use super::state::{Attempt, Posture, Run};
+use super::state::{Attempt, Run, TurnStatus};
 use crate::rules::Protocol;
 
 /// Gives free places to steps that wait for one, in the protocol's order; steps that something due concerns stay
@@ -11,24 +11,26 @@ use crate::rules::Protocol;
 /// to the run; whatever it decides goes into the same entry.
 pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
     let mut decision = Decision::nothing();
-    if !run.phase.starts() {
+    if !run.status.starts() {
         return decision;
     }
-    let taken = run.chairs.values().filter(|chair| chair.posture.holds_place()).count();
+    let taken = run.active_turns.values().filter(|active| active.status.holds_slot()).count();
     let free = places.saturating_sub(taken);
     if free == 0 {
         return decision;
     }
-    let held = P::due(definition, &run.play).map(|due| due.quiet).unwrap_or_default();
-    let waiting =
-        run.chairs.iter().filter(|(step, chair)| chair.posture == Posture::Called && !held.contains(step));
+    let held = P::due(definition, &run.state).map(|due| due.quiet).unwrap_or_default();
+    let waiting = run
+        .active_turns
+        .iter()
+        .filter(|(step, active)| active.status == TurnStatus::Queued && !held.contains(step));
     let mut waiting: Vec<_> = waiting.map(|(step, _)| step.clone()).collect();
     waiting.sort_by_key(|step| P::rank(definition, step));
     for step in waiting.into_iter().take(free) {
-        let chair = &run.chairs[&step];
-        let counted = chair.failures + 1;
-        let attempt = Attempt { step, turn: chair.turn, try_no: chair.try_no.next() };
-        decision.make(run, Change::Began { attempt: attempt.clone(), counted });
+        let active = &run.active_turns[&step];
+        let counted = active.failures + 1;
+        let attempt = Attempt { step, turn: active.turn, attempt_no: active.attempt_no.next() };
+        decision.make(run, Change::Started { attempt: attempt.clone(), counted });
         decision.actions.push(Action::Start { attempt });
     }
     decision

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeOf, Exit};
 use crate::rules::{Outcome, Protocol};
-use crate::{AttemptId, TryNo, Turn};
+use crate::{AttemptId, AttemptNo, Turn};
 
 /// One try of a step's turn, with the step typed. [`AttemptId`] is the same for those who know no protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -15,43 +15,43 @@ pub struct Attempt<S> {
     pub step: S,
     pub turn: Turn,
     #[serde(rename = "try")]
-    pub try_no: TryNo,
+    pub attempt_no: AttemptNo,
 }
 
 impl<S: fmt::Display> fmt::Display for Attempt<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}#{}.{}", self.step, self.turn, self.try_no)
+        write!(f, "{}#{}.{}", self.step, self.turn, self.attempt_no)
     }
 }
 
 /// Where a run stands as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
-    Open,
+pub enum RunStatus {
+    Running,
     /// Attempts play on, nothing starts.
     Paused,
     /// Attempts are being ended; the run can be resumed.
-    Halting(Halt),
+    Stopping(StopCause),
     /// Nobody is alive; the run can be resumed.
-    Halted(Halt),
+    Stopped(StopCause),
     /// The outcome is known; attempts play on to their own end, nothing starts.
     Draining(Outcome),
     /// The outcome is known, attempts are being ended.
-    Closing(Outcome),
+    Finishing(Outcome),
     Finished(Outcome),
 }
 
-impl Phase {
+impl RunStatus {
     /// Whether attempts are started.
     pub fn starts(self) -> bool {
         match self {
-            Self::Open => true,
+            Self::Running => true,
             Self::Paused
-            | Self::Halting(_)
-            | Self::Halted(_)
+            | Self::Stopping(_)
+            | Self::Stopped(_)
             | Self::Draining(_)
-            | Self::Closing(_)
+            | Self::Finishing(_)
             | Self::Finished(_) => false,
         }
     }
@@ -60,46 +60,46 @@ impl Phase {
 /// Why a run halts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Halt {
+pub enum StopCause {
     /// The engine was asked to go: Ctrl-C, SIGTERM.
     Interrupted,
     /// Somebody stopped the run.
-    Stopped,
+    Requested,
 }
 
 /// A step in its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Chair {
+pub struct ActiveTurn {
     pub turn: Turn,
     /// The try that plays, or the last one that did; 0 before the first.
     #[serde(rename = "try")]
-    pub try_no: TryNo,
+    pub attempt_no: AttemptNo,
     /// Tries of this turn that failed.
     pub failures: u32,
     /// Tries of this turn that were interrupted; they do not count as failures.
     pub interruptions: u32,
-    pub posture: Posture,
+    pub status: TurnStatus,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Posture {
+pub enum TurnStatus {
     /// Waits for a place.
-    Called,
+    Queued,
     /// Waits for its back-off to elapse, then for a place.
-    Resting,
+    BackingOff,
     /// Has a place: its attempt is starting or at work.
-    Playing,
+    Running,
     /// Its attempt has been asked to end.
-    Ending,
+    Stopping,
 }
 
-impl Posture {
+impl TurnStatus {
     /// Whether an attempt may be alive.
-    pub fn holds_place(self) -> bool {
+    pub fn holds_slot(self) -> bool {
         match self {
-            Self::Playing | Self::Ending => true,
-            Self::Called | Self::Resting => false,
+            Self::Running | Self::Stopping => true,
+            Self::Queued | Self::BackingOff => false,
         }
     }
 }
@@ -107,11 +107,11 @@ impl Posture {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Run<P: Protocol> {
-    pub phase: Phase,
-    pub play: P::State,
+    pub status: RunStatus,
+    pub state: P::State,
     /// Steps in a turn.
     #[serde(with = "pairs")]
-    pub chairs: BTreeMap<P::Step, Chair>,
+    pub active_turns: BTreeMap<P::Step, ActiveTurn>,
     /// The last turn of each step that had one.
     #[serde(with = "pairs")]
     pub turns: BTreeMap<P::Step, Turn>,
@@ -121,90 +121,95 @@ impl<P: Protocol> Run<P> {
     /// A run before its first entry.
     pub fn blank(definition: &P::Definition) -> Self {
         Self {
-            phase: Phase::Open,
-            play: P::begin(definition),
-            chairs: BTreeMap::new(),
+            status: RunStatus::Running,
+            state: P::begin(definition),
+            active_turns: BTreeMap::new(),
             turns: BTreeMap::new(),
         }
     }
 
     /// Attempts that may be alive.
-    pub fn live_attempts(&self) -> impl Iterator<Item = (Attempt<P::Step>, &Chair)> {
-        self.chairs.iter().filter(|(_, chair)| chair.posture.holds_place()).map(|(step, chair)| {
-            (Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no }, chair)
+    pub fn live_attempts(&self) -> impl Iterator<Item = (Attempt<P::Step>, &ActiveTurn)> {
+        self.active_turns.iter().filter(|(_, active)| active.status.holds_slot()).map(|(step, active)| {
+            (Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no }, active)
         })
     }
 
     /// The wire name of an attempt.
     pub fn id(attempt: &Attempt<P::Step>) -> AttemptId {
-        AttemptId { step: P::step_id(&attempt.step), turn: attempt.turn, try_no: attempt.try_no }
+        AttemptId { step: P::step_id(&attempt.step), turn: attempt.turn, attempt_no: attempt.attempt_no }
     }
 
     /// Moves the run by one change. Never decides.
     pub fn apply(&mut self, change: &ChangeOf<P>) {
         match change {
-            Change::Phase { phase } => self.phase = *phase,
-            Change::Play { play } => P::apply(&mut self.play, play),
-            Change::Called { step, turn } => {
+            Change::Status { status } => self.status = *status,
+            Change::Protocol { transition } => P::apply(&mut self.state, transition),
+            Change::Queued { step, turn } => {
                 self.turns.insert(step.clone(), *turn);
-                self.chairs.insert(
+                self.active_turns.insert(
                     step.clone(),
-                    Chair {
+                    ActiveTurn {
                         turn: *turn,
-                        try_no: TryNo(0),
+                        attempt_no: AttemptNo(0),
                         failures: 0,
                         interruptions: 0,
-                        posture: Posture::Called,
+                        status: TurnStatus::Queued,
                     },
                 );
             }
-            Change::Rested { step } => self.chair(step).posture = Posture::Called,
-            Change::Began { attempt, .. } => {
-                let chair = self.chair(&attempt.step);
-                chair.try_no = attempt.try_no;
-                chair.posture = Posture::Playing;
+            Change::BackoffElapsed { step } => self.active(step).status = TurnStatus::Queued,
+            Change::Started { attempt, .. } => {
+                let active = self.active(&attempt.step);
+                active.attempt_no = attempt.attempt_no;
+                active.status = TurnStatus::Running;
             }
-            Change::AskedToEnd { attempt, .. } => self.chair(&attempt.step).posture = Posture::Ending,
-            Change::Over { attempt, exit } => {
-                let chair = self.chair(&attempt.step);
+            Change::StopRequested { attempt, .. } => self.active(&attempt.step).status = TurnStatus::Stopping,
+            Change::Ended { attempt, exit } => {
+                let active = self.active(&attempt.step);
                 match exit {
-                    Exit::Repeats { failures, .. } => {
-                        chair.failures = *failures;
-                        chair.posture = Posture::Resting;
+                    Exit::WillRetry { failures, .. } => {
+                        active.failures = *failures;
+                        active.status = TurnStatus::BackingOff;
                     }
                     Exit::Interrupted { interruptions } => {
-                        chair.interruptions = *interruptions;
-                        chair.posture = Posture::Called;
+                        active.interruptions = *interruptions;
+                        active.status = TurnStatus::Queued;
                     }
-                    Exit::Halted => chair.posture = Posture::Called,
-                    Exit::Reported | Exit::GaveUp | Exit::Dismissed | Exit::Drained => {
-                        self.chairs.remove(&attempt.step);
+                    Exit::Stopped => active.status = TurnStatus::Queued,
+                    Exit::Reported | Exit::Exhausted | Exit::Released | Exit::Drained => {
+                        self.active_turns.remove(&attempt.step);
                     }
                 }
             }
-            Change::Uncalled { step } => {
-                self.chairs.remove(step);
+            Change::Dequeued { step } => {
+                self.active_turns.remove(step);
             }
         }
     }
 
     /// Whether a change can come next: asked of what was read from a damaged or foreign file before it is applied.
     pub fn admits(&self, definition: &P::Definition, change: &ChangeOf<P>) -> bool {
-        let in_turn =
-            |step: &P::Step, turn: Turn| self.chairs.get(step).is_some_and(|chair| chair.turn == turn);
+        let in_turn = |step: &P::Step, turn: Turn| {
+            self.active_turns.get(step).is_some_and(|active| active.turn == turn)
+        };
         match change {
-            Change::Phase { .. } => true,
-            Change::Play { play } => P::fits(definition, &self.play, play),
-            Change::Called { step, .. } => P::knows(definition, step),
-            Change::Rested { step } | Change::Uncalled { step } => self.chairs.contains_key(step),
-            Change::Began { attempt, .. }
-            | Change::AskedToEnd { attempt, .. }
-            | Change::Over { attempt, .. } => in_turn(&attempt.step, attempt.turn),
+            Change::Status { .. } => true,
+            Change::Protocol { transition } => P::fits(definition, &self.state, transition),
+            Change::Queued { step, .. } => P::knows(definition, step),
+            Change::BackoffElapsed { step } | Change::Dequeued { step } => {
+                self.active_turns.contains_key(step)
+            }
+            Change::Started { attempt, .. }
+            | Change::StopRequested { attempt, .. }
+            | Change::Ended { attempt, .. } => in_turn(&attempt.step, attempt.turn),
         }
     }
 
-    fn chair(&mut self, step: &P::Step) -> &mut Chair {
-        self.chairs.get_mut(step).unwrap_or_else(|| panic!("BUG: a change names `{step}`, which has no turn"))
+    fn active(&mut self, step: &P::Step) -> &mut ActiveTurn {
+        self.active_turns
+            .get_mut(step)
+            .unwrap_or_else(|| panic!("BUG: a change names `{step}`, which has no turn"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use super::*;
 use crate::rules::Outcome;
 use crate::steps::{Definition, Frozen, OnFailure, StepSpec, Steps, Verdict, Workflow};
-use crate::{StepId, TryNo, Turn};
+use crate::{AttemptNo, StepId, Turn};
 
 type Step = StepId;
 
@@ -91,11 +91,11 @@ impl Scene {
     }
 
     fn iterations(&self) -> Vec<(&str, u32)> {
-        self.run.play.iterations.iter().map(|(step, count)| (step.as_str(), *count)).collect()
+        self.run.state.iterations.iter().map(|(step, count)| (step.as_str(), *count)).collect()
     }
 
     fn over(&mut self, attempt: &str, ending: Ending<Verdict>) -> Absorbed<Steps> {
-        self.absorb(Fact::Over { attempt: parse(attempt), ending })
+        self.absorb(Fact::Ended { attempt: parse(attempt), ending })
     }
 
     fn done(&mut self, attempt: &str) -> Absorbed<Steps> {
@@ -109,7 +109,7 @@ impl Scene {
 
 fn parse(attempt: &str) -> Attempt<Step> {
     let id: crate::AttemptId = attempt.parse().unwrap();
-    Attempt { step: id.step, turn: id.turn, try_no: id.try_no }
+    Attempt { step: id.step, turn: id.turn, attempt_no: id.attempt_no }
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_step_begins_when_all_it_needs_is_done() {
     assert_eq!(scene.playing(), ["b#1.1"]);
     scene.done("b#1.1");
     scene.done("d#1.1");
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Delivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Delivered));
 }
 
 #[test]
@@ -138,10 +138,10 @@ fn a_failed_try_rests_and_is_repeated_until_the_tries_are_used_up() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.over("a#1.1", Ending::Failed);
     assert!(scene.playing().is_empty());
-    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     assert_eq!(scene.playing(), ["a#1.2"]);
     scene.over("a#1.2", Ending::Failed);
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
 }
 
 #[test]
@@ -151,9 +151,9 @@ fn an_interrupted_try_does_not_use_up_the_tries_but_is_not_repeated_for_ever() {
         scene.over(&format!("a#1.{interruption}"), Ending::Interrupted);
         assert_eq!(scene.playing(), [format!("a#1.{}", interruption + 1)]);
     }
-    assert_eq!(scene.run.chairs[&step("a")].failures, 0);
+    assert_eq!(scene.run.active_turns[&step("a")].failures, 0);
     scene.over(&format!("a#1.{}", INTERRUPTIONS + 1), Ending::Interrupted);
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn the_same_fact_twice_is_nothing() {
 fn a_stragglers_report_is_not_applied_to_the_try_after_it() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.over("a#1.1", Ending::Failed);
-    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::AlreadyOver));
-    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::AlreadyEnded));
+    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     assert_eq!(scene.done("a#1.1"), Absorbed::Ignored(Stale::Superseded));
     assert_eq!(scene.playing(), ["a#1.2"]);
 }
@@ -179,15 +179,15 @@ fn a_stragglers_report_is_not_applied_to_the_try_after_it() {
 fn a_final_failure_stops_siblings_and_finishes_when_they_are_gone() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &[]), ("c", &[])], 2);
     scene.over("a#1.1", Ending::Failed);
-    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     scene.done("c#1.1");
     assert_eq!(scene.playing(), ["a#1.2", "b#1.1"]);
     let Absorbed::Decided(decision) = scene.over("a#1.2", Ending::Failed) else { panic!("stale") };
     assert_eq!(decision.actions, [Action::End { attempt: parse("b#1.1") }]);
-    assert_eq!(scene.run.phase, Phase::Closing(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finishing(Outcome::Undelivered));
     scene.over("b#1.1", Ending::Stopped);
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
-    assert!(scene.run.chairs.is_empty());
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert!(scene.run.active_turns.is_empty());
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_report_that_made_it_before_the_stop_counts() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 1);
     scene.ask(Request::Stop).unwrap();
     scene.done("a#1.1");
-    assert_eq!(scene.run.phase, Phase::Halted(Halt::Stopped));
+    assert_eq!(scene.run.status, RunStatus::Stopped(StopCause::Requested));
     assert!(scene.playing().is_empty(), "a halted run starts nothing");
     scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["b#1.1"]);
@@ -205,16 +205,16 @@ fn a_report_that_made_it_before_the_stop_counts() {
 fn a_halted_run_keeps_its_turns_and_does_not_count_the_try() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.over("a#1.1", Ending::Failed);
-    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     scene.ask(Request::Interrupt).unwrap();
-    assert_eq!(scene.run.phase, Phase::Halting(Halt::Interrupted));
+    assert_eq!(scene.run.status, RunStatus::Stopping(StopCause::Interrupted));
     // The agent may well exit with an error when it is told to end: that is not its failure.
     scene.over("a#1.2", Ending::Failed);
-    assert_eq!(scene.run.phase, Phase::Halted(Halt::Interrupted));
+    assert_eq!(scene.run.status, RunStatus::Stopped(StopCause::Interrupted));
     scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["a#1.3"]);
-    let chair = &scene.run.chairs[&step("a")];
-    assert_eq!((chair.turn, chair.try_no, chair.failures), (Turn(1), TryNo(3), 1));
+    let active = &scene.run.active_turns[&step("a")];
+    assert_eq!((active.turn, active.attempt_no, active.failures), (Turn(1), AttemptNo(3), 1));
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_failed_gate_sends_its_target_and_everything_downstream_back() {
     scene.done("review#2.1");
     assert_eq!(scene.playing(), ["ship#1.1"]);
     scene.done("ship#1.1");
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Delivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Delivered));
 }
 
 #[test]
@@ -270,7 +270,10 @@ fn the_way_back_waits_until_nothing_downstream_of_the_target_is_at_work() {
     assert_eq!(scene.playing(), ["docs#1.1"], "docs is still at work");
     scene.over("docs#1.1", Ending::Failed);
     assert_eq!(scene.playing(), ["code#2.1"], "docs rests and loses its turn");
-    assert_eq!(scene.absorb(Fact::Rested { attempt: parse("docs#1.1") }), Absorbed::Ignored(Stale::NoTurn));
+    assert_eq!(
+        scene.absorb(Fact::BackoffElapsed { attempt: parse("docs#1.1") }),
+        Absorbed::Ignored(Stale::NoTurn)
+    );
 }
 
 #[test]
@@ -315,8 +318,8 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     }
     scene.done("code#3.1");
     scene.gate_fails("review#3.1");
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
-    assert_eq!(scene.run.play.failed, [step("review")].into());
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.state.failed, [step("review")].into());
     scene.ask(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.playing(), ["review#4.1"]);
 }
@@ -327,10 +330,10 @@ fn a_final_failure_under_stop_wins_over_a_pending_way_back() {
     let mut scene = Scene::of(frozen(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
     scene.done("a#1.1");
     scene.over("c#1.1", Ending::Failed);
-    scene.absorb(Fact::Rested { attempt: parse("c#1.1") });
+    scene.absorb(Fact::BackoffElapsed { attempt: parse("c#1.1") });
     scene.gate_fails("b#1.1");
     scene.over("c#1.2", Ending::Failed);
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
     scene.ask(Request::Retry { step: Some(step("c")) }).unwrap();
     assert_eq!(scene.playing(), ["a#2.1"], "the way back was still to be taken");
 }
@@ -340,7 +343,7 @@ fn a_pause_holds_the_start_of_an_elapsed_back_off() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.over("a#1.1", Ending::Failed);
     scene.ask(Request::Pause).unwrap();
-    scene.absorb(Fact::Rested { attempt: parse("a#1.1") });
+    scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     assert!(scene.playing().is_empty());
     scene.ask(Request::Resume).unwrap();
     assert_eq!(scene.playing(), ["a#1.2"]);
@@ -348,7 +351,7 @@ fn a_pause_holds_the_start_of_an_elapsed_back_off() {
 
 fn fail_for_good(scene: &mut Scene, step: &str) {
     scene.over(&format!("{step}#1.1"), Ending::Failed);
-    scene.absorb(Fact::Rested { attempt: parse(&format!("{step}#1.1")) });
+    scene.absorb(Fact::BackoffElapsed { attempt: parse(&format!("{step}#1.1")) });
     scene.over(&format!("{step}#1.2"), Ending::Failed);
 }
 
@@ -358,11 +361,11 @@ fn drain_lets_running_steps_finish_and_starts_nothing_more() {
     let mut scene = Scene::of(frozen(steps, &[], OnFailure::Drain).into(), 8);
     fail_for_good(&mut scene, "a");
     assert_eq!(
-        (scene.run.phase, scene.playing()),
-        (Phase::Draining(Outcome::Undelivered), vec!["b#1.1".to_owned()])
+        (scene.run.status, scene.playing()),
+        (RunStatus::Draining(Outcome::Undelivered), vec!["b#1.1".to_owned()])
     );
     scene.done("b#1.1");
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
     scene.ask(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.playing(), ["a#2.1", "c#1.1"], "what became ready meanwhile is found again");
 }
@@ -375,7 +378,7 @@ fn continue_goes_on_with_what_does_not_depend_on_the_failed_step() {
     scene.done("b#1.1");
     assert_eq!(scene.playing(), ["c#1.1"]);
     scene.done("c#1.1");
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
 }
 
 #[test]
@@ -391,7 +394,7 @@ fn a_skipped_step_satisfies_what_needs_it() {
         "a second time is nothing"
     );
     scene.done("b#1.1");
-    assert_eq!(scene.run.phase, Phase::Finished(Outcome::Delivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Delivered));
 }
 
 #[test]
@@ -418,8 +421,8 @@ fn random_walks_keep_the_promises_of_the_run() {
         let mut requests = 0;
         for step in 0.. {
             assert!(step < 500, "walk {walk} does not end: {:?}", scene.run);
-            if matches!(scene.run.phase, Phase::Finished(_)) {
-                assert!(scene.run.chairs.is_empty(), "finished with somebody in a chair");
+            if matches!(scene.run.status, RunStatus::Finished(_)) {
+                assert!(scene.run.active_turns.is_empty(), "finished with somebody in a active");
                 break;
             }
             let mut replayed = scene.run.clone();
@@ -435,14 +438,14 @@ fn random_walks_keep_the_promises_of_the_run() {
 
 fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decision<Steps> {
     let resting: Vec<_> =
-        scene.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting).collect();
-    let resting = resting.first().map(|(step, chair)| Attempt {
+        scene.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff).collect();
+    let resting = resting.first().map(|(step, active)| Attempt {
         step: (*step).clone(),
-        turn: chair.turn,
-        try_no: chair.try_no,
+        turn: active.turn,
+        attempt_no: active.attempt_no,
     });
     let alive: Vec<_> = scene.run.live_attempts().map(|(attempt, _)| attempt).collect();
-    let halted = matches!(scene.run.phase, Phase::Halted(_) | Phase::Paused);
+    let halted = matches!(scene.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if (alive.is_empty() && resting.is_none()) || halted || (*requests < 4 && random.below(8) == 0) {
         *requests += 1;
         let all = [Request::Pause, Request::Stop, Request::Interrupt, Request::Resume];
@@ -453,7 +456,7 @@ fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decis
         return decision;
     }
     let fact = match resting {
-        Some(attempt) if alive.is_empty() || random.below(3) == 0 => Fact::Rested { attempt },
+        Some(attempt) if alive.is_empty() || random.below(3) == 0 => Fact::BackoffElapsed { attempt },
         Some(_) | None => {
             let attempt = alive[random.below(alive.len())].clone();
             let ending = match random.below(8) {
@@ -462,7 +465,7 @@ fn random_move(scene: &mut Scene, random: &mut Lcg, requests: &mut u32) -> Decis
                 3 => Ending::Stopped,
                 _ => Ending::Reported(Verdict::Done),
             };
-            Fact::Over { attempt, ending }
+            Fact::Ended { attempt, ending }
         }
     };
     match absorb(&scene.definition, &mut scene.run, fact) {

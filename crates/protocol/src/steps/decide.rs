@@ -100,16 +100,16 @@ pub(super) fn decide(
     event: Event<StepId, Verdict>,
 ) -> Move<Change, StepId> {
     match event {
-        Event::Opened => Move { changes: Vec::new(), next: Next::Call(startable(definition, state)) },
+        Event::Opened => Move { changes: Vec::new(), next: Next::Queue(startable(definition, state)) },
         Event::Reported { step, verdict } => match verdict {
             Verdict::Done => satisfied(definition, state, Change::Done(step.clone()), &step),
             Verdict::GateFailed => gate_failed(definition, state, step),
         },
-        Event::GaveUp { step } => failed(definition, state, step),
+        Event::Exhausted { step } => failed(definition, state, step),
         Event::Retried { steps } => {
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
             let state = after(state, &changes);
-            let next = Next::Recall(startable(definition, &state));
+            let next = Next::Requeue(startable(definition, &state));
             Move { changes, next }
         }
         Event::Skipped { step } => {
@@ -120,7 +120,7 @@ pub(super) fn decide(
             } else if !state.failed.is_empty() && !goes_on(definition, &state) {
                 Next::Finish(Outcome::Undelivered)
             } else {
-                Next::Recall(startable(definition, &state))
+                Next::Requeue(startable(definition, &state))
             };
             Move { changes: vec![change], next }
         }
@@ -143,7 +143,7 @@ fn satisfied(definition: &Definition, state: &State, change: Change, step: &Step
         {
             Next::Finish(Outcome::Undelivered)
         } else {
-            Next::Call(ready)
+            Next::Queue(ready)
         }
     };
     Move { changes: vec![change], next }
@@ -154,7 +154,7 @@ fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Cha
     if state.iteration(&gate) + 1 >= definition.max_iterations().get() {
         return failed(definition, state, gate);
     }
-    Move { changes: vec![Change::GateFailed(gate)], next: Next::Call(Vec::new()) }
+    Move { changes: vec![Change::GateFailed(gate)], next: Next::Queue(Vec::new()) }
 }
 
 fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
@@ -162,7 +162,7 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
     let next = match definition.on_failure() {
         OnFailure::Stop => Next::Finish(Outcome::Undelivered),
         OnFailure::Drain => Next::Drain(Outcome::Undelivered),
-        OnFailure::Continue if goes_on(definition, &after(state, &changes)) => Next::Call(Vec::new()),
+        OnFailure::Continue if goes_on(definition, &after(state, &changes)) => Next::Queue(Vec::new()),
         OnFailure::Continue => Next::Finish(Outcome::Undelivered),
     };
     Move { changes, next }
@@ -193,7 +193,7 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
         Next::Finish(Outcome::Undelivered)
     } else {
         let ready = startable(definition, &open).into_iter().filter(|step| targets.contains(step));
-        Next::Recall(ready.collect())
+        Next::Requeue(ready.collect())
     };
     Some(Due { quiet, then: Move { changes, next } })
 }
@@ -207,7 +207,7 @@ pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
         OnFailure::Stop | OnFailure::Drain => state.failed.is_empty(),
         OnFailure::Continue => state.failed.is_empty() || goes_on(definition, state),
     };
-    if goes_on { Next::Recall(startable(definition, state)) } else { Next::Finish(Outcome::Undelivered) }
+    if goes_on { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Undelivered) }
 }
 
 pub(super) fn standing(state: &State, step: &StepId) -> Standing {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::decide::Change as Play;
+use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part, gate_part, step_part};
 use super::{Steps, adopt, layout};
@@ -45,24 +45,26 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     let failed = entry.changes.iter().find_map(failed_step);
     for change in &entry.changes {
         match change {
-            Change::Began { attempt, counted } => {
+            Change::Started { attempt, counted } => {
                 began(step(document, &attempt.step, &mut parts), *counted, entry.at);
             }
-            Change::Over { attempt, exit } => {
+            Change::Ended { attempt, exit } => {
                 let path = report_path(document, &attempt.step);
                 over(step(document, &attempt.step, &mut parts), path, *exit, evidence, entry.at);
             }
-            Change::AskedToEnd { attempt, .. } => {
+            Change::StopRequested { attempt, .. } => {
                 if let Some(failed) = failed {
                     let step = step(document, &attempt.step, &mut parts);
                     step.last_error = Some(format!("Stopped because `{failed}` failed"));
                 }
             }
-            Change::Play { play } => played(document, play, entry, evidence, &mut parts),
-            Change::Phase { .. }
-            | Change::Called { .. }
-            | Change::Rested { .. }
-            | Change::Uncalled { .. } => {}
+            Change::Protocol { transition } => {
+                record_transition(document, transition, entry, evidence, &mut parts)
+            }
+            Change::Status { .. }
+            | Change::Queued { .. }
+            | Change::BackoffElapsed { .. }
+            | Change::Dequeued { .. } => {}
         }
     }
     if let Input::Recovered { remains: Remains::View { document: found, .. } } = &entry.input {
@@ -92,35 +94,35 @@ fn report_path(document: &Document, id: &StepId) -> String {
     layout::report_path(&document.head.reports_dir, &document.head.run_id, id.as_str())
 }
 
-fn failed_step(change: &Change<StepId, Play>) -> Option<&StepId> {
+fn failed_step(change: &Change<StepId, ProtocolChange>) -> Option<&StepId> {
     match change {
-        Change::Play { play: Play::Failed(step) } => Some(step),
-        Change::Play { .. }
-        | Change::Phase { .. }
-        | Change::Called { .. }
-        | Change::Rested { .. }
-        | Change::Began { .. }
-        | Change::AskedToEnd { .. }
-        | Change::Over { .. }
-        | Change::Uncalled { .. } => None,
+        Change::Protocol { transition: ProtocolChange::Failed(step) } => Some(step),
+        Change::Protocol { .. }
+        | Change::Status { .. }
+        | Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::Started { .. }
+        | Change::StopRequested { .. }
+        | Change::Ended { .. }
+        | Change::Dequeued { .. } => None,
     }
 }
 
 /// What the protocol's own transitions show.
-fn played(
+fn record_transition(
     document: &mut Document,
-    play: &Play,
+    transition: &ProtocolChange,
     entry: &Entry<Steps>,
     evidence: Option<&Evidence>,
     parts: &mut Parts,
 ) {
-    match play {
-        Play::Done(id) => {
+    match transition {
+        ProtocolChange::Done(id) => {
             if document.findings.remove(id.as_str()).is_some() {
                 parts.touch(findings_part(id.as_str()));
             }
         }
-        Play::GateFailed(id) => {
+        ProtocolChange::GateFailed(id) => {
             let report_path = report_path(document, id);
             step(document, id, parts).last_error = Some(gate_failure(evidence));
             if let Some(report) = evidence.and_then(|evidence| evidence.report.clone()) {
@@ -129,7 +131,7 @@ fn played(
                 parts.touch(gate_part(id.as_str()));
             }
         }
-        Play::Failed(id) => {
+        ProtocolChange::Failed(id) => {
             let step = step(document, id, parts);
             // Completed a moment ago, by a report whose gate failed once too often.
             if step.status == Status::Completed {
@@ -139,13 +141,13 @@ fn played(
                     Some(format!("{} (execution {executions}, the last)", gate_failure(evidence)));
             }
         }
-        Play::Reset { gates, targets, steps } => reset(document, gates, targets, steps, parts),
-        Play::Retried(id) => {
+        ProtocolChange::Reset { gates, targets, steps } => reset(document, gates, targets, steps, parts),
+        ProtocolChange::Retried(id) => {
             let step = step(document, id, parts);
             step.status = Status::Pending;
             step.attempts = 0;
         }
-        Play::Skipped(id) => {
+        ProtocolChange::Skipped(id) => {
             let step = step(document, id, parts);
             step.status = Status::Skipped;
             step.ended_at = Some(entry.at);
@@ -231,22 +233,22 @@ fn over(step: &mut StepDocument, report_path: String, exit: Exit, evidence: Opti
             step.status = Status::Completed;
             step.last_error = None;
         }
-        Exit::GaveUp => {
+        Exit::Exhausted => {
             step.status = Status::Failed;
             step.last_error =
                 Some(error.unwrap_or_else(|| "The attempt was interrupted too often".to_owned()));
         }
-        Exit::Repeats { .. } | Exit::Drained => {
+        Exit::WillRetry { .. } | Exit::Drained => {
             step.status = Status::Pending;
             step.last_error = error;
         }
         // Not counted: the number goes back to the tries that failed.
-        Exit::Interrupted { .. } | Exit::Halted => {
+        Exit::Interrupted { .. } | Exit::Stopped => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = error.or(step.last_error.take());
         }
-        Exit::Dismissed => {
+        Exit::Released => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = step.last_error.take().or(error);

@@ -10,7 +10,7 @@ use protocol::steps::{
     DEFAULT_ITERATIONS, Definition, Document, Frozen, OnFailure, StepDocument, StepSpec, Steps, Verdict,
     Workflow, check_document,
 };
-use protocol::{Protocol, RunId, Stage, Stamp, StepId, TryNo, Turn};
+use protocol::{AttemptNo, Protocol, RunId, Stage, Stamp, StepId, Turn};
 
 /// Id, needs, and where its gate goes back to.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
@@ -104,7 +104,7 @@ impl Journal {
 
     #[track_caller]
     pub(crate) fn over(&mut self, attempt: Attempt<StepId>, ending: Ending<Verdict>, evidence: Evidence) {
-        self.fact(Fact::Over { attempt, ending }, Some(evidence));
+        self.fact(Fact::Ended { attempt, ending }, Some(evidence));
     }
 
     #[track_caller]
@@ -125,8 +125,8 @@ impl Journal {
     }
 }
 
-pub(crate) fn attempt(id: &str, turn: u32, try_no: u32) -> Attempt<StepId> {
-    Attempt { step: name(id), turn: Turn(turn), try_no: TryNo(try_no) }
+pub(crate) fn attempt(id: &str, turn: u32, attempt_no: u32) -> Attempt<StepId> {
+    Attempt { step: name(id), turn: Turn(turn), attempt_no: AttemptNo(attempt_no) }
 }
 
 pub(crate) fn reported(step: &str, status: &str) -> Evidence {

@@ -50,7 +50,7 @@ fn a_step_is_shown_from_start_through_failure_to_completion() {
     assert_eq!((a.status, a.attempts), (Status::Pending, 1));
     assert_eq!(a.last_error.as_deref(), Some("Agent process exited with code 1"));
 
-    let fact = Fact::Rested { attempt: attempt("a", 1, 1) };
+    let fact = Fact::BackoffElapsed { attempt: attempt("a", 1, 1) };
     let Absorbed::Decided(decision) = run::absorb(&journal.definition, &mut journal.folded.run, fact.clone())
     else {
         panic!("stale");

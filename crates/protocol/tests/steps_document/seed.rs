@@ -107,7 +107,7 @@ fn a_run_is_shown_through_the_mutation_events_of_the_seed() {
     let exited = "Agent process exited with code 1: SyntaxError in generated code";
     journal.over(attempt(CODING, 1, 1), Ending::Failed, error(exited));
     shows(&journal, &json!({"coding": {"status": "PENDING", "attempts": 1, "last_error": exited}}));
-    journal.fact(Fact::Rested { attempt: attempt(CODING, 1, 1) }, None);
+    journal.fact(Fact::BackoffElapsed { attempt: attempt(CODING, 1, 1) }, None);
     shows(
         &journal,
         &json!({"coding": {"status": "RUNNING", "attempts": 2, "last_error": exited, "ended_at": null}}),

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, Remains};
-use protocol::run::{Phase, Run};
+use protocol::run::{Run, RunStatus};
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{
     AnyStore, COMMIT_LIMIT, CommitError, Digest, DraftError, ReadError, RunWriter, Store as _, WriteId,
@@ -36,7 +36,7 @@ pub struct Imported {
     pub run: RunId,
     pub manifest: Manifest,
     pub revision: Revision,
-    pub phase: Phase,
+    pub status: RunStatus,
     /// Attempts that were open where it comes from. Here they count as interrupted.
     pub open: Vec<String>,
 }
@@ -116,7 +116,7 @@ pub async fn import<P: Protocol>(
     let mut rebuild = Rebuild::begin(frozen);
     rebuild.shows = store.keeps_documents();
     let taken = store.put_run(|writer| taking.take::<P>(rebuild, writer)).await;
-    let (revision, phase, open) = match taken {
+    let (revision, status, open) = match taken {
         Ok(taken) => {
             // Should it stay behind it means nothing: the run is there.
             let _ = fs::remove_file(home.join(IMPORTING));
@@ -142,7 +142,7 @@ pub async fn import<P: Protocol>(
             });
         }
     };
-    Ok(Imported { run, manifest, revision, phase, open })
+    Ok(Imported { run, manifest, revision, status, open })
 }
 
 /// Waits until nobody else on this machine takes a run out of an archive, where the store does not see to it: on NATS the
@@ -193,7 +193,7 @@ impl Taking<'_> {
         &self,
         mut rebuild: Rebuild<P>,
         writer: &mut RunWriter<'_>,
-    ) -> Result<(Revision, Phase, Vec<String>), ImportError> {
+    ) -> Result<(Revision, RunStatus, Vec<String>), ImportError> {
         let path = self.staging.join(JOURNAL);
         let mut journal = BufReader::new(File::open(&path).map_err(ImportError::Read)?);
         let mut line = String::new();
@@ -229,7 +229,7 @@ impl Taking<'_> {
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
         writer.remember(&rebuild.run, created, epoch_at(*now))?;
         let open = self.place::<P>(&rebuild)?;
-        Ok((rebuild.revision(), rebuild.folded.run.phase, open))
+        Ok((rebuild.revision(), rebuild.folded.run.status, open))
     }
 
     /// Keeps what the run was opened with, under the digest that its first entry names.

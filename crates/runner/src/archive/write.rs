@@ -105,7 +105,7 @@ fn elsewhere<P: Protocol>(
     let readable = entries.iter().filter_map(|entry| decode::<P>(run, entry).ok());
     for entry in readable.filter(|entry| entry.by.host() != host) {
         for change in &entry.changes {
-            if let Change::Began { attempt, .. } = change {
+            if let Change::Started { attempt, .. } = change {
                 let attempt = Run::<P>::id(attempt);
                 if !AttemptDir::new(attempts, run, &attempt).path().is_dir() {
                     by_host.entry(entry.by.host().to_owned()).or_default().push(attempt);

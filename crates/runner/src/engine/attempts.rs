@@ -1,6 +1,6 @@
 //! Carrying out the outbox: attempts are started, adopted, ended, and listened to.
 
-use protocol::run::{Action, Attempt, Fact, Posture, Run};
+use protocol::run::{Action, Attempt, Fact, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
 use store::Store;
 use supervisor::{AttemptDir, ShimLife, Shutdown};
@@ -15,7 +15,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Attends every attempt that may be alive here: recovery is this, and nothing else.
     pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
         let folded = &self.journal.folded;
-        let live_attempts = folded.run.live_attempts().map(|(attempt, chair)| (attempt, chair.posture));
+        let live_attempts = folded.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
         let is_here = |attempt: &Attempt<P::Step>| !self.hosts.is_elsewhere(folded, &Run::<P>::id(attempt));
         let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_here(attempt)).collect();
         let attempts = self.house.attempts_dir();
@@ -28,11 +28,11 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         if !elsewhere.is_empty() {
             self.observer.notice(Notice::Elsewhere { attempts: &elsewhere });
         }
-        for (attempt, posture) in live_attempts {
+        for (attempt, status) in live_attempts {
             self.attend(&attempt, Provenance::Found);
-            match posture {
-                Posture::Ending => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
-                Posture::Playing | Posture::Called | Posture::Resting => {}
+            match status {
+                TurnStatus::Stopping => self.order(&Run::<P>::id(&attempt), Shutdown::Once),
+                TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff => {}
             }
         }
         Ok(())
@@ -61,15 +61,16 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Starts or adopts an attempt; one that is attended already, or over, needs nothing.
     fn attend(&mut self, attempt: &Attempt<P::Step>, provenance: Provenance) {
         let id = Run::<P>::id(attempt);
-        let chair = self.journal.folded.run.chairs.get(&attempt.step);
-        let alive = chair.is_some_and(|chair| {
-            chair.posture.holds_place() && (chair.turn, chair.try_no) == (attempt.turn, attempt.try_no)
+        let active = self.journal.folded.run.active_turns.get(&attempt.step);
+        let alive = active.is_some_and(|active| {
+            active.status.holds_slot()
+                && (active.turn, active.attempt_no) == (attempt.turn, attempt.attempt_no)
         });
         if !alive || self.attended.contains_key(&id) {
             return;
         }
         let Journal { frozen, document, folded, .. } = &self.journal;
-        let counted = folded.run.chairs.get(&attempt.step).map_or(0, |chair| chair.failures) + 1;
+        let counted = folded.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
         let brief = P::brief(&frozen.definition, document, &attempt.step, counted);
         let staging = self.house.staging(&frozen.staging);
         let artifacts_dir = staging.stage.artifacts_dir();
@@ -115,7 +116,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                     boot_id: &self.house.boot_id,
                 };
                 let Judged { ending, evidence } = judge.judge(&ended);
-                self.absorb(Fact::Over { attempt, ending }, Some(evidence)).await
+                self.absorb(Fact::Ended { attempt, ending }, Some(evidence)).await
             }
         }
     }

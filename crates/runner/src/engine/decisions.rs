@@ -3,7 +3,7 @@
 use protocol::Protocol;
 use protocol::entry::{Author, Evidence, FaultKind, Input};
 use protocol::run::{
-    Absorbed, Decision, Ending, Fact, Phase, Refusal, Request, absorb, consider, proceed, start_queued,
+    Absorbed, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed, start_queued,
 };
 use store::{CommitError, Store};
 use supervisor::Shutdown;
@@ -65,7 +65,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let Asked { request, by, reason } = asked;
         loop {
             let Journal { frozen, folded, .. } = &mut self.journal;
-            let before = folded.run.phase;
+            let before = folded.run.status;
             let mut decision = consider(&frozen.definition, &mut folded.run, &request)?;
             let places = self.hosts.places(folded, self.house.places);
             decision.append(start_queued(&frozen.definition, &mut folded.run, places));
@@ -82,16 +82,19 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 Err(error) => return Err(error.into()),
             }
             // Somebody stopped or paused the run since we looked: the later word holds, we do not undo it.
-            if request == Request::Resume && self.journal.folded.run.phase != before && self.is_held() {
+            if request == Request::Resume && self.journal.folded.run.status != before && self.is_held() {
                 return Ok(());
             }
         }
     }
 
     fn is_held(&self) -> bool {
-        match self.journal.folded.run.phase {
-            Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => true,
-            Phase::Open | Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => false,
+        match self.journal.folded.run.status {
+            RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => true,
+            RunStatus::Running
+            | RunStatus::Draining(_)
+            | RunStatus::Finishing(_)
+            | RunStatus::Finished(_) => false,
         }
     }
 
@@ -194,8 +197,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 fn too_large<S, V>(fact: Fact<S, V>, size: usize, limit: usize) -> (Fact<S, V>, Option<Evidence>) {
     let error = format!("Agent report is too large: {size} bytes with its commit, the limit is {limit}");
     let fact = match fact {
-        Fact::Over { attempt, .. } => Fact::Over { attempt, ending: Ending::Failed },
-        Fact::Rested { attempt } => Fact::Rested { attempt },
+        Fact::Ended { attempt, .. } => Fact::Ended { attempt, ending: Ending::Failed },
+        Fact::BackoffElapsed { attempt } => Fact::BackoffElapsed { attempt },
     };
     let kind = Some(FaultKind::UnfitReport);
     (fact, Some(Evidence { kind, error: Some(error), ..Evidence::default() }))

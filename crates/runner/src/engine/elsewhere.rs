@@ -69,7 +69,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         let theirs = theirs.filter(|(_, host)| *host == abandoned.host);
         let theirs: Vec<_> = theirs.map(|(attempt, _)| attempt).collect();
         for attempt in theirs {
-            let fact = Fact::Over { attempt, ending: Ending::Interrupted };
+            let fact = Fact::Ended { attempt, ending: Ending::Interrupted };
             self.absorb_from(Some(abandoned.by.clone()), fact, Some(evidence(&abandoned))).await?;
         }
         Ok(())

@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use protocol::entry::Author;
-use protocol::run::{Fact, Halt, Phase, Refusal, Request};
+use protocol::run::{Fact, Refusal, Request, RunStatus, StopCause};
 use protocol::{AttemptId, Epoch, Outcome, Protocol, Revision, RunId};
 use store::{CommitError, Lead, LeadError, ReadError, Store, Tenure, WriteError};
 use supervisor::Lookout;
@@ -37,7 +37,7 @@ use crate::restore::{Corruption, RestoreError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     Finished(Outcome),
-    Halted(Halt),
+    Halted(StopCause),
     /// Nothing is left to do here: attempts that may be alive are on other hosts.
     Elsewhere,
     /// Told three times to go: attempts may be alive, and can be adopted.
@@ -270,7 +270,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             let (timer, view_due, partial_due) = (self.next_timer(), self.showing.due(), self.partials.due());
             tokio::select! {
                 Some(happening) = self.heard.recv() => self.absorb_happening(happening).await?,
-                attempt = rested(timer) => self.absorb(Fact::Rested { attempt }, None).await?,
+                attempt = rested(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
                 () = until(view_due) => {}
                 () = until(partial_due) => self.enter_partials().await?,
                 Some(news) = others.recv() => {
@@ -293,11 +293,15 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         if !self.attended.is_empty() {
             return None;
         }
-        match self.journal.folded.run.phase {
-            Phase::Finished(outcome) => Some(Rest::Finished(outcome)),
-            Phase::Halted(halt) => Some(Rest::Halted(halt)),
+        match self.journal.folded.run.status {
+            RunStatus::Finished(outcome) => Some(Rest::Finished(outcome)),
+            RunStatus::Stopped(cause) => Some(Rest::Halted(cause)),
             // Whoever could go on must be able to lead, so we do not wait for it.
-            Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => {
+            RunStatus::Running
+            | RunStatus::Paused
+            | RunStatus::Stopping(_)
+            | RunStatus::Draining(_)
+            | RunStatus::Finishing(_) => {
                 let waits = self.next_timer().is_some();
                 (!waits && !self.elsewhere().is_empty()).then_some(Rest::Elsewhere)
             }

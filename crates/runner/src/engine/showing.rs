@@ -203,10 +203,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 
 fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Step, &Report)> {
     match input {
-        Input::Fact { fact: Fact::Over { attempt, .. }, evidence: Some(evidence) } => {
+        Input::Fact { fact: Fact::Ended { attempt, .. }, evidence: Some(evidence) } => {
             Some((&attempt.step, evidence.report.as_ref()?))
         }
-        Input::Fact { fact: Fact::Over { .. } | Fact::Rested { .. }, .. }
+        Input::Fact { fact: Fact::Ended { .. } | Fact::BackoffElapsed { .. }, .. }
         | Input::Opened { .. }
         | Input::Request { .. }
         | Input::Refused { .. }

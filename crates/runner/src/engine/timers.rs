@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::run::{Attempt, Posture, Run};
+use protocol::run::{Attempt, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
 use store::Store;
 use tokio::time::Instant;
@@ -18,15 +18,16 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// The back-off that elapses first, unless the run starts nothing now.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Step>)> {
         let folded = &self.journal.folded;
-        if !folded.run.phase.starts() {
+        if !folded.run.status.starts() {
             return None;
         }
         let (now, wall) = (Instant::now(), self.house.clock.now());
-        let resting = folded.run.chairs.iter().filter(|(_, chair)| chair.posture == Posture::Resting);
-        let attempts = resting.map(|(step, chair)| Attempt {
+        let resting =
+            folded.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff);
+        let attempts = resting.map(|(step, active)| Attempt {
             step: step.clone(),
-            turn: chair.turn,
-            try_no: chair.try_no,
+            turn: active.turn,
+            attempt_no: active.attempt_no,
         });
         let mut seen = BTreeMap::new();
         let timers = attempts.map(|attempt| {

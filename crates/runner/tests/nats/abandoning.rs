@@ -37,7 +37,7 @@ async fn a_late_report_of_it_is_a_stragglers() {
     let first = scene.journal().await.folded.run.live_attempts().next().unwrap().0;
     scene.play(giving_up(scene.host("b"), "a"), Request::Resume).await.unwrap();
     let mut journal = scene.journal().await;
-    let late = Fact::Over { attempt: first, ending: Ending::Reported(Verdict::Done) };
+    let late = Fact::Ended { attempt: first, ending: Ending::Reported(Verdict::Done) };
     let absorbed = absorb(&journal.frozen.definition, &mut journal.folded.run, late);
     assert!(matches!(absorbed, Absorbed::Ignored(Stale::NoTurn | Stale::Superseded)), "{absorbed:?}");
 }

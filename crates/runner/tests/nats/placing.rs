@@ -1,6 +1,6 @@
 //! Attempts on another host are neither adopted nor started nor counted as vanished; everything else goes on.
 
-use protocol::run::{Halt, Phase, Request};
+use protocol::run::{Request, RunStatus, StopCause};
 use runner::Rest;
 
 use crate::stage::Scene;
@@ -47,10 +47,10 @@ async fn an_engine_that_comes_back_takes_up_what_is_on_its_host() {
 async fn a_run_that_is_stopped_goes_on_halting_while_an_attempt_is_on_another_host() {
     let scene = Scene::begun().await;
     assert_eq!(scene.play(scene.host("b"), Request::Stop).await.unwrap(), Rest::Elsewhere);
-    assert_eq!(scene.journal().await.folded.run.phase, Phase::Halting(Halt::Stopped));
+    assert_eq!(scene.journal().await.folded.run.status, RunStatus::Stopping(StopCause::Requested));
     assert_eq!(are(&scene.placed().await), [ON_A]);
     // What it was to be told is told by whoever can.
-    assert_eq!(scene.play(scene.host("a"), Request::Stop).await.unwrap(), Rest::Halted(Halt::Stopped));
+    assert_eq!(scene.play(scene.host("a"), Request::Stop).await.unwrap(), Rest::Halted(StopCause::Requested));
     assert_eq!(are(&scene.placed().await), []);
 }
 

@@ -70,7 +70,7 @@ impl Scene {
         let entries = self.store.entries(&self.run, Revision(0)).await.unwrap();
         let entries = entries.iter().map(|stored| Entry::<Steps>::decode(&stored.body).unwrap());
         let over = |entry: &Entry<Steps>| match &entry.input {
-            Input::Fact { fact: protocol::run::Fact::Over { attempt: over, .. }, .. } => {
+            Input::Fact { fact: protocol::run::Fact::Ended { attempt: over, .. }, .. } => {
                 protocol::run::Run::<Steps>::id(over) == *attempt
             }
             _ => false,

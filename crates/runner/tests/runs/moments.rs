@@ -1,7 +1,7 @@
 //! A run as it was at any of its revisions, on a real store.
 
 use protocol::entry::Author;
-use protocol::run::{Phase, Request};
+use protocol::run::{Request, RunStatus};
 use protocol::steps::Steps;
 use protocol::{Revision, StepId};
 use runner::{Clock, History, Journal, Moment, MomentError};
@@ -28,8 +28,8 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
         [1, 2, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY, SNAPSHOT_EVERY + 1, 2 * SNAPSHOT_EVERY, newest.0]
     {
         let at = At::at(&store, &run, Some(Revision(revision))).await.unwrap().unwrap();
-        let phase = if revision % 2 == 0 { Phase::Paused } else { Phase::Open };
-        assert_eq!((at.folded.run.phase, at.revision, at.newest), (phase, Revision(revision), newest));
+        let phase = if revision % 2 == 0 { RunStatus::Paused } else { RunStatus::Running };
+        assert_eq!((at.folded.run.status, at.revision, at.newest), (phase, Revision(revision), newest));
         let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
         assert_eq!(
             (at.folded.at, at.document.head.updated_at),

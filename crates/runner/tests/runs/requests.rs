@@ -1,7 +1,7 @@
 //! Requests that are committed between two steps of an engine, on a real store.
 
 use protocol::StepId;
-use protocol::run::{Halt, Phase, Request};
+use protocol::run::{Request, RunStatus, StopCause};
 use protocol::steps::Steps;
 use runner::{Asked, Clock, Engine, Journal, Rest};
 use store::{Store as _, Tenure};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::stage::{house, opened, person};
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
-async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>, Phase)> {
+async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>, RunStatus)> {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await?;
     let mut nobody = ();
@@ -21,7 +21,7 @@ async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>,
     runner::request(&mut journal, person(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     // A paused engine stays until it is told to go.
-    let paused = journal.folded.run.phase == Phase::Paused;
+    let paused = journal.folded.run.status == RunStatus::Paused;
     if paused {
         interrupt.send(())?;
     }
@@ -29,23 +29,23 @@ async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>,
     journal.reload().await?;
     let entries = store.entries(&run, protocol::Revision(0)).await?;
     assert!(entries.iter().all(|entry| !entry.body.contains("\"began\"")), "something was started");
-    Ok((rest.ok(), journal.folded.run.phase))
+    Ok((rest.ok(), journal.folded.run.status))
 }
 
 #[tokio::test]
 async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
-    let halted = Halt::Stopped;
+    let halted = StopCause::Requested;
     assert_eq!(
         overtaken_by(Request::Stop).await.unwrap(),
-        (Some(Rest::Halted(halted)), Phase::Halted(halted))
+        (Some(Rest::Halted(halted)), RunStatus::Stopped(halted))
     );
 }
 
 #[tokio::test]
 async fn a_pause_between_an_engines_load_and_its_first_commit_is_not_undone() {
-    let halted = Halt::Interrupted;
+    let halted = StopCause::Interrupted;
     assert_eq!(
         overtaken_by(Request::Pause).await.unwrap(),
-        (Some(Rest::Halted(halted)), Phase::Halted(halted))
+        (Some(Rest::Halted(halted)), RunStatus::Stopped(halted))
     );
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use protocol::peer::{CycleStatus, Definition, Document, Event, Peer, State};
-use protocol::run::{Phase, Request};
+use protocol::run::{Request, RunStatus};
 use protocol::{Revision, RunId};
 use runner::{Again, Asked, Clock, Engine, EngineError, House, Journal, LoadError, RestoreError};
 use rusqlite::Connection;
@@ -114,8 +114,8 @@ async fn what_cannot_be_proven_to_be_the_last_is_put_back_only_when_a_person_say
     assert_eq!(last_event(&journal.document), (Event::Recovered, 3));
     assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
     assert_eq!(
-        (journal.folded.run.phase, journal.folded.run.play),
-        (Phase::Open, State::Before(protocol::peer::Phase::Plan))
+        (journal.folded.run.status, journal.folded.run.state),
+        (RunStatus::Running, State::Before(protocol::peer::Phase::Plan))
     );
     assert!(stopped.kept()?.to_string().contains("fai"));
     Ok(())

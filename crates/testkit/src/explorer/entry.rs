@@ -35,8 +35,8 @@ pub(super) fn fact<P: Explored>(
     fact: &Fact<P::Step, P::Verdict>,
 ) -> Result<EntryInput<P>, Broken> {
     let evidence = match fact {
-        Fact::Rested { .. } => None,
-        Fact::Over { attempt, ending } => Some(Box::new(match ending {
+        Fact::BackoffElapsed { .. } => None,
+        Fact::Ended { attempt, ending } => Some(Box::new(match ending {
             Ending::Reported(verdict) => {
                 let report = P::report(&scene.definition, &attempt.step, verdict);
                 let read = P::read_report(&scene.definition, &before.document, &attempt.step, &report);
@@ -65,7 +65,7 @@ fn evidence(kind: FaultKind, error: &str) -> Evidence {
 /// The timers an engine sets: one for each attempt that is to be repeated.
 fn timers<P: Explored>(decision: &Decision<P>, at: Stamp) -> Vec<Timer> {
     let repeated = decision.changes.iter().filter_map(|change| match change {
-        Change::Over { attempt, exit: Exit::Repeats { .. } } => Some(attempt),
+        Change::Ended { attempt, exit: Exit::WillRetry { .. } } => Some(attempt),
         _ => None,
     });
     let timer = |attempt| Timer { attempt: Run::<P>::id(attempt), due: at, length_ms: 1 };

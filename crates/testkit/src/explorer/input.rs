@@ -1,6 +1,6 @@
 //! Everything that could come in next.
 
-use protocol::run::{Attempt, Ending, Fact, Phase, Posture, Request, Run, proceed, start_queued};
+use protocol::run::{Attempt, Ending, Fact, Request, Run, RunStatus, TurnStatus, proceed, start_queued};
 
 use super::scene::{Scene, Scheduling};
 use super::{Explored, Writing};
@@ -52,22 +52,22 @@ pub(super) fn without_requests<P: Explored>(
     {
         inputs.push(Input::Places);
     }
-    for (step, chair) in &run.chairs {
-        let attempt = Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no };
-        let is_counted = match chair.posture {
-            Posture::Called => continue,
-            Posture::Resting => {
-                inputs.push(Input::Fact(Fact::Rested { attempt }));
+    for (step, active) in &run.active_turns {
+        let attempt = Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no };
+        let is_counted = match active.status {
+            TurnStatus::Queued => continue,
+            TurnStatus::BackingOff => {
+                inputs.push(Input::Fact(Fact::BackoffElapsed { attempt }));
                 continue;
             }
-            Posture::Playing => true,
-            Posture::Ending => false,
+            TurnStatus::Running => true,
+            TurnStatus::Stopping => false,
         };
-        let over = |ending| Input::Fact(Fact::Over { attempt: attempt.clone(), ending });
+        let over = |ending| Input::Fact(Fact::Ended { attempt: attempt.clone(), ending });
         let verdicts = P::verdicts(&scene.definition, step).into_iter();
         inputs.extend(verdicts.map(|verdict| over(Ending::Reported(verdict))));
         inputs.push(over(Ending::Failed));
-        if !is_counted || interruptions.allow(chair.interruptions) {
+        if !is_counted || interruptions.allow(active.interruptions) {
             inputs.extend([over(Ending::Interrupted), over(Ending::Stopped)]);
         }
     }
@@ -89,10 +89,12 @@ pub(super) fn requests<P: Explored>(scene: &Scene<P>) -> Vec<Request<P::Step>> {
     requests
 }
 
-/// Whether something must be able to happen by itself in this phase.
-pub(super) fn goes_by_itself(phase: Phase) -> bool {
-    match phase {
-        Phase::Open | Phase::Halting(_) | Phase::Draining(_) | Phase::Closing(_) => true,
-        Phase::Paused | Phase::Halted(_) | Phase::Finished(_) => false,
+/// Whether something must be able to happen by itself in this status.
+pub(super) fn goes_by_itself(status: RunStatus) -> bool {
+    match status {
+        RunStatus::Running | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => {
+            true
+        }
+        RunStatus::Paused | RunStatus::Stopped(_) | RunStatus::Finished(_) => false,
     }
 }

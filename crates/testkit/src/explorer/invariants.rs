@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use protocol::entry::Folded;
 use protocol::rules::Standing;
 use protocol::run::{
-    Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Phase, Posture, Refusal, Request, Run,
-    absorb, consider, start_queued,
+    Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Refusal, Request, Run, RunStatus,
+    TurnStatus, absorb, consider, start_queued,
 };
-use protocol::{TryNo, Turn};
+use protocol::{AttemptNo, Turn};
 
 use super::input::{Interruptions, goes_by_itself, without_requests};
 use super::scene::Scheduling;
@@ -49,15 +49,18 @@ fn live_attempts<P: Explored>(
     broken: &mut Vec<Broken>,
 ) {
     const TWICE: &str = "nobody is live_attempts twice";
-    let mut alive: BTreeMap<P::Step, (Turn, TryNo)> = BTreeMap::new();
+    let mut alive: BTreeMap<P::Step, (Turn, AttemptNo)> = BTreeMap::new();
     alive.extend(
-        transition.before.live_attempts().map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.try_no))),
+        transition
+            .before
+            .live_attempts()
+            .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no))),
     );
-    if let Some(Input::Fact(Fact::Over { attempt, .. })) = transition.input {
+    if let Some(Input::Fact(Fact::Ended { attempt, .. })) = transition.input {
         alive.remove(&attempt.step);
     }
     for attempt in transition.started() {
-        let number = (attempt.turn, attempt.try_no);
+        let number = (attempt.turn, attempt.attempt_no);
         if alive.insert(attempt.step.clone(), number).is_some() {
             broken
                 .push(Broken::new(TWICE, format!("`{attempt}` starts while another attempt of it is alive")));
@@ -69,7 +72,7 @@ fn live_attempts<P: Explored>(
     let after: BTreeMap<_, _> = transition
         .after
         .live_attempts()
-        .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.try_no)))
+        .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no)))
         .collect();
     if after != alive {
         broken.push(Broken::new(TWICE, format!("the run steps {after:?}, but {alive:?} are alive")));
@@ -85,10 +88,10 @@ fn live_attempts<P: Explored>(
 /// Who may be started, and when.
 fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
     let Transition { before, after, input, .. } = transition;
-    let held = P::due(&scene.definition, &after.play).map(|due| due.quiet).unwrap_or_default();
+    let held = P::due(&scene.definition, &after.state).map(|due| due.quiet).unwrap_or_default();
     for attempt in transition.started() {
-        if after.phase != Phase::Open {
-            let what = format!("`{attempt}` starts in a run that is {:?}", after.phase);
+        if after.status != RunStatus::Running {
+            let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
             broken.push(Broken::new("only an open run starts anything", what));
         }
         if held.contains(&attempt.step) {
@@ -97,15 +100,16 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
         }
     }
     let is_asked = matches!(input, Some(Input::Ask(_)) | None);
-    if !is_asked && before.phase != Phase::Open && after.phase == Phase::Open {
-        let what = format!("it was {:?}, and opens without being asked", before.phase);
+    if !is_asked && before.status != RunStatus::Running && after.status == RunStatus::Running {
+        let what = format!("it was {:?}, and opens without being asked", before.status);
         broken.push(Broken::new("only people open a run again", what));
     }
     // Where a stop ends the run, whoever was at work has failed by it, and is still to end.
-    let stops_end = P::stopped(&scene.definition, &after.play).is_some();
-    for (step, chair) in &after.chairs {
-        let standing = P::standing(&scene.definition, &after.play, step);
-        let is_ending = matches!(after.phase, Phase::Closing(_)) && chair.posture == Posture::Ending;
+    let stops_end = P::stopped(&scene.definition, &after.state).is_some();
+    for (step, active) in &after.active_turns {
+        let standing = P::standing(&scene.definition, &after.state, step);
+        let is_ending =
+            matches!(after.status, RunStatus::Finishing(_)) && active.status == TurnStatus::Stopping;
         if standing != Standing::Open && !(stops_end && is_ending && standing == Standing::Failed) {
             let what = format!("`{step}` has a turn, but is {standing:?}");
             broken.push(Broken::new("what is done is not done again", what));
@@ -119,15 +123,16 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken
         .entry
         .changes
         .iter()
-        .filter(|change| matches!(change, Change::Phase { phase: Phase::Finished(_) }))
+        .filter(|change| matches!(change, Change::Status { status: RunStatus::Finished(_) }))
         .count();
-    let was_finished = matches!(transition.before.phase, Phase::Finished(_));
-    let is_finished = matches!(transition.after.phase, Phase::Finished(_));
+    let was_finished = matches!(transition.before.status, RunStatus::Finished(_));
+    let is_finished = matches!(transition.after.status, RunStatus::Finished(_));
     if finished > 1 || (was_finished && !matches!(transition.input, Some(Input::Ask(_) | Input::Write(_)))) {
         broken.push(Broken::new(RULE, "it is finished again"));
     }
-    if is_finished && !transition.after.chairs.is_empty() {
-        broken.push(Broken::new(RULE, format!("these have turns: {:?}", transition.after.chairs.keys())));
+    if is_finished && !transition.after.active_turns.is_empty() {
+        broken
+            .push(Broken::new(RULE, format!("these have turns: {:?}", transition.after.active_turns.keys())));
     }
 }
 
@@ -135,34 +140,34 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken
 fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
     let mut wrong = |what| broken.push(Broken::new("tries are counted", what));
     for change in &transition.entry.changes {
-        if let Change::Began { attempt, counted } = change {
+        if let Change::Started { attempt, counted } = change {
             let tries = P::tries(&scene.definition, &attempt.step).get();
-            if *counted > tries || (attempt.try_no == TryNo(1) && *counted != 1) {
+            if *counted > tries || (attempt.attempt_no == AttemptNo(1) && *counted != 1) {
                 wrong(format!("`{attempt}` counts as try {counted} of {tries}"));
             }
         }
     }
-    let Some(Input::Fact(Fact::Over { attempt, ending })) = transition.input else { return };
-    let chair = &transition.before.chairs[&attempt.step];
+    let Some(Input::Fact(Fact::Ended { attempt, ending })) = transition.input else { return };
+    let active = &transition.before.active_turns[&attempt.step];
     let exit = transition.entry.changes.iter().find_map(|change| match change {
-        Change::Over { attempt: over, exit } if over == attempt => Some(*exit),
+        Change::Ended { attempt: over, exit } if over == attempt => Some(*exit),
         _ => None,
     });
-    let plays = chair.posture == Posture::Playing;
+    let plays = active.status == TurnStatus::Running;
     let tries = P::tries(&scene.definition, &attempt.step).get();
     let used_up = match ending {
-        Ending::Failed => plays && chair.failures + 1 >= tries,
-        Ending::Interrupted | Ending::Stopped => plays && chair.interruptions + 1 > INTERRUPTIONS,
+        Ending::Failed => plays && active.failures + 1 >= tries,
+        Ending::Interrupted | Ending::Stopped => plays && active.interruptions + 1 > INTERRUPTIONS,
         Ending::Reported(_) => false,
     };
-    if used_up != (exit == Some(Exit::GaveUp)) {
-        wrong(format!("after {} failures of {tries} tries, `{attempt}` leaves as {exit:?}", chair.failures));
+    if used_up != (exit == Some(Exit::Exhausted)) {
+        wrong(format!("after {} failures of {tries} tries, `{attempt}` leaves as {exit:?}", active.failures));
     }
-    let over = transition.after.chairs.get(&attempt.step).filter(|after| after.turn == attempt.turn);
+    let over = transition.after.active_turns.get(&attempt.step).filter(|after| after.turn == attempt.turn);
     if let Some(after) = over {
         let costs = u32::from(plays && *ending == Ending::Failed);
-        if after.failures != chair.failures + costs {
-            wrong(format!("`{attempt}` had {} failures and has {}", chair.failures, after.failures));
+        if after.failures != active.failures + costs {
+            wrong(format!("`{attempt}` had {} failures and has {}", active.failures, after.failures));
         }
     }
 }
@@ -190,9 +195,9 @@ fn retries<P: Explored>(
     named: Option<&P::Step>,
     broken: &mut Vec<Broken>,
 ) {
-    let mut left = P::failed(&scene.definition, &transition.before.play);
+    let mut left = P::failed(&scene.definition, &transition.before.state);
     left.retain(|step| named.is_some_and(|named| named != step));
-    let after = P::failed(&scene.definition, &transition.after.play);
+    let after = P::failed(&scene.definition, &transition.after.state);
     if after != left {
         broken.push(Broken::new("a retry asks whom it names", format!("{after:?} are left, not {left:?}")));
     }
@@ -200,20 +205,20 @@ fn retries<P: Explored>(
 
 /// A stop ends the runs of a protocol that says how, and halts all others.
 fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
-    let (before, after) = (&transition.before, transition.after.phase);
-    let ends = match before.phase {
-        Phase::Open | Phase::Paused | Phase::Halting(_) | Phase::Halted(_) => {
-            P::stopped(&scene.definition, &before.play).is_some()
+    let (before, after) = (&transition.before, transition.after.status);
+    let ends = match before.status {
+        RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
+            P::stopped(&scene.definition, &before.state).is_some()
         }
-        Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => true,
+        RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     };
     let done = match after {
-        Phase::Open | Phase::Paused | Phase::Draining(_) => false,
-        Phase::Halting(_) | Phase::Halted(_) => !ends,
-        Phase::Closing(_) | Phase::Finished(_) => ends,
+        RunStatus::Running | RunStatus::Paused | RunStatus::Draining(_) => false,
+        RunStatus::Stopping(_) | RunStatus::Stopped(_) => !ends,
+        RunStatus::Finishing(_) | RunStatus::Finished(_) => ends,
     };
     if !done {
-        let what = format!("it was {:?}, and is {after:?}", before.phase);
+        let what = format!("it was {:?}, and is {after:?}", before.status);
         broken.push(Broken::new("a stop halts the run or ends it", what));
     }
 }
@@ -241,8 +246,8 @@ fn granted_twice<P: Explored>(
         }
         // A stop that has ended the run cannot be granted again: it is over.
         Err(_) => {
-            let ended = P::stopped(&scene.definition, &after.play).is_some()
-                && matches!(after.phase, Phase::Finished(_));
+            let ended = P::stopped(&scene.definition, &after.state).is_some()
+                && matches!(after.status, RunStatus::Finished(_));
             *request == Request::Stop && ended
         }
     };
@@ -268,9 +273,10 @@ pub(super) fn moment<P: Explored>(scene: &Scene<P>, moment: &Moment<P>) -> Vec<B
     let mut broken = Vec::new();
     never_stuck(scene, moment, &mut broken);
     stale_is_nothing(scene, &moment.folded.run, &mut broken);
-    for (step, chair) in &moment.folded.run.chairs {
-        let id = Run::<P>::id(&Attempt { step: step.clone(), turn: chair.turn, try_no: chair.try_no });
-        if chair.posture == Posture::Resting && !moment.folded.timers.contains_key(&id) {
+    for (step, active) in &moment.folded.run.active_turns {
+        let id =
+            Run::<P>::id(&Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no });
+        if active.status == TurnStatus::BackingOff && !moment.folded.timers.contains_key(&id) {
             broken.push(Broken::new("who rests has a timer", format!("nothing will wake `{id}`")));
         }
     }
@@ -281,12 +287,12 @@ pub(super) fn moment<P: Explored>(scene: &Scene<P>, moment: &Moment<P>) -> Vec<B
 fn never_stuck<P: Explored>(scene: &Scene<P>, moment: &Moment<P>, broken: &mut Vec<Broken>) {
     let Folded { run, .. } = &moment.folded;
     let stuck = |run: &Run<P>| {
-        goes_by_itself(run.phase) && without_requests(scene, run, Interruptions::Any).is_empty()
+        goes_by_itself(run.status) && without_requests(scene, run, Interruptions::Any).is_empty()
     };
     if stuck(run) {
         broken.push(Broken::new("never stuck", "nothing can happen any more, and the run is not over"));
     }
-    if let Phase::Paused | Phase::Halted(_) = run.phase {
+    if let RunStatus::Paused | RunStatus::Stopped(_) = run.status {
         let mut resumed = run.clone();
         let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
         start_queued(&scene.definition, &mut resumed, scene.places.count());
@@ -300,23 +306,24 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, moment: &Moment<P>, broken: &mut V
 fn stale_is_nothing<P: Explored>(scene: &Scene<P>, run: &Run<P>, broken: &mut Vec<Broken>) {
     let mut after = run.clone();
     for step in P::steps(&scene.definition) {
-        let (turn, try_no, posture) = match run.chairs.get(&step) {
-            Some(chair) => (chair.turn, chair.try_no, Some(chair.posture)),
-            None => (run.turns.get(&step).copied().unwrap_or(Turn(1)), TryNo(1), None),
+        let (turn, attempt_no, status) = match run.active_turns.get(&step) {
+            Some(active) => (active.turn, active.attempt_no, Some(active.status)),
+            None => (run.turns.get(&step).copied().unwrap_or(Turn(1)), AttemptNo(1), None),
         };
-        let earlier_try = TryNo(try_no.0.saturating_sub(1));
-        let mut stale = vec![(Turn(turn.0.saturating_sub(1)), try_no), (turn, try_no.next())];
-        stale.extend((try_no.0 > 0).then_some((turn, earlier_try)));
-        let is_over = !posture.is_some_and(Posture::holds_place);
-        let is_up = posture != Some(Posture::Resting);
-        let attempt = |(turn, try_no)| Attempt { step: step.clone(), turn, try_no };
-        let over = stale.iter().copied().chain(is_over.then_some((turn, try_no)));
-        let rested = stale.iter().copied().chain(is_up.then_some((turn, try_no)));
-        let mut facts: Vec<_> = rested.map(|number| Fact::Rested { attempt: attempt(number) }).collect();
+        let earlier_try = AttemptNo(attempt_no.0.saturating_sub(1));
+        let mut stale = vec![(Turn(turn.0.saturating_sub(1)), attempt_no), (turn, attempt_no.next())];
+        stale.extend((attempt_no.0 > 0).then_some((turn, earlier_try)));
+        let is_over = !status.is_some_and(TurnStatus::holds_slot);
+        let is_up = status != Some(TurnStatus::BackingOff);
+        let attempt = |(turn, attempt_no)| Attempt { step: step.clone(), turn, attempt_no };
+        let over = stale.iter().copied().chain(is_over.then_some((turn, attempt_no)));
+        let rested = stale.iter().copied().chain(is_up.then_some((turn, attempt_no)));
+        let mut facts: Vec<_> =
+            rested.map(|number| Fact::BackoffElapsed { attempt: attempt(number) }).collect();
         let verdicts = P::verdicts(&scene.definition, &step);
         for number in over {
             let endings = verdicts.iter().cloned().map(Ending::Reported).chain([Ending::Failed]);
-            facts.extend(endings.map(|ending| Fact::Over { attempt: attempt(number), ending }));
+            facts.extend(endings.map(|ending| Fact::Ended { attempt: attempt(number), ending }));
         }
         for fact in facts {
             if let Absorbed::Decided(_) = absorb(&scene.definition, &mut after, fact.clone()) {

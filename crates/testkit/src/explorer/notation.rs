@@ -1,7 +1,9 @@
 //! How runs, inputs and changes are written in tables and counter-examples.
 
 use protocol::Outcome;
-use protocol::run::{Chair, Change, ChangeOf, Ending, Exit, Fact, Halt, Phase, Posture, Request, Run};
+use protocol::run::{
+    ActiveTurn, Change, ChangeOf, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus,
+};
 
 use super::{Explored, Input, Scene};
 
@@ -11,51 +13,51 @@ pub(super) const LEGEND: &str =
 -N after N failed tries of this turn   ~N after N interruptions   halted, halting: stopped; with !: interrupted";
 
 pub(super) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
-    let mut text = format!("{:<11}", say_phase(run.phase));
+    let mut text = format!("{:<11}", say_phase(run.status));
     for step in P::steps(&scene.definition) {
-        let standing = P::say_standing(&scene.definition, &run.play, &step);
-        let mark = run.chairs.get(&step).map_or_else(|| standing.mark.to_owned(), say_chair);
+        let standing = P::say_standing(&scene.definition, &run.state, &step);
+        let mark = run.active_turns.get(&step).map_or_else(|| standing.mark.to_owned(), say_turn);
         text.push_str(&format!(" {step}{}{mark}", standing.note));
     }
     text
 }
 
-fn say_chair(chair: &Chair) -> String {
-    let mut mark = match chair.posture {
-        Posture::Called => "○",
-        Posture::Resting => "z",
-        Posture::Playing => "▶",
-        Posture::Ending => "■",
+fn say_turn(active: &ActiveTurn) -> String {
+    let mut mark = match active.status {
+        TurnStatus::Queued => "○",
+        TurnStatus::BackingOff => "z",
+        TurnStatus::Running => "▶",
+        TurnStatus::Stopping => "■",
     }
     .to_owned();
-    if chair.failures > 0 {
-        mark.push_str(&format!("-{}", chair.failures));
+    if active.failures > 0 {
+        mark.push_str(&format!("-{}", active.failures));
     }
-    if chair.interruptions > 0 {
-        mark.push_str(&format!("~{}", chair.interruptions));
+    if active.interruptions > 0 {
+        mark.push_str(&format!("~{}", active.interruptions));
     }
     mark
 }
 
-pub(super) fn say_phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Open => "open",
-        Phase::Paused => "paused",
-        Phase::Halting(Halt::Interrupted) => "halting!",
-        Phase::Halting(Halt::Stopped) => "halting",
-        Phase::Halted(Halt::Interrupted) => "halted!",
-        Phase::Halted(Halt::Stopped) => "halted",
-        Phase::Draining(_) => "draining",
-        Phase::Closing(_) => "closing",
-        Phase::Finished(Outcome::Delivered) => "DELIVERED",
-        Phase::Finished(Outcome::Undelivered) => "UNDELIVERED",
+pub(super) fn say_phase(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "open",
+        RunStatus::Paused => "paused",
+        RunStatus::Stopping(StopCause::Interrupted) => "halting!",
+        RunStatus::Stopping(StopCause::Requested) => "halting",
+        RunStatus::Stopped(StopCause::Interrupted) => "halted!",
+        RunStatus::Stopped(StopCause::Requested) => "halted",
+        RunStatus::Draining(_) => "draining",
+        RunStatus::Finishing(_) => "closing",
+        RunStatus::Finished(Outcome::Delivered) => "DELIVERED",
+        RunStatus::Finished(Outcome::Undelivered) => "UNDELIVERED",
     }
 }
 
 pub(super) fn say_input<P: Explored>(input: &Input<P>) -> String {
     match input {
-        Input::Fact(Fact::Rested { attempt }) => format!("{} has rested", attempt.step),
-        Input::Fact(Fact::Over { attempt, ending }) => {
+        Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} has rested", attempt.step),
+        Input::Fact(Fact::Ended { attempt, ending }) => {
             let step = &attempt.step;
             match ending {
                 Ending::Reported(verdict) => format!("{step} reports {}", P::say_verdict(verdict)),
@@ -96,22 +98,22 @@ pub(super) fn say_written<P: Explored>(was: &P::Document, shown: &P::Document) -
 
 fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {
     match change {
-        Change::Phase { phase } => say_phase(*phase).to_owned(),
-        Change::Play { play } => P::say_change(play),
-        Change::Called { step, .. } => format!("call {step}"),
-        Change::Rested { step } => format!("{step} may go"),
-        Change::Began { attempt, counted } => format!("START {} ({counted})", attempt.step),
-        Change::AskedToEnd { attempt, .. } => format!("END {}", attempt.step),
-        Change::Over { attempt, exit } => {
+        Change::Status { status } => say_phase(*status).to_owned(),
+        Change::Protocol { transition } => P::say_change(transition),
+        Change::Queued { step, .. } => format!("call {step}"),
+        Change::BackoffElapsed { step } => format!("{step} may go"),
+        Change::Started { attempt, counted } => format!("START {} ({counted})", attempt.step),
+        Change::StopRequested { attempt, .. } => format!("END {}", attempt.step),
+        Change::Ended { attempt, exit } => {
             let step = &attempt.step;
             match exit {
                 Exit::Reported => format!("{step} leaves"),
-                Exit::Repeats { .. } => format!("{step} rests"),
-                Exit::Interrupted { .. } | Exit::Halted => format!("{step} keeps its turn"),
-                Exit::GaveUp => format!("{step} gives up"),
-                Exit::Dismissed | Exit::Drained => format!("{step} is dismissed"),
+                Exit::WillRetry { .. } => format!("{step} rests"),
+                Exit::Interrupted { .. } | Exit::Stopped => format!("{step} keeps its turn"),
+                Exit::Exhausted => format!("{step} gives up"),
+                Exit::Released | Exit::Drained => format!("{step} is dismissed"),
             }
         }
-        Change::Uncalled { step } => format!("uncall {step}"),
+        Change::Dequeued { step } => format!("uncall {step}"),
     }
 }

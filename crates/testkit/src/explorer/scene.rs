@@ -246,7 +246,7 @@ impl<P: Explored> Scene<P> {
         broken.extend(P::inspect(&self.definition, &transition));
         after
             .started
-            .extend(transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.try_no))));
+            .extend(transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.attempt_no))));
         if let Some(Input::Write(writing)) = input {
             after.written.push(writing.name);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use protocol::run::{Phase, Posture, Run};
+use protocol::run::{Run, RunStatus, TurnStatus};
 
 use super::course::Course;
 use super::input::{Interruptions, requests, without_requests};
@@ -77,20 +77,20 @@ pub struct Exploration {
 /// A run without the names of its attempts: what decides about its future, and nothing else; where its document stands; and
 /// what was written into that, which decides nothing and must not be lost.
 type Key<P> = (
-    Phase,
+    RunStatus,
     <P as protocol::Protocol>::State,
-    Vec<(<P as protocol::Protocol>::Step, u32, u32, Posture)>,
+    Vec<(<P as protocol::Protocol>::Step, u32, u32, TurnStatus)>,
     Option<String>,
     Vec<&'static str>,
 );
 
 fn key<P: Explored>(moment: &Moment<P>) -> Key<P> {
     let run: &Run<P> = &moment.folded.run;
-    let chairs = run.chairs.iter();
-    let chairs =
-        chairs.map(|(step, chair)| (step.clone(), chair.failures, chair.interruptions, chair.posture));
+    let active_turns = run.active_turns.iter();
+    let active_turns = active_turns
+        .map(|(step, active)| (step.clone(), active.failures, active.interruptions, active.status));
     let stands = P::say_document(&moment.document);
-    (run.phase, run.play.clone(), chairs.collect(), stands, moment.written.clone())
+    (run.status, run.state.clone(), active_turns.collect(), stands, moment.written.clone())
 }
 
 struct Search<'s, P: Explored> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::entry::{Entry, Folded};
 use protocol::run::{Action, Attempt, Run};
-use protocol::{TryNo, Turn};
+use protocol::{AttemptNo, Turn};
 
 use super::{Explored, Input};
 
@@ -19,7 +19,7 @@ pub(super) struct Moment<P: Explored> {
     /// Parts that were said to have changed, and are still to be written there.
     pub(super) touched: Vec<String>,
     /// The newest attempt of each step that was ever started, as the outside world knows it.
-    pub(super) started: BTreeMap<P::Step, (Turn, TryNo)>,
+    pub(super) started: BTreeMap<P::Step, (Turn, AttemptNo)>,
     /// What people and agents wrote into the document themselves, by its name: the run does not remember it.
     pub(super) written: Vec<&'static str>,
 }

@@ -1,7 +1,7 @@
 //! Long random walks, for definitions with too many states to visit.
 
 use protocol::Outcome;
-use protocol::run::{Ending, Fact, Phase, Request};
+use protocol::run::{Ending, Fact, Request, RunStatus};
 
 use super::input::{Interruptions, requests, without_requests};
 use super::scene::{Scene, Taken};
@@ -54,14 +54,14 @@ impl<P: Explored> Scene<P> {
         let (mut moment, entry) = self.open().map_err(|fault| self.tell(fault.broken, &[]))?;
         self.settle(&mut moment, &entry).map_err(|broken| self.tell(broken, &[]))?;
         loop {
-            let outcome = match moment.folded.run.phase {
-                Phase::Finished(outcome) => Some(outcome),
-                Phase::Open
-                | Phase::Paused
-                | Phase::Halting(_)
-                | Phase::Halted(_)
-                | Phase::Draining(_)
-                | Phase::Closing(_) => None,
+            let outcome = match moment.folded.run.status {
+                RunStatus::Finished(outcome) => Some(outcome),
+                RunStatus::Running
+                | RunStatus::Paused
+                | RunStatus::Stopping(_)
+                | RunStatus::Stopped(_)
+                | RunStatus::Draining(_)
+                | RunStatus::Finishing(_) => None,
             };
             if let Some(outcome) = outcome.filter(|outcome| left == 0 || *outcome == Outcome::Delivered) {
                 return Ok(outcome);
@@ -105,8 +105,8 @@ impl<P: Explored> Scene<P> {
 
 fn is_bad<P: Explored>(input: &Input<P>) -> bool {
     match input {
-        Input::Fact(Fact::Over { ending: Ending::Reported(_), .. } | Fact::Rested { .. }) => false,
-        Input::Fact(Fact::Over { .. }) => true,
+        Input::Fact(Fact::Ended { ending: Ending::Reported(_), .. } | Fact::BackoffElapsed { .. }) => false,
+        Input::Fact(Fact::Ended { .. }) => true,
         Input::Due | Input::Places | Input::Ask(_) | Input::Write(_) => false,
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::peer::{Definition, Peer, Phase};
 use protocol::run::{Attempt, Change, ChangeOf, Decision};
-use protocol::{TryNo, Turn};
+use protocol::{AttemptNo, Turn};
 use runner::{Clock, Journal};
 use store::{AnyStore, Store};
 
@@ -27,8 +27,8 @@ pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
     let opened = runner::open(store, &Clock::system(), person(), frozen).await;
     let mut journal = opened.expect("a new cycle can be opened");
     let step = Phase::Plan;
-    if !journal.folded.run.chairs.contains_key(&step) {
-        engine_writes(&mut journal, store, vec![Change::Called { step, turn: Turn(1) }]).await;
+    if !journal.folded.run.active_turns.contains_key(&step) {
+        engine_writes(&mut journal, store, vec![Change::Queued { step, turn: Turn(1) }]).await;
     }
     began(&mut journal, store, 1).await;
     journal
@@ -36,8 +36,8 @@ pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
 
 /// The planner's try of that number begins.
 pub async fn began<S: Store>(journal: &mut Cycle<S>, store: &S, number: u32) {
-    let attempt = Attempt { step: Phase::Plan, turn: Turn(1), try_no: TryNo(number) };
-    engine_writes(journal, store, vec![Change::Began { attempt, counted: number }]).await;
+    let attempt = Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(number) };
+    engine_writes(journal, store, vec![Change::Started { attempt, counted: number }]).await;
 }
 
 /// Commits what an engine would.

@@ -52,21 +52,21 @@ fn of(entry: &Entry<Steps>) -> impl Iterator<Item = Happening> {
     let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
     entry.changes.iter().filter_map(move |change| match change {
-        Change::Began { attempt, .. } => {
+        Change::Started { attempt, .. } => {
             Some(Happening::Began { attempt: Run::<Steps>::id(attempt), engine })
         }
-        Change::Over { attempt, exit } => Some(Happening::Over {
+        Change::Ended { attempt, exit } => Some(Happening::Over {
             attempt: Run::<Steps>::id(attempt),
             engine,
             reported: *exit == How::Reported,
             logs: logs.clone(),
         }),
-        Change::Play { play: Play::Reset { .. } } => Some(Happening::WentBack),
-        Change::Play { .. }
-        | Change::Phase { .. }
-        | Change::Called { .. }
-        | Change::Rested { .. }
-        | Change::AskedToEnd { .. }
-        | Change::Uncalled { .. } => None,
+        Change::Protocol { transition: Play::Reset { .. } } => Some(Happening::WentBack),
+        Change::Protocol { .. }
+        | Change::Status { .. }
+        | Change::Queued { .. }
+        | Change::BackoffElapsed { .. }
+        | Change::StopRequested { .. }
+        | Change::Dequeued { .. } => None,
     })
 }

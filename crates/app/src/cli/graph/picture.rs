@@ -25,7 +25,7 @@ pub(super) struct Run {
     pub(super) revision: u64,
     /// Missing for a revision of the past: then the steps tell.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) phase: Option<&'static str>,
+    pub(super) status: Option<&'static str>,
 }
 
 /// A step, or a step of another protocol, and the places, in the list of steps, of those it has to do with.

@@ -65,8 +65,8 @@ fn heading(picture: &Picture) -> String {
     match &picture.run {
         None => picture.title.clone(),
         Some(run) => {
-            let phase = run.phase.map(|phase| format!(": {phase}")).unwrap_or_default();
-            format!("{} {}{phase}, revision {}", run.run, picture.title, run.revision)
+            let status = run.status.map(|status| format!(": {status}")).unwrap_or_default();
+            format!("{} {}{status}, revision {}", run.run, picture.title, run.revision)
         }
     }
 }

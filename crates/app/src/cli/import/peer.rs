@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use protocol::entry::{Entry, Input, Remains};
 use protocol::peer::old::{Migrated, Old, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use protocol::{Revision, RunId, Stage, Stamp};
 use runner::{AdoptError, Frozen, Journal, LoadError, Migrating, Staging};
 use store::AnyStore;
@@ -16,7 +16,7 @@ use super::told::{CycleTold, Fate, Told};
 use crate::cli::block_on;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
-use crate::phase;
+use crate::run_status;
 
 /// What is to be imported.
 #[derive(Debug, clap::Args)]
@@ -85,7 +85,7 @@ struct Import<'a> {
 /// How it is with a cycle.
 struct Found {
     fate: Fate,
-    phase: Option<Phase>,
+    phase: Option<RunStatus>,
     why: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl Import<'_> {
             None => self.enter(&run, &migrated).await?,
         };
         let Found { fate, phase, why } = found;
-        Ok(CycleTold { run, fate, phase: phase.map(phase::name), why, migrated })
+        Ok(CycleTold { run, fate, phase: phase.map(run_status::name), why, migrated })
     }
 
     /// Enters the cycle, or finds out where it would stand.
@@ -155,7 +155,7 @@ impl Import<'_> {
             Err(error) => return Some(unreadable(error)),
         };
         let fate = if same { Fate::There } else { Fate::Differs };
-        Some(Found { fate, phase: Some(journal.folded.run.phase), why: None })
+        Some(Found { fate, phase: Some(journal.folded.run.status), why: None })
     }
 
     /// Whether the dump, read at the time of the earlier import, gives what was entered then.

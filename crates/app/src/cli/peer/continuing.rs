@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::RunId;
 use protocol::peer::{Continued, Definition, Peer, Scope};
-use protocol::run::{Phase, Request};
+use protocol::run::{Request, RunStatus};
 use runner::Again;
 use store::AnyStore;
 
@@ -54,14 +54,14 @@ async fn end(here: &Here, store: &AnyStore, run: &RunId) -> Result<(), Failure> 
     let wish = Wish::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
     let Err(failure) = wish.fulfil(here, store, run).await else { return Ok(()) };
     // It may have ended since we looked; then there is nothing left to do.
-    match here.load::<Peer>(store, run).await?.folded.run.phase {
-        Phase::Finished(_) => Ok(()),
-        Phase::Open
-        | Phase::Paused
-        | Phase::Halting(_)
-        | Phase::Halted(_)
-        | Phase::Draining(_)
-        | Phase::Closing(_) => Err(failure),
+    match here.load::<Peer>(store, run).await?.folded.run.status {
+        RunStatus::Finished(_) => Ok(()),
+        RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::Stopping(_)
+        | RunStatus::Stopped(_)
+        | RunStatus::Draining(_)
+        | RunStatus::Finishing(_) => Err(failure),
     }
 }
 

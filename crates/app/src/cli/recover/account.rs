@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use protocol::peer::CycleId;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use runner::{Fate, Journal, Salvaged};
 use serde::{Serialize, Serializer};
 use store::{AnyStore, RunRow};
@@ -13,8 +13,8 @@ use super::Arguments;
 use crate::face::Face;
 use crate::failure::Exit;
 use crate::here::Here;
-use crate::phase;
 use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
+use crate::run_status;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Account {
@@ -60,7 +60,7 @@ pub(super) struct RunAccount {
     #[serde(skip_serializing_if = "Option::is_none")]
     beyond: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
-    phase: Option<Phase>,
+    status: Option<RunStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -72,12 +72,12 @@ const NOTHING: RunAccount = RunAccount {
     revision: None,
     newest: None,
     beyond: None,
-    phase: None,
+    status: None,
     why: None,
 };
 
-fn as_name<S: Serializer>(phase: &Option<Phase>, serializer: S) -> Result<S::Ok, S::Error> {
-    phase.map(phase::name).serialize(serializer)
+fn as_name<S: Serializer>(status: &Option<RunStatus>, serializer: S) -> Result<S::Ok, S::Error> {
+    status.map(run_status::name).serialize(serializer)
 }
 
 impl RunAccount {
@@ -85,7 +85,7 @@ impl RunAccount {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),
-            phase: Some(journal.folded.run.phase),
+            status: Some(journal.folded.run.status),
             ..NOTHING
         }
     }
@@ -106,15 +106,15 @@ impl RunAccount {
     pub(super) fn salvaged(Salvaged { run, fate }: &Salvaged) -> Self {
         let named = Self { run: run.clone().ok(), number: run.clone().err(), ..NOTHING };
         match fate {
-            Fate::Whole { revision, phase } => {
-                Self { revision: Some(revision.0), phase: Some(*phase), ..named }
+            Fate::Whole { revision, status } => {
+                Self { revision: Some(revision.0), status: Some(*status), ..named }
             }
-            Fate::Cut { revision, phase, newest, beyond, why } => Self {
+            Fate::Cut { revision, status, newest, beyond, why } => Self {
                 fate: "cut",
                 revision: Some(revision.0),
                 newest: Some(newest.0),
                 beyond: Some(*beyond),
-                phase: Some(*phase),
+                status: Some(*status),
                 why: Some(why.clone()),
                 ..named
             },
@@ -148,7 +148,7 @@ impl RunAccount {
             "unreadable" => RED,
             _ => DIM,
         };
-        let phase = self.phase.map(|phase| phase::word(phase).1);
+        let status = self.status.map(|status| run_status::word(status).1);
         let mut particulars = Vec::new();
         match (self.revision, self.newest) {
             (Some(revision), Some(newest)) => particulars.push(format!("{revision} of {newest} entries")),
@@ -156,7 +156,7 @@ impl RunAccount {
             (None, Some(newest)) => particulars.push(format!("none of {newest} entries")),
             (None, None) => {}
         }
-        particulars.extend(phase.map(str::to_owned));
+        particulars.extend(status.map(str::to_owned));
         particulars.extend(self.why.clone());
         render::data(format_args!(
             "  {} {}  {}",
@@ -245,8 +245,8 @@ impl Account {
     fn tell_what_next(&self) {
         for run in &self.runs {
             let name = run.name();
-            match (run.fate, run.phase) {
-                ("cut", Some(Phase::Finished(_))) | ("cut", None) => {}
+            match (run.fate, run.status) {
+                ("cut", Some(RunStatus::Finished(_))) | ("cut", None) => {}
                 ("cut", Some(_)) if !self.dry_run => render::note(format_args!(
                     "`callboard resume {name}` goes on where it is cut; what its agents finished later is found in \
                      their directories"

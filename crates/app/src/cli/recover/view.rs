@@ -16,7 +16,7 @@ use crate::cli::run::Policy;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
 use crate::stage::Limits;
-use crate::{phase, play, render, stage};
+use crate::{play, render, run_status, stage};
 
 /// What a view cannot tell.
 #[derive(Debug, clap::Args)]
@@ -79,7 +79,7 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
         let stands = runner::adopt::<Steps>(store.as_ref(), &by, now, frozen, found);
         stands.await.map_err(|error| refused(view, &run, &error))
     })?;
-    let word = phase::word(stands).1;
+    let word = run_status::word(stands).1;
     if arguments.dry_run {
         render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Delivered);

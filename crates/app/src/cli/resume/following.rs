@@ -1,7 +1,7 @@
 //! A run that another host leads is followed, and taken over when it is free.
 
 use protocol::RunId;
-use protocol::run::Phase;
+use protocol::run::RunStatus;
 use store::{AnyStore, LeadError, Leader, Store as _};
 
 use super::Arguments;
@@ -11,7 +11,7 @@ use crate::here::Here;
 use crate::look::Sight;
 use crate::progress::Progress;
 use crate::watcher::Watcher;
-use crate::{phase, render, wish};
+use crate::{render, run_status, wish};
 
 /// The engine of the run, if it is on another host.
 pub(super) async fn elsewhere(store: &AnyStore, run: &RunId) -> Result<Option<Leader>, Failure> {
@@ -48,16 +48,18 @@ pub(super) async fn follow<P: Face>(
     if let Some(exit) = Watcher::<P>::at(&sight, progress).await?.until_free().await? {
         return Ok(Some(exit));
     }
-    let phase = here.load::<P>(store, run).await?.folded.run.phase;
-    match phase {
+    let status = here.load::<P>(store, run).await?.folded.run.status;
+    match status {
         // Somebody wanted it so after we were told to go on: the later word holds.
-        Phase::Paused | Phase::Halting(_) => {
-            let (_, word) = phase::word(phase);
+        RunStatus::Paused | RunStatus::Stopping(_) => {
+            let (_, word) = run_status::word(status);
             render::note(format_args!("it is {word} since; `callboard resume {run}` goes on with it"));
             Ok(Some(Exit::NeedsPerson))
         }
-        Phase::Open | Phase::Halted(_) | Phase::Draining(_) | Phase::Closing(_) | Phase::Finished(_) => {
-            Ok(None)
-        }
+        RunStatus::Running
+        | RunStatus::Stopped(_)
+        | RunStatus::Draining(_)
+        | RunStatus::Finishing(_)
+        | RunStatus::Finished(_) => Ok(None),
     }
 }

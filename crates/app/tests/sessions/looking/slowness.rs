@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{Attempt, Change, Ending, Exit, Fact};
 use protocol::steps::{Change as Play, Steps, Verdict};
-use protocol::{RunId, Stamp, StepId, TryNo, Turn};
+use protocol::{AttemptNo, RunId, Stamp, StepId, Turn};
 use runner::Clock;
 use store::{AnyStore, Lead, Store as _};
 use testkit::{Scene, stage};
@@ -32,7 +32,7 @@ async fn written(
     let clock = Clock::from_fn(move || ago(began));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
     let mut journal = runner::open(store, &clock, by.clone(), frozen).await?;
-    let attempt = Attempt { step: step.clone(), turn: Turn(1), try_no: TryNo(1) };
+    let attempt = Attempt { step: step.clone(), turn: Turn(1), attempt_no: AttemptNo(1) };
     let entry = |at, input, changes| Entry::<Steps> {
         v: ENTRY_VERSION,
         at,
@@ -42,14 +42,16 @@ async fn written(
         actions: Vec::new(),
         timers: Vec::new(),
     };
-    let begun = vec![Change::Began { attempt: attempt.clone(), counted: 1 }];
+    let begun = vec![Change::Started { attempt: attempt.clone(), counted: 1 }];
     stage::append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
-        let fact = Fact::Over { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
+        let fact = Fact::Ended { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
         let input = Input::Fact { fact, evidence: Some(Box::new(evidence)) };
-        let over =
-            vec![Change::Over { attempt, exit: Exit::Reported }, Change::Play { play: Play::Done(step) }];
+        let over = vec![
+            Change::Ended { attempt, exit: Exit::Reported },
+            Change::Protocol { transition: Play::Done(step) },
+        ];
         stage::append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
     }
     Ok(())

@@ -23,7 +23,7 @@ pub(super) fn fold(
     notes: &mut Vec<Note>,
 ) -> Document {
     let document = opened(cycle, facts, at, notes);
-    let mut play = Play { facts, at, notes, document };
+    let mut play = ProtocolChange { facts, at, notes, document };
     for phase in Phase::ALL {
         let shown = facts.phase(phase);
         match fate(facts, phase, unreadable) {
@@ -71,14 +71,14 @@ fn opened(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec<Note>) -> 
     change::initialise(opening, created.unwrap_or(at))
 }
 
-struct Play<'a> {
+struct ProtocolChange<'a> {
     facts: &'a Facts,
     at: Second,
     notes: &'a mut Vec<Note>,
     document: Document,
 }
 
-impl Play<'_> {
+impl ProtocolChange<'_> {
     fn start(&mut self, shown: &PhaseFacts) {
         let at = shown.started.unwrap_or(self.document.metadata.updated_at);
         self.document =

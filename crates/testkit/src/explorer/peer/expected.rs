@@ -2,7 +2,7 @@
 //! by nothing that the protocol decided.
 
 use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Written};
-use protocol::run::{Ending, Fact, INTERRUPTIONS, Phase as RunPhase, Posture, Request};
+use protocol::run::{Ending, Fact, INTERRUPTIONS, Request, RunStatus, TurnStatus};
 
 use super::super::{Input, Transition};
 use super::first_open;
@@ -11,7 +11,7 @@ use super::writings::NOTE;
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
     let Transition { before, input, was, .. } = transition;
     let is_over =
-        matches!(before.phase, RunPhase::Draining(_) | RunPhase::Closing(_) | RunPhase::Finished(_));
+        matches!(before.status, RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_));
     match input {
         None => Written::Initialized,
         Some(Input::Write(writing)) => match first_open(was) {
@@ -19,9 +19,9 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             Some(_) | None => Written::Foreign,
         },
         Some(_) if is_over => Written::Unchanged,
-        Some(Input::Fact(Fact::Over { attempt, ending })) => {
-            let chair = &before.chairs[&attempt.step];
-            let plays = chair.posture == Posture::Playing;
+        Some(Input::Fact(Fact::Ended { attempt, ending })) => {
+            let active = &before.active_turns[&attempt.step];
+            let plays = active.status == TurnStatus::Running;
             let failed = |used_up: bool| match (plays, used_up) {
                 (false, _) => Written::Unchanged,
                 (true, true) => Written::Failed(attempt.step),
@@ -29,9 +29,9 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             };
             match ending {
                 Ending::Reported(_) => Written::Completed(attempt.step),
-                Ending::Failed => failed(chair.failures + 1 >= definition.tries.get()),
+                Ending::Failed => failed(active.failures + 1 >= definition.tries.get()),
                 // One that is repeated is no failure: there is nothing to show of it.
-                Ending::Interrupted | Ending::Stopped if chair.interruptions < INTERRUPTIONS => {
+                Ending::Interrupted | Ending::Stopped if active.interruptions < INTERRUPTIONS => {
                     Written::Unchanged
                 }
                 Ending::Interrupted | Ending::Stopped => failed(true),
@@ -48,7 +48,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 }
             },
         },
-        Some(Input::Fact(Fact::Rested { .. }) | Input::Places | Input::Ask(_)) => begins(transition),
+        Some(Input::Fact(Fact::BackoffElapsed { .. }) | Input::Places | Input::Ask(_)) => begins(transition),
     }
 }
 

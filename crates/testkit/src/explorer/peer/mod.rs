@@ -6,7 +6,7 @@ mod scenes;
 mod writings;
 
 use protocol::peer::{
-    Change as Play, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
+    Change as ProtocolChange, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
 };
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
@@ -120,16 +120,16 @@ impl Explored for Peer {
         Standing { mark, note: String::new() }
     }
 
-    fn say_change(change: &Play) -> String {
+    fn say_change(change: &ProtocolChange) -> String {
         match change {
-            Play::Asked(phase) => format!("{phase} asked"),
-            Play::Entered(phase) => format!("{phase} entered"),
-            Play::Completed(phase) => format!("{phase} completed"),
-            Play::Reviewed { success: true } => "review completed".to_owned(),
-            Play::Reviewed { success: false } => "review completed, with fault".to_owned(),
-            Play::Closed => "cycle completed".to_owned(),
-            Play::Failed(phase) => format!("{phase} failed"),
-            Play::Stands(_) => "taken over".to_owned(),
+            ProtocolChange::Asked(phase) => format!("{phase} asked"),
+            ProtocolChange::Entered(phase) => format!("{phase} entered"),
+            ProtocolChange::Completed(phase) => format!("{phase} completed"),
+            ProtocolChange::Reviewed { success: true } => "review completed".to_owned(),
+            ProtocolChange::Reviewed { success: false } => "review completed, with fault".to_owned(),
+            ProtocolChange::Closed => "cycle completed".to_owned(),
+            ProtocolChange::Failed(phase) => format!("{phase} failed"),
+            ProtocolChange::Stands(_) => "taken over".to_owned(),
         }
     }
 
@@ -142,8 +142,8 @@ impl Explored for Peer {
     }
 
     fn compare(_: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let begun = |phase| run.chairs.get(&phase).is_some_and(|chair| chair.try_no.0 > 0);
-        let (open, cycle) = match run.play {
+        let begun = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
+        let (open, cycle) = match run.state {
             // Whatever was taken over in progress is asked for again, and shown as it was.
             State::Before(phase) | State::Asked(phase) if !begun(phase) => (Some((phase, None)), None),
             State::Before(phase) | State::Asked(phase) | State::Entered(phase) => {
@@ -166,13 +166,13 @@ impl Explored for Peer {
                 None => matches!(shown, PhaseStatus::Pending | PhaseStatus::InProgress),
             };
             if !fits {
-                differs.push(format!("`{phase}` is shown as {shown:?}, the run is {:?}", run.play));
+                differs.push(format!("`{phase}` is shown as {shown:?}, the run is {:?}", run.state));
             }
         }
         if cycle.is_some_and(|cycle| document.metadata.status != cycle) {
             differs.push(format!(
                 "the cycle is shown as {:?}, the run is {:?}",
-                document.metadata.status, run.play
+                document.metadata.status, run.state
             ));
         }
         differs

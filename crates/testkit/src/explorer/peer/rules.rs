@@ -10,7 +10,7 @@ use protocol::peer::transition::recognise;
 use protocol::peer::{
     CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, Transition as Written,
 };
-use protocol::run::{Phase as RunPhase, Request};
+use protocol::run::{Request, RunStatus};
 use serde_json::Value;
 
 use super::super::{Broken, Input, Transition, Writing};
@@ -221,14 +221,14 @@ fn reuses(
 fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
     let status = transition.shown.metadata.status;
     let closed = matches!(status, CycleStatus::Completed | CycleStatus::Failed);
-    let phase = transition.after.phase;
+    let phase = transition.after.status;
     let (over, outcome) = match phase {
-        RunPhase::Finished(outcome) | RunPhase::Closing(outcome) => (true, Some(outcome)),
-        RunPhase::Open
-        | RunPhase::Paused
-        | RunPhase::Halting(_)
-        | RunPhase::Halted(_)
-        | RunPhase::Draining(_) => (false, None),
+        RunStatus::Finished(outcome) | RunStatus::Finishing(outcome) => (true, Some(outcome)),
+        RunStatus::Running
+        | RunStatus::Paused
+        | RunStatus::Stopping(_)
+        | RunStatus::Stopped(_)
+        | RunStatus::Draining(_) => (false, None),
     };
     if over != closed {
         let what = format!("the run is {phase:?}, the document {status:?}");

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
-use protocol::steps::decide::{Change as Play, State};
+use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{Definition, Document, Frozen, OnFailure, Status, StepSpec, Steps, Verdict, Workflow};
 use protocol::{RunId, StepId};
 
@@ -109,25 +109,25 @@ impl Explored for Steps {
         Standing { mark, note: if sent_back > 0 { format!("@{sent_back}") } else { String::new() } }
     }
 
-    fn say_change(change: &Play) -> String {
+    fn say_change(change: &ProtocolChange) -> String {
         match change {
-            Play::Done(step) => format!("{step} done"),
-            Play::Failed(step) => format!("{step} failed"),
-            Play::GateFailed(step) => format!("gate {step} failed"),
-            Play::Reset { targets, steps, .. } => {
+            ProtocolChange::Done(step) => format!("{step} done"),
+            ProtocolChange::Failed(step) => format!("{step} failed"),
+            ProtocolChange::GateFailed(step) => format!("gate {step} failed"),
+            ProtocolChange::Reset { targets, steps, .. } => {
                 let list = |names: &[StepId]| names.iter().map(StepId::as_str).collect::<Vec<_>>().join(" ");
                 format!("BACK to {}: reset {}", list(targets), list(steps))
             }
-            Play::Retried(step) => format!("{step} again"),
-            Play::Skipped(step) => format!("{step} skipped"),
+            ProtocolChange::Retried(step) => format!("{step} again"),
+            ProtocolChange::Skipped(step) => format!("{step} skipped"),
         }
     }
 
     fn compare(definition: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let play = &run.play;
+        let play = &run.state;
         let steps = definition.step_ids().filter_map(|step| {
             let shown = &document.steps[step.as_str()];
-            let expected = if run.chairs.get(step).is_some_and(|chair| chair.posture.holds_place()) {
+            let expected = if run.active_turns.get(step).is_some_and(|active| active.status.holds_slot()) {
                 Status::Running
             } else if play.skipped.contains(step) {
                 Status::Skipped

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use protocol::run::{Change, Ending, Fact, Phase, Request};
-use protocol::steps::decide::{Change as Play, State};
+use protocol::run::{Change, Ending, Fact, Request, RunStatus};
+use protocol::steps::decide::{Change as ProtocolChange, State};
 use protocol::steps::{Definition, OnFailure, Steps, Verdict};
 use protocol::{Outcome, StepId};
 
@@ -17,13 +17,13 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps
     begins(definition, transition, &mut broken);
     loops(definition, transition, &mut broken);
     keeps_books(transition, &mut broken);
-    outcome(definition, &transition.after.play, transition.after.phase, &mut broken);
+    outcome(definition, &transition.after.state, transition.after.status, &mut broken);
     broken
 }
 
 /// A step begins when all it needs is done, and not while a way back over it is pending.
 fn begins(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
-    let play = &transition.after.play;
+    let play = &transition.after.state;
     let held = downstream(definition, targets(definition, &play.looping));
     for attempt in transition.started() {
         let needs = &definition.step(&attempt.step).needs;
@@ -40,11 +40,14 @@ fn begins(definition: &Definition, transition: &Transition<'_, Steps>, broken: &
 
 /// The way back reopens the targets and all below them, counts each once, and is taken only within the limit.
 fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
-    let (before, after) = (&transition.before.play, &transition.after.play);
+    let (before, after) = (&transition.before.state, &transition.after.state);
     let max = definition.max_iterations().get();
     let mut sent_back = BTreeSet::new();
     for change in &transition.entry.changes {
-        let Change::Play { play: Play::Reset { gates, targets: first, steps } } = change else { continue };
+        let Change::Protocol { transition: ProtocolChange::Reset { gates, targets: first, steps } } = change
+        else {
+            continue;
+        };
         let expected = downstream(definition, targets(definition, gates));
         sent_back.extend(steps.iter().cloned());
         if sent_back != expected {
@@ -67,7 +70,7 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
             broken.push(Broken::new("every way back is counted", what));
         }
     }
-    if let Some(Input::Fact(Fact::Over { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
+    if let Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
         transition.input
     {
         let is_last = before.iteration(&attempt.step) + 1 >= max;
@@ -81,10 +84,10 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
 
 /// A step is done by a report or by being skipped, and stays so until it is sent back.
 fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
-    let (before, after) = (&transition.before.play, &transition.after.play);
+    let (before, after) = (&transition.before.state, &transition.after.state);
     let mut done = before.done.clone();
     match transition.input {
-        Some(Input::Fact(Fact::Over { attempt, ending: Ending::Reported(Verdict::Done) })) => {
+        Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::Done) })) => {
             done.insert(attempt.step.clone());
         }
         Some(Input::Ask(Request::Skip { step })) => {
@@ -93,7 +96,7 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
         Some(Input::Fact(_) | Input::Ask(_) | Input::Write(_) | Input::Due | Input::Places) | None => {}
     }
     for change in &transition.entry.changes {
-        if let Change::Play { play: Play::Reset { steps, .. } } = change {
+        if let Change::Protocol { transition: ProtocolChange::Reset { steps, .. } } = change {
             steps.iter().for_each(|step| {
                 done.remove(step);
             });
@@ -113,8 +116,8 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
 }
 
 /// Delivered means all is done; undelivered, that something failed and, under `continue`, nothing else was left to do.
-fn outcome(definition: &Definition, play: &State, phase: Phase, broken: &mut Vec<Broken>) {
-    let Phase::Finished(outcome) = phase else { return };
+fn outcome(definition: &Definition, play: &State, status: RunStatus, broken: &mut Vec<Broken>) {
+    let RunStatus::Finished(outcome) = status else { return };
     let all_done = definition.step_ids().all(|step| play.done.contains(step));
     let what = match outcome {
         Outcome::Delivered if !all_done => "delivered, and not all is done".to_owned(),
