@@ -66,7 +66,7 @@ pub(crate) trait Face: Protocol {
     /// Why a step has failed for good though its report was fit, if the change says so.
     fn defeat(change: &Self::Change, step: &Self::Step) -> Option<&'static str>;
 
-    /// What to type when a run has ended undelivered.
+    /// What to type when a run has failed.
     fn after_failure(run: &RunId, document: &Self::Document) -> String;
 }
 

@@ -21,8 +21,8 @@ pub(crate) use code::Code;
 /// The exit codes: an API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Delivered,
-    Undelivered,
+    Success,
+    Failed,
     /// The doctor has found something that needs doing.
     NeedsDoing,
     Usage,
@@ -37,8 +37,8 @@ pub(crate) enum Exit {
 impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
-            Self::Delivered => 0,
-            Self::Undelivered | Self::NeedsDoing => 1,
+            Self::Success => 0,
+            Self::Failed | Self::NeedsDoing => 1,
             Self::Usage => 2,
             Self::Refused => 3,
             Self::NeedsPerson => 4,

@@ -194,8 +194,8 @@ pub(crate) fn is_kept_beside(store: &AnyStore, repository: &Path) -> Result<bool
 /// What a command says that saw a run come to rest.
 pub(crate) fn exit_of(rest: Rest) -> Exit {
     match rest {
-        Rest::Finished(Outcome::Delivered) => Exit::Delivered,
-        Rest::Finished(Outcome::Undelivered) => Exit::Undelivered,
+        Rest::Finished(Outcome::Succeeded) => Exit::Success,
+        Rest::Finished(Outcome::Incomplete | Outcome::Failed) => Exit::Failed,
         Rest::Halted(StopCause::Interrupted | StopCause::Requested) | Rest::Abandoned => Exit::Interrupted,
         Rest::Elsewhere => Exit::NeedsPerson,
     }
@@ -204,7 +204,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
 fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
     let doing = format!("cannot go on with run `{run}`");
     let hint = match &error {
-        EngineError::Refused(Refusal::Undelivered) => after_failure,
+        EngineError::Refused(Refusal::Incomplete | Refusal::Failed) => after_failure,
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
             format!("`callboard show {run}` tells how it stands; `callboard resume {run}` goes on with it")
         }
@@ -331,7 +331,7 @@ pub(crate) async fn detach(
         render::data(run);
         render::note(format_args!("`callboard watch {run}` follows it, `callboard stop {run}` stops it"));
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 /// What an engine in the background has to say to its store. On its command line everybody could read it, and of its variables
@@ -344,7 +344,7 @@ fn access_of(store: &AnyStore) -> Option<String> {
 }
 
 fn ended_at_once(run: &RunId, log: &Path, code: Option<i32>) -> Failure {
-    let exit = [Exit::Undelivered, Exit::Usage, Exit::Refused, Exit::Interrupted]
+    let exit = [Exit::Failed, Exit::Usage, Exit::Refused, Exit::Interrupted]
         .into_iter()
         .find(|exit| Some(i32::from(exit.code())) == code)
         .unwrap_or(Exit::Store);

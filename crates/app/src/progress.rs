@@ -189,7 +189,7 @@ impl Progress {
                 Code::NoProgram,
                 self.run
             ));
-        } else if rest == Rest::Finished(Outcome::Undelivered) {
+        } else if matches!(rest, Rest::Finished(Outcome::Incomplete | Outcome::Failed)) {
             render::note(P::after_failure(&self.run, document));
         }
         if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {

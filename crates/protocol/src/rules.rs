@@ -77,8 +77,10 @@ pub enum Standing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    Delivered,
-    Undelivered,
+    Succeeded,
+    /// Ended by its own rules with something left open, such as a review that was not content.
+    Incomplete,
+    Failed,
 }
 
 /// What a valid report says in the step's own vocabulary.

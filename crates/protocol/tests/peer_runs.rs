@@ -186,7 +186,7 @@ fn a_cycle_goes_through_its_four_phases_one_write_at_a_time() {
          express completed, review started, review completed, cycle completed"
     );
     assert_eq!(cycle.document.sequence, 10);
-    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Delivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
     cycle.reports(json!({ "output": {"quality_score": 40}, "insights": insights }));
     assert_eq!(cycle.document.metadata.status, CycleStatus::Completed);
     assert_eq!(cycle.document.insights, Some(insights));
-    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn every_failed_try_is_kept_and_the_last_fails_the_cycle() {
     let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
     assert_eq!(kinds, ["unfit_report", "timeout"]);
     assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
-    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_stop_fails_the_phase_as_cancelled_and_a_late_report_changes_nothing() {
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by ada: enough"));
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.seen(), "initialized, plan started, plan failed");
-    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
     assert!(consider(&cycle.definition, &mut cycle.run, &Request::Retry { step: None }).is_err());
     assert!(consider(&cycle.definition, &mut cycle.run, &Request::Skip { step: Phase::Plan }).is_err());
 }

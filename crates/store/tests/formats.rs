@@ -62,7 +62,7 @@ async fn every_fixture_is_opened_upgraded_and_read() {
         let store = SqliteStore::open(&location).unwrap();
         let runs = store.runs().await.unwrap();
         let names: Vec<_> = runs.iter().map(|row| row.run.as_str()).collect();
-        assert_eq!(names, ["delivered", "undelivered", "interrupted"], "format {format}");
+        assert_eq!(names, ["succeeded", "failed", "interrupted"], "format {format}");
         for row in &runs {
             let loaded = store.load(&row.run).await.unwrap().unwrap();
             let entries = store.entries(&row.run, Revision(0)).await.unwrap();

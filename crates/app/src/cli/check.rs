@@ -62,7 +62,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     }
     let exits = checked.iter().map(|(_, checked)| match checked {
-        Ok(checked) if checked.errors() == 0 => Exit::Delivered,
+        Ok(checked) if checked.errors() == 0 => Exit::Success,
         Ok(_) => Exit::Usage,
         Err(failure) => failure.exit,
     });

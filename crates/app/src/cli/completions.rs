@@ -21,5 +21,5 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut help::command(), "callboard", &mut script);
     render::raw(&String::from_utf8_lossy(&script));
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .map(|row| serde_json::json!({ "key": row.key, "value": row.json(), "origin": row.origin.to_string() }))
             .collect();
         render::json_pretty(&rows);
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     }
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     for row in &rows {
@@ -44,5 +44,5 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             styled(DIM, format_args!("# {}", row.origin))
         ));
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }

@@ -87,7 +87,7 @@ fn conclude(stage: Stage, findings: &[Finding], arguments: &Arguments) -> Result
     if broken > 0 {
         let folder = stage.keep();
         return Err(Failure::new(
-            Exit::Undelivered,
+            Exit::Failed,
             format!("the story does not hold: {broken} of {} checks failed", findings.len()),
         )
         .hint(format!("everything was kept in `{}`", folder.display())));
@@ -96,7 +96,7 @@ fn conclude(stage: Stage, findings: &[Finding], arguments: &Arguments) -> Result
     if !arguments.keep {
         render::data("`callboard demo --keep` leaves the folder, to look around in.");
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 /// Takes the folder away, or says what can be done in it.

@@ -76,7 +76,7 @@ impl Deed for Comparing<'_> {
             head(&sight.run, &old, &new);
             tell(&found, P::STEPS_AT);
         }
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
         })?;
         render::raw(&doctor::unit(&ground, &program));
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     }
     let findings = block_on(async { Ok(doctor::examine(ground).await) })?;
     let needed = findings.iter().filter(|finding| finding.level == Level::Act).count();
@@ -56,5 +56,5 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             some => render::count(some, "thing needs doing", "things need doing"),
         });
     }
-    Ok(if needed == 0 { Exit::Delivered } else { Exit::NeedsDoing })
+    Ok(if needed == 0 { Exit::Success } else { Exit::NeedsDoing })
 }

@@ -40,7 +40,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             render::data(format_args!("{}  {}", styled(BOLD, code), code.title()));
         }
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 /// The code of that name, however it is written: `E004`, `e4`, `4`.

@@ -74,7 +74,7 @@ impl Deed for Exporting<'_> {
             let mut out = std::io::stdout().lock();
             let exported = runner::export::<P, _>(store, run, &attempts, logs, &host, &mut out).await;
             tell_what_is_missing(&exported.map_err(failed)?);
-            return Ok(Exit::Delivered);
+            return Ok(Exit::Success);
         }
         let unwritable = |error: &std::io::Error| {
             Failure::usage(format!("cannot write `{}`", output.display())).because(Some(error))
@@ -97,7 +97,7 @@ impl Deed for Exporting<'_> {
             output.display()
         ));
         tell_what_is_missing(&manifest);
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let picture = if is_file(&arguments.what) { of_workflow(&arguments)? } else { of_run(&arguments)? };
     if arguments.json {
         render::json_pretty(&picture);
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     }
     match arguments.format {
         Format::Svg => render::raw(&svg::draw(&picture)),
@@ -101,7 +101,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 /// A path, or something that is there: names of runs have no `/`.

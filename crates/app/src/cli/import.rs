@@ -105,7 +105,7 @@ async fn take(
             kept.display()
         ));
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 struct Taking<'a> {

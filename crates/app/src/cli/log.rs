@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.as_stored() && !arguments.follow {
             // Nobody has to understand it, so the run may be of any protocol, known or not.
             for_each_entry(&sight.store, &sight.run, after, newest, |stored| tell_as_stored(&stored)).await?;
-            return Ok(Exit::Delivered);
+            return Ok(Exit::Success);
         }
         sight.with(Telling { sight: &sight, arguments: &arguments, after, newest }).await
     })
@@ -121,7 +121,7 @@ impl Deed for Telling<'_> {
             }
         }
         log.tell_of_those_at_work();
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }
 
@@ -200,7 +200,7 @@ impl<'a, P: Face> Log<'a, P> {
         for line in words::verdict(entry).into_iter().chain(lines::of(entry)) {
             render::data(format_args!("       {line}"));
         }
-        for line in words::phases(entry) {
+        for line in words::statuses(entry) {
             render::data(format_args!("       {line}"));
         }
         for attempt in began(entry) {

@@ -11,14 +11,15 @@ use protocol::steps::load::parse_duration;
 use protocol::{Progress, Stamp};
 use runner::Summary;
 use serde::Serialize;
-use store::{RunRow, Store as _};
+use store::{AnyStore, RunRow, Store as _};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
-use crate::{face, run_status, typed};
+use crate::run_status::{self, EnginePresence};
+use crate::{face, typed};
 
 /// List the runs of this repository, newest last
 ///
@@ -26,13 +27,13 @@ use crate::{face, run_status, typed};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard ls --unfinished
-  callboard ls --status undelivered --since 3d
+  callboard ls --status failed --since 3d
   callboard ls --workflow release --sort updated --limit 5
   callboard ls --protocol peer
   callboard ls --json | jq -r '.[] | select(.running > 0) | .run'")]
 pub(super) struct Arguments {
     /// Only runs in this status (repeatable)
-    #[arg(long, value_name = "PHASE", value_parser = clap::builder::PossibleValuesParser::new(run_status::WORDS))]
+    #[arg(long, value_name = "STATUS", value_parser = clap::builder::PossibleValuesParser::new(run_status::WORDS))]
     status: Vec<String>,
 
     /// Only runs that are not finished
@@ -77,7 +78,7 @@ enum Sort {
     Updated,
     Name,
     Workflow,
-    RunStatus,
+    Status,
     Progress,
 }
 
@@ -109,6 +110,7 @@ struct Listed<'a> {
     row: &'a RunRow,
     /// Nothing, if another version has written it.
     summary: Option<Summary>,
+    engine: EnginePresence,
     /// Whether other hosts have the store, too.
     shared: bool,
 }
@@ -143,15 +145,23 @@ struct JsonSummary<'a> {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let here = Here::find(&arguments.place, Flags::default())?;
-    let rows = block_on(async {
-        match here.existing_store().await? {
-            Some(store) => Ok(store.runs().await?),
-            None => Ok(Vec::new()),
+    let (rows, engines) = block_on(async {
+        let Some(store) = here.existing_store().await? else { return Ok((Vec::new(), Vec::new())) };
+        let rows = store.runs().await?;
+        let mut engines = Vec::with_capacity(rows.len());
+        for row in &rows {
+            engines.push(engine_of(&store, row).await?);
         }
+        Ok::<_, Failure>((rows, engines))
     })?;
     let now = here.clock.now();
     let shared = here.nats.is_some();
-    let listed = rows.iter().map(|row| Listed { row, summary: here::summary(row), shared });
+    let listed = rows.iter().zip(engines).map(|(row, engine)| Listed {
+        row,
+        summary: here::summary(row),
+        engine,
+        shared,
+    });
     let mut listed: Vec<_> = listed.filter(|listed| arguments.wants(listed, now)).collect();
     // Of equals, and of those that cannot be read, the older comes first.
     listed.sort_by(|one, other| compare(arguments.sort, one, other));
@@ -162,7 +172,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if arguments.json {
         render::json_pretty(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     }
     if rows.is_empty() {
         let traces = here.traces();
@@ -171,7 +181,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             false => traces.iter().for_each(render::note),
         }
     } else if listed.is_empty() {
-        render::note(format_args!("none of {} runs is like that", rows.len()));
+        render::note(format_args!("no run matches ({} in total)", rows.len()));
     }
     let width = listed.iter().map(|listed| listed.row.run.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -179,7 +189,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         writeln!(text, "{}", listed.line(width, now)).expect("BUG: a string grows");
     }
     render::raw(&text);
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
+}
+
+/// Whether a run that needs an engine has one. Other runs are not asked: on NATS each question costs a round trip.
+async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
+    if !here::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
+        return Ok(EnginePresence::NotAsked);
+    }
+    Ok(match store.leader_seen(&row.run).await? {
+        Some(_) => EnginePresence::Alive,
+        None => EnginePresence::Missing,
+    })
 }
 
 impl Arguments {
@@ -194,7 +215,7 @@ impl Arguments {
                 && self.workflow.is_none()
                 && self.since.is_none();
         };
-        let (_, word) = run_status::word(summary.status);
+        let (_, word) = run_status::shown(summary.status, listed.engine);
         let is_since = |since: Since| match since {
             Since::Ago(length) => now.since(summary.updated_at) <= length,
             Since::At(stamp) => summary.updated_at >= stamp,
@@ -222,7 +243,7 @@ fn compare(sort: Sort, one: &Listed<'_>, other: &Listed<'_>) -> std::cmp::Orderi
         Sort::Updated => by(|summary| u64::try_from(summary.updated_at.as_micros()).unwrap_or(0)),
         Sort::Name => one.row.run.cmp(&other.row.run),
         Sort::Workflow => by_word(|summary| &summary.title),
-        Sort::RunStatus => by_word(|summary| run_status::word(summary.status).1),
+        Sort::Status => by_word(|summary| run_status::word(summary.status).1),
         Sort::Progress => by(|summary| {
             let (done, total) = (summary.progress.done as u64, summary.progress.total.max(1) as u64);
             done.saturating_mul(1_000_000) / total
@@ -240,7 +261,7 @@ impl Listed<'_> {
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,
-                status: run_status::name(summary.status),
+                status: run_status::shown(summary.status, self.engine).1,
                 progress: summary.progress,
                 running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
@@ -272,7 +293,7 @@ impl Listed<'_> {
             };
             return format!("{run}  {}", styled(DIM, typed::completed(&why)));
         };
-        let (style, word) = run_status::word(summary.status);
+        let (style, word) = run_status::shown(summary.status, self.engine);
         let ago = render::duration(now.since(summary.updated_at));
         let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
         let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(directory) = &arguments.dir {
         write_all(directory, &pages)?;
         render::note(format_args!("{} pages are in `{}`", pages.len(), directory.display()));
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     }
     let name =
         arguments.command.map_or_else(|| "callboard".to_owned(), |command| format!("callboard-{command}"));
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .hint("`callboard --help` lists the commands")
     })?;
     render::raw(&page.text);
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 #[derive(Debug)]

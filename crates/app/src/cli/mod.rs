@@ -50,7 +50,7 @@ use crate::render;
   callboard doctor                          # is all well?
   callboard explain E004                    # what does error[E004] mean?
 
-Exit codes: 0 delivered, 1 ended undelivered, 2 usage or bad input, 3 refused, 4 waits for a person,
+Exit codes: 0 succeeded, 1 failed, 2 usage or bad input, 3 refused, 4 waits for a person,
   5 store unreachable or held, 70 our bug, 130 interrupted"
 )]
 pub(crate) struct Cli {
@@ -102,7 +102,7 @@ pub(crate) fn main() -> ExitCode {
     let (events, command) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Delivered };
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
             // Help that nobody reads any more is no failure.
             let _ = error.print();
             return exit.into();

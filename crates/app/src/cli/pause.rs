@@ -51,6 +51,6 @@ impl Deed for Pausing<'_> {
         let wish = Wish::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
         wish.make(here, store, run).await?;
         render::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }

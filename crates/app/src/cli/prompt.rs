@@ -87,7 +87,7 @@ impl Deed for Prompting<'_> {
             }
         };
         render::raw(&text);
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }
 

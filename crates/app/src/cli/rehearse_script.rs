@@ -39,7 +39,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let script = rehearsal::blank_script(&roles);
     let Some(file) = arguments.output else {
         render::raw(&script);
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     };
     // Created, never opened: somebody may have edited the last one for hours.
     let written = File::create_new(&file).and_then(|mut new| new.write_all(script.as_bytes()));
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match written {
         Ok(()) => {
             render::note(format_args!("edit it, then `{used_by} --rehearse={shown}`"));
-            Ok(Exit::Delivered)
+            Ok(Exit::Success)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(Failure::new(Exit::Refused, format!("`{shown}` exists and is not overwritten"))

@@ -134,7 +134,7 @@ impl Deed for Resuming<'_> {
         let mut journal = here.load::<P>(store, run).await?;
         if restored && matches!(journal.folded.run.status, RunStatus::Finished(_)) {
             render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
-            return Ok(Exit::Delivered);
+            return Ok(Exit::Success);
         }
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
@@ -144,7 +144,7 @@ impl Deed for Resuming<'_> {
                 Wish::<P> { doing: "resume".to_owned(), request: Request::Resume, reason: arguments.reason };
             let taken = wish.make(here, store, run).await?;
             wish::tell_who_goes_on(run, &taken);
-            return Ok(Exit::Delivered);
+            return Ok(Exit::Success);
         }
         play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))?;
         somebody_plays(&house, &journal)?;
@@ -226,9 +226,9 @@ async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, 
     };
     let Some(store) = store.filter(|_| rows.iter().any(was_cut_off)) else {
         render::note("no run was cut off; `callboard ls --unfinished` lists those that wait for you");
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     };
-    let mut worst = Exit::Delivered;
+    let mut worst = Exit::Success;
     for row in rows.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
         let again = Again { here, store: &store, run, house, arguments };

@@ -83,7 +83,7 @@ impl Deed for Retrying<'_> {
             let wish = Wish::<P> { doing: "retry".to_owned(), request, reason: arguments.reason };
             let taken = wish.make(here, store, run).await?;
             wish::tell_who_goes_on(run, &taken);
-            return Ok(Exit::Delivered);
+            return Ok(Exit::Success);
         }
         play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))?;
         let asked = Asked { request, by: Some(here::person()), reason: arguments.reason };

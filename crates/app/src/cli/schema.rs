@@ -26,5 +26,5 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Format::Workflow => protocol::steps::load::schema(),
     };
     render::json_pretty(&schema);
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }

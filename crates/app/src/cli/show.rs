@@ -14,6 +14,7 @@ use crate::look::questions::{Acts, Answers, Recovered};
 use crate::look::steps::Doing;
 use crate::look::{Sight, words};
 use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
+use crate::run_status::EnginePresence;
 use crate::{hosts, progress, run_status};
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
@@ -69,7 +70,7 @@ impl Deed for Showing<'_> {
         } else {
             in_words(&moment, &answers, arguments.at.is_some());
         }
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }
 
@@ -78,7 +79,7 @@ fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
         "run": moment.run,
         "protocol": P::NAME,
         "title": moment.frozen.title,
-        "status": run_status::name(moment.folded.run.status),
+        "status": run_status::shown(moment.folded.run.status, answers.acts.engine()).1,
         "revision": moment.revision,
         "newest": moment.newest,
     });
@@ -92,7 +93,7 @@ fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
 }
 
 fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
-    head(moment, travels);
+    head(moment, travels, answers.acts.engine());
     for line in P::about(&moment.document) {
         render::data(format_args!("  {}", render::harmless(&line)));
     }
@@ -114,9 +115,9 @@ fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
     }
 }
 
-fn head<P: Face>(moment: &Moment<P>, travels: bool) {
+fn head<P: Face>(moment: &Moment<P>, travels: bool, engine: EnginePresence) {
     let summary = moment.summary();
-    let (style, word) = run_status::word(summary.status);
+    let (style, word) = run_status::shown(summary.status, engine);
     let when = if travels { format!(" of {}  {}", moment.newest, moment.folded.at) } else { String::new() };
     render::data(format_args!(
         "{} {}  {}  {}/{} {}  revision {}{when}",
@@ -171,7 +172,10 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         }
         Acts::WroteLast { by } => render::data(words::who(by)),
         Acts::NotNeeded => {
-            let failed = moment.folded.run.status == RunStatus::Finished(Outcome::Undelivered);
+            let failed = matches!(
+                moment.folded.run.status,
+                RunStatus::Finished(Outcome::Incomplete | Outcome::Failed)
+            );
             if failed && moment.revision == moment.newest {
                 render::advice(P::after_failure(run, &moment.document));
             }
@@ -259,10 +263,10 @@ fn to_the_second(stamp: Stamp) -> String {
     second.map_or_else(|_| stamp.to_string(), |second| second.to_string())
 }
 
-/// A delivered run's troubles are over.
+/// A succeeded run's troubles are over.
 fn last_error<P: Face>(moment: &Moment<P>, answers: &Answers) {
-    let delivered = moment.folded.run.status == RunStatus::Finished(Outcome::Delivered);
-    let Some(last) = answers.last_error.as_ref().filter(|_| !delivered) else { return };
+    let succeeded = moment.folded.run.status == RunStatus::Finished(Outcome::Succeeded);
+    let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = render::duration(answers.at.since(last.at));
     let step = &last.attempt.step;
     let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);

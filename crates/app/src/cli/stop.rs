@@ -55,11 +55,14 @@ impl Deed for Stopping<'_> {
         wish.fulfil(here, store, run).await?;
         let journal = here.load::<P>(store, run).await?;
         render::talk(match journal.folded.run.status {
-            RunStatus::Finished(Outcome::Delivered) => {
-                format!("run `{run}` was delivered before it could be stopped")
+            RunStatus::Finished(Outcome::Succeeded) => {
+                format!("run `{run}` succeeded before it could be stopped")
             }
-            RunStatus::Finished(Outcome::Undelivered) => {
-                format!("run `{run}` has ended undelivered; {}", P::after_failure(run, &journal.document))
+            RunStatus::Finished(Outcome::Incomplete) => {
+                format!("run `{run}` ended incomplete before it could be stopped")
+            }
+            RunStatus::Finished(Outcome::Failed) => {
+                format!("run `{run}` has failed; {}", P::after_failure(run, &journal.document))
             }
             RunStatus::Running
             | RunStatus::Paused
@@ -70,6 +73,6 @@ impl Deed for Stopping<'_> {
                 format!("run `{run}` is stopped; `callboard resume {run}` goes on with it")
             }
         });
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }

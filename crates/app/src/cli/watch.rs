@@ -17,7 +17,7 @@ use crate::watcher::Watcher;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard run workflow.yaml --detach && callboard watch
-  callboard watch f8c1a491 && notify-send delivered
+  callboard watch f8c1a491 && notify-send succeeded
   callboard watch f8c1a491 --json | jq 'select(.event == \"over\")'")]
 pub(super) struct Arguments {
     /// The run: its name, a beginning of it, or the id of its cycle

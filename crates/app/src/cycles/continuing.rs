@@ -45,7 +45,7 @@ pub(crate) async fn newest_incomplete(
         let moment = match look(store, row).await? {
             Look::Found(moment) => *moment,
             Look::Gone => continue,
-            Look::Unread(error) if is_delivered(row) => {
+            Look::Unread(error) if is_succeeded(row) => {
                 unread.push((cycle.scope, error));
                 continue;
             }
@@ -122,8 +122,8 @@ fn is_of_this_run(error: &LoadError) -> bool {
 }
 
 /// Whether the list of runs says that there is nothing to go on with in it.
-fn is_delivered(row: &RunRow) -> bool {
-    here::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Delivered))
+fn is_succeeded(row: &RunRow) -> bool {
+    here::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Succeeded))
 }
 
 /// The recommendations stand in the review's output; some reviewers put them among what they have learnt.

@@ -20,6 +20,7 @@ use super::usual;
 use crate::face::Face;
 use crate::failure::Failure;
 use crate::hosts;
+use crate::run_status::EnginePresence;
 
 /// The answers, at one moment.
 #[derive(Debug, Serialize)]
@@ -61,6 +62,16 @@ pub(crate) enum Acts {
     NotNeeded,
     /// Of the past we know only who wrote last.
     WroteLast { by: Author },
+}
+
+impl Acts {
+    pub(crate) fn engine(&self) -> EnginePresence {
+        match self {
+            Self::AtWork { .. } => EnginePresence::Alive,
+            Self::Missing => EnginePresence::Missing,
+            Self::Unknown { .. } | Self::NotNeeded | Self::WroteLast { .. } => EnginePresence::NotAsked,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

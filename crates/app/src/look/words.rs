@@ -66,8 +66,8 @@ pub(crate) fn verdict<P: Face>(entry: &Entry<P>) -> Option<String> {
 }
 
 /// What became of the run as a whole.
-pub(crate) fn phases<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
-    let phases = entry.changes.iter().filter_map(|change| match change {
+pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
+    let statuses = entry.changes.iter().filter_map(|change| match change {
         Change::Status { status } => Some(*status),
         Change::Protocol { .. }
         | Change::Queued { .. }
@@ -77,12 +77,15 @@ pub(crate) fn phases<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
         | Change::Ended { .. }
         | Change::Dequeued { .. } => None,
     });
-    let told = phases.filter_map(|status| match status {
-        RunStatus::Running => Some("the run is open"),
-        RunStatus::Stopped(StopCause::Interrupted) => Some("the run is interrupted: nobody is at work"),
-        RunStatus::Stopped(StopCause::Requested) => Some("the run is stopped: nobody is at work"),
-        RunStatus::Finished(Outcome::Delivered) => Some("the run is delivered"),
-        RunStatus::Finished(Outcome::Undelivered) => Some("the run has ended undelivered"),
+    let told = statuses.filter_map(|status| match status {
+        RunStatus::Running => Some("the run is running"),
+        RunStatus::Stopped(StopCause::Interrupted) => {
+            Some("the run is stopped by an interrupt: no attempt is running")
+        }
+        RunStatus::Stopped(StopCause::Requested) => Some("the run is stopped: no attempt is running"),
+        RunStatus::Finished(Outcome::Succeeded) => Some("the run succeeded"),
+        RunStatus::Finished(Outcome::Incomplete) => Some("the run ended incomplete"),
+        RunStatus::Finished(Outcome::Failed) => Some("the run has failed"),
         // The journal's other lines tell these.
         RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => None,
     });

@@ -82,11 +82,11 @@ fn defeat<P: Face>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
 /// How a run rests, in a word.
 pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
     match rest {
-        Rest::Finished(Outcome::Delivered) => (GREEN, "delivered"),
-        Rest::Finished(Outcome::Undelivered) => (RED, "undelivered"),
-        Rest::Halted(StopCause::Interrupted) => (YELLOW, "interrupted"),
-        Rest::Halted(StopCause::Requested) => (YELLOW, "stopped"),
-        Rest::Elsewhere => (YELLOW, "elsewhere"),
+        Rest::Finished(Outcome::Succeeded) => (GREEN, "succeeded"),
+        Rest::Finished(Outcome::Incomplete) => (YELLOW, "incomplete"),
+        Rest::Finished(Outcome::Failed) => (RED, "failed"),
+        Rest::Halted(StopCause::Interrupted | StopCause::Requested) => (YELLOW, "stopped"),
+        Rest::Elsewhere => (YELLOW, "remote"),
         Rest::Abandoned => (YELLOW, "abandoned"),
     }
 }

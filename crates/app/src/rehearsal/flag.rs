@@ -19,7 +19,7 @@ pub(crate) struct RehearseFlag {
         conflicts_with_all = ["wrapper", "command_template"],
         help_heading = "Who plays",
         long_help = "Let the built-in player play: real processes, no agent, no token spent. Without a script everything \
-                     is done at once and the run is delivered. `callboard rehearse-script` prints a script to edit. The \
+                     is done at once and the run succeeded. `callboard rehearse-script` prints a script to edit. The \
                      run stays rehearsed for life"
     )]
     rehearse: Option<Option<PathBuf>>,

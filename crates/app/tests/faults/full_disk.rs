@@ -198,7 +198,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
         assert!(session.stderr.contains(&told), "{}", session.stderr);
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
         assert_eq!(fs::read(&view).unwrap(), before, "the old view stays whole");
-        assert!(scene.callboard(&["ls"]).run().stdout.contains("delivered"), "the store knows better");
+        assert!(scene.callboard(&["ls"]).run().stdout.contains("succeeded"), "the store knows better");
         disk.free();
         let again = scene.callboard(&["resume", "trial"]).run();
         assert_eq!(again.code, 3, "{}", again.transcript());
@@ -207,7 +207,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
 }
 
 #[test]
-fn a_run_whose_views_had_no_room_for_a_while_is_delivered_with_all_of_them() {
+fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
     apart(World::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");

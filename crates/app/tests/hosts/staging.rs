@@ -22,7 +22,7 @@ fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
     assert!(!repo.exists(), "nothing is written where no repository is");
     fs::rename(&away, repo).unwrap();
     let session = stage.on("a", &["show", "trial", "--json"]).run();
-    assert_eq!(session.json()["phase"], "delivered");
+    assert_eq!(session.json()["phase"], "succeeded");
 }
 
 /// What is at work in one repository cannot be seen from the other: it would be begun a second time beside itself.

@@ -11,7 +11,7 @@ const STEPS: usize = 1000;
 const LONGEST: Duration = Duration::from_secs(600);
 
 #[test]
-fn a_run_of_very_many_steps_is_delivered() {
+fn a_run_of_very_many_steps_is_succeeded() {
     let scene = scene();
     let steps = std::env::var("CALLBOARD_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());
     scene.write("callboard.toml", "[adapters.trivial]\ncommand = [\"/bin/true\"]\nreport = \"exit-code\"\n");

@@ -10,7 +10,7 @@ steps:
   - { id: collect, agent: scribe, prompt: task.md }
 ";
 
-fn delivered(scene: &Scene) {
+fn succeeded(scene: &Scene) {
     scene.write("wf.yaml", WORKFLOW);
     let session = scene.run_named("notes").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -19,7 +19,7 @@ fn delivered(scene: &Scene) {
 #[test]
 fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
     let scene = scene();
-    delivered(&scene);
+    succeeded(&scene);
     delete_stream(&scene, "callboard-journal");
     for command in [&["ls"][..], &["show", "notes"], &["resume", "notes"]] {
         let session = scene.callboard(command).run();
@@ -40,7 +40,7 @@ fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
 #[test]
 fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them() {
     let scene = scene();
-    delivered(&scene);
+    succeeded(&scene);
     // What it hands in is too large for a message, and so the entry that has it.
     scene.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
     assert_eq!(scene.run_named("large").run().code, 0);
@@ -108,7 +108,7 @@ fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
 #[test]
 fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     let scene = scene();
-    delivered(&scene);
+    succeeded(&scene);
     let cycle = "peer:spec:login:cycle:1";
     let peer = scene.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
     assert_eq!(peer.code, 0, "{}", peer.transcript());
@@ -181,7 +181,7 @@ fn gate_of(scene: &Scene) -> String {
 #[test]
 fn a_new_store_where_another_was_says_so() {
     let scene = scene();
-    delivered(&scene);
+    succeeded(&scene);
     for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {
         delete_stream(&scene, stream);
     }

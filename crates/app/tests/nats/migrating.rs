@@ -80,7 +80,7 @@ fn a_bucket_in_use_is_told_first_then_taken_over_and_its_old_keys_stay() {
     assert_eq!(entered.code, 0, "{}", entered.transcript());
     assert!(keys(&scene).is_superset(&before), "old keys stay");
     let shown = scene.callboard(&["show", "peer:spec:login:cycle:1"]).run();
-    assert!(shown.stdout.contains("delivered"), "{}", shown.transcript());
+    assert!(shown.stdout.contains("succeeded"), "{}", shown.transcript());
     let again = import(&scene, &["--write"]);
     assert!(again.stderr.contains("5 cycles already there"), "{}", again.transcript());
 }

@@ -4,7 +4,7 @@ use testkit::{Scene, stage, status};
 
 use crate::{client, scene};
 
-/// One run that is delivered, and one that was interrupted before its second step.
+/// One run that succeeded, and one that was interrupted before its second step.
 fn two_runs(scene: &Scene) {
     scene.workflow(&["a"]);
     assert_eq!(scene.run_named("well").run().code, 0);
@@ -41,7 +41,7 @@ fn rubbish_on_the_subject_of_a_run_stops_that_run_alone_until_recover_sets_it_as
     let listed = scene.callboard(&["ls"]).run();
     assert_eq!(listed.code, 0, "{}", listed.transcript());
     assert!(listed.stdout.contains("trial  cannot be understood"), "{}", listed.transcript());
-    assert!(listed.stdout.contains("well   delivered"), "{}", listed.transcript());
+    assert!(listed.stdout.contains("well   succeeded"), "{}", listed.transcript());
     assert!(listed.stdout.contains("`callboard show trial` says why"), "{}", listed.transcript());
     let listed = scene.callboard(&["ls", "--json"]).run().json();
     let expected =

@@ -12,7 +12,7 @@ use testkit::Scene;
 
 use crate::{scene, status};
 
-fn delivered() -> Scene {
+fn succeeded() -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -27,8 +27,8 @@ fn exported(scene: &Scene, name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_delivered_run_is_readable_where_it_was_imported() {
-    let there = delivered();
+fn a_succeeded_run_is_readable_where_it_was_imported() {
+    let there = succeeded();
     let file = exported(&there, "trial.tar");
     assert!(fs::read(&file).unwrap() == fs::read(exported(&there, "again.tar")).unwrap(), "the bytes differ");
 
@@ -36,7 +36,7 @@ fn a_delivered_run_is_readable_where_it_was_imported() {
     let file = file.to_str().unwrap();
     let session = here.callboard(&["import", file]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stderr.contains("the run is delivered"), "{}", session.stderr);
+    assert!(session.stderr.contains("the run succeeded"), "{}", session.stderr);
     let checked = here.callboard(&["recover", "--dry-run", "--json"]).run().json();
     assert_eq!(checked["views"], serde_json::json!([]), "import has written them");
     assert_eq!(status(&here.document("trial"), "b"), "COMPLETED");
@@ -94,7 +94,7 @@ pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
 
 #[test]
 fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_other() {
-    let there = delivered();
+    let there = succeeded();
     let file = exported(&there, "trial.tar");
     let import = ["import", file.to_str().unwrap()];
     let here = scene();
@@ -120,7 +120,7 @@ fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_ot
 
 #[test]
 fn an_import_that_was_killed_half_way_does_not_stand_in_the_way_of_the_next() {
-    let there = delivered();
+    let there = succeeded();
     let file = exported(&there, "trial.tar");
     let here = scene();
     let import = |name| here.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
@@ -175,7 +175,7 @@ fn changed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
 
 #[test]
 fn an_archive_that_is_not_what_it_says_is_refused_whole() {
-    let there = delivered();
+    let there = succeeded();
     let good = fs::read(exported(&there, "trial.tar")).unwrap();
     assert!(refused(&good[..good.len() / 2]).contains("caused by"));
     assert!(refused(b"not an archive").contains("not an archive of a run"));
@@ -192,7 +192,7 @@ fn an_archive_that_is_not_what_it_says_is_refused_whole() {
 
 #[test]
 fn an_existing_file_is_not_overwritten() {
-    let scene = delivered();
+    let scene = succeeded();
     exported(&scene, "trial.tar");
     let file = scene.kit().join("trial.tar");
     let session = scene.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();

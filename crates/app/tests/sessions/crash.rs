@@ -67,7 +67,7 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
     ▸ a#1.2 started
     ✓ a#1.2 done [TIME]
 
-    delivered run `trial`: 1 of 1 steps done, [TIME]
+    succeeded run `trial`: 1 of 1 steps done, [TIME]
     [exit 0]
     ");
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);

@@ -9,7 +9,7 @@ use testkit::ViewReader;
 use crate::{scene, status};
 
 #[test]
-fn a_run_is_delivered_and_its_document_tells_everything() {
+fn a_run_is_succeeded_and_its_document_tells_everything() {
     let scene = scene();
     scene.workflow(&["plan", "build: plan"]);
     let session = scene.run(&[]).run();
@@ -21,7 +21,7 @@ fn a_run_is_delivered_and_its_document_tells_everything() {
     ▸ build#1.1 started
     ✓ build#1.1 done [TIME]
 
-    delivered run `trial`: 2 of 2 steps done, [TIME]
+    succeeded run `trial`: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
     let document = scene.document("trial");
@@ -133,7 +133,7 @@ fn two_hundred_steps_in_line() {
     let reader = ViewReader::start(&scene.view("trial"));
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stdout.starts_with("delivered run `trial`: 200 of 200 steps done"), "{}", session.stdout);
+    assert!(session.stdout.starts_with("succeeded run `trial`: 200 of 200 steps done"), "{}", session.stdout);
     let begun: Vec<_> = (0..200).map(|i| format!("s{i}#1.1")).collect();
     assert_eq!(scene.ledger().begun(), begun);
     reader.expect_whole_views();

@@ -75,7 +75,7 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
     │ ✓ test#2.1 done [TIME]
     │ ▸ docs#1.1 started
     │ ✓ docs#1.1 done [TIME]
-    │ delivered run `leap`: 3 of 3 steps done, [TIME]
+    │ succeeded run `leap`: 3 of 3 steps done, [TIME]
 
     What the kill cost: nothing. By journal, agents' ledger and /proc:
       ✓ engine [PID] was killed by signal 9 while fix#2.1 was at work
@@ -83,7 +83,7 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
       ✓ 5 attempts, and each ran exactly once
       ✓ fix#1.1 and test#1.1 were finished before the kill and did not run again
       ✓ the test failed, the gate sent the wrong fix back, the test passes now
-      ✓ engine [PID] delivered the run
+      ✓ engine [PID] succeeded the run
       ✓ no process of any attempt is left
 
     Told in [TIME].
@@ -128,7 +128,7 @@ fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
     assert!(session.stdout.contains(&format!("cd {}", repo.display())), "{}", session.stdout);
 
     let shown = scene.callboard(&["show", "leap", "--json"]).current_dir(&repo).run().json();
-    assert_eq!(shown["phase"], "delivered", "{shown}");
+    assert_eq!(shown["phase"], "succeeded", "{shown}");
     assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate sent it back once");
     let ledger = fs::read_to_string(kept[0].join("ledger")).unwrap();
     let noted = |moment: &str| -> Vec<(String, String)> {

@@ -62,7 +62,7 @@ fn well(session: &Session) {
     assert_eq!(session.code, i32::from(!acts.is_empty()));
 }
 
-fn delivered() -> Scene {
+fn succeeded() -> Scene {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -107,7 +107,7 @@ fn bytes(scene: &Scene) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 #[test]
 fn where_all_is_well_nothing_needs_doing_and_nothing_is_changed() {
-    let scene = delivered();
+    let scene = succeeded();
     let before = bytes(&scene);
     let session = doctor(&scene, &[]);
     well(&session);
@@ -118,7 +118,7 @@ fn where_all_is_well_nothing_needs_doing_and_nothing_is_changed() {
 
 #[test]
 fn people_get_a_calm_list() {
-    let scene = delivered();
+    let scene = succeeded();
     let session = scene.callboard(&["doctor"]).run();
     let lines: Vec<_> = session.stdout.lines().collect();
     assert!(lines[0].starts_with("✓ fine  store      "), "{}", session.stdout);
@@ -212,7 +212,7 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
 #[test]
 fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
     embedded_only!("the ticket that its writers queue on");
-    let scene = delivered();
+    let scene = succeeded();
     let mut flock = Command::new("flock");
     flock.arg(scene.store().join("ticket"));
     flock.args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"]).stdout(Stdio::piped());
@@ -231,7 +231,7 @@ fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
 
 #[test]
 fn orphans_are_listed_with_the_command_that_ends_them() {
-    let scene = delivered();
+    let scene = succeeded();
     let over = marked(&scene.store(), "trial", "a#1.1");
     let unknown = marked(&scene.store(), "ghost", "b#1.1");
     let session = doctor(&scene, &[]);
@@ -267,7 +267,7 @@ fn what_an_attempt_left_is_told_from_the_attempt_that_is_at_work_in_the_same_run
 
 #[test]
 fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
-    let scene = delivered();
+    let scene = succeeded();
     let other = scene.home().join("other");
     fs::create_dir(&other).unwrap();
     let _stranger = marked(&other, "trial", "a#1.1");
@@ -282,7 +282,7 @@ fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
 #[test]
 fn a_damaged_store_is_a_finding_and_stays_as_it_is() {
     embedded_only!("a damaged file");
-    let scene = delivered();
+    let scene = succeeded();
     let database = scene.store().join("callboard.db");
     let file = fs::File::options().write(true).open(&database).unwrap();
     let pages = file.metadata().unwrap().len() / 4096;
@@ -304,7 +304,7 @@ fn a_damaged_store_is_a_finding_and_stays_as_it_is() {
 
 #[test]
 fn a_store_that_others_may_look_into_is_closed_by_the_command_it_gives() {
-    let scene = delivered();
+    let scene = succeeded();
     fs::set_permissions(scene.store(), fs::Permissions::from_mode(0o755)).unwrap();
     let found = act(&doctor(&scene, &[]), "store");
     let command = found["do"][0].as_str().unwrap();
@@ -319,7 +319,7 @@ fn another_users_store_is_a_finding_and_no_crash() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let scene = delivered();
+    let scene = succeeded();
     std::os::unix::fs::chown(scene.repo().join(".git/callboard"), Some(1), Some(1)).unwrap();
     let found = act(&doctor(&scene, &[]), "store");
     assert_eq!(found["code"], "E005", "{found}");
@@ -327,7 +327,7 @@ fn another_users_store_is_a_finding_and_no_crash() {
 
 #[test]
 fn problems_of_the_configuration_and_missing_programs_are_findings() {
-    let scene = delivered();
+    let scene = succeeded();
     scene.write("callboard.toml", "job = 3\n");
     let found = act(&doctor(&scene, &[]), "config");
     assert_eq!(
@@ -352,7 +352,7 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
 
 #[test]
 fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
-    let scene = delivered();
+    let scene = succeeded();
     let bin = scene.kit().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let agent = |name: &str, script: &str| {
@@ -382,7 +382,7 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
 
 #[test]
 fn an_edited_view_is_noted_and_left_alone() {
-    let scene = delivered();
+    let scene = succeeded();
     fs::write(scene.view("trial"), "mine").unwrap();
     let session = doctor(&scene, &[]);
     well(&session);

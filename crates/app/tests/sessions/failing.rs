@@ -18,7 +18,7 @@ fn a_try_that_fails_is_repeated() {
     ▸ a#1.2 started
     ✓ a#1.2 done [TIME]
 
-    delivered run `trial`: 1 of 1 steps done, [TIME]
+    succeeded run `trial`: 1 of 1 steps done, [TIME]
     [exit 0]
     ");
     let document = scene.document("trial");
@@ -47,7 +47,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     ■ slow#1.1 was stopped
 
     note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
-    undelivered run `trial`: 0 of 3 steps done, [TIME]
+    failed run `trial`: 0 of 3 steps done, [TIME]
       FAILED    bad    Agent process exited with code 1 without a report: bad gives up
       PENDING   slow   Stopped because `bad` failed
       PENDING   after
@@ -94,7 +94,7 @@ fn a_missing_agent_is_a_failed_try_and_no_usage_error() {
     ✗ a#1.2 failed: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
 
     note: [E008] `callboard doctor` lists the agents it finds; `callboard retry trial` tries again
-    undelivered run `trial`: 0 of 2 steps done, [TIME]
+    failed run `trial`: 0 of 2 steps done, [TIME]
       FAILED    a  Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
       PENDING   b
     [exit 1]

@@ -38,7 +38,7 @@ fn the_runs_of_every_format_are_shown_checked_and_resumed() {
         let name = fixture.display();
         let checked = old.callboard(&["recover"]).run();
         assert!(checked.stdout.contains("is sound"), "{name}: {}", checked.transcript());
-        for run in ["delivered", "undelivered", "interrupted"] {
+        for run in ["succeeded", "failed", "interrupted"] {
             for command in ["show", "log"] {
                 let session = old.callboard(&[command, run]).run();
                 assert_eq!(session.code, 0, "{name}: {}", session.transcript());

@@ -270,7 +270,7 @@ fn of_a_run_every_step_says_how_far_it_is() {
     assert_eq!(scene.run(&[]).run().code, 1);
     assert_snapshot!(scene.callboard(&["graph", "trial"]).run().transcript(), @"
     $ callboard graph trial
-    trial trial  undelivered  revision 12
+    trial trial  failed  revision 12
         ┌───────────────┐
         │ plan          │
         │ ✓ done [TIME]  │
@@ -328,7 +328,7 @@ fn of_a_run_every_step_says_how_far_it_is() {
     assert_eq!(json["steps"][2]["iteration"], 2, "{json}");
     assert_eq!(json["steps"][2]["max_iterations"], 4, "{json}");
     assert_eq!(json["steps"][3]["status"], "FAILED", "{json}");
-    assert_eq!(json["phase"], "undelivered", "{json}");
+    assert_eq!(json["phase"], "failed", "{json}");
 }
 
 #[test]

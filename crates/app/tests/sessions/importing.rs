@@ -66,8 +66,8 @@ fn what_was_entered_is_a_run_and_is_not_entered_twice() {
     assert!(fates(&session).iter().all(|(_, fate)| fate == "entered"), "{}", session.transcript());
     let rows = scene.callboard(&["ls", "--json"]).run().json();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
-    assert_eq!(row("peer.spec.login.cycle.1")["phase"], "delivered");
-    assert_eq!(row("peer.spec.committer.cycle.1")["phase"], "undelivered");
+    assert_eq!(row("peer.spec.login.cycle.1")["phase"], "succeeded");
+    assert_eq!(row("peer.spec.committer.cycle.1")["phase"], "failed");
     assert_eq!(row("peer.spec.user-auth.cycle.3")["phase"], "paused");
 
     wait_for_another_second();

@@ -23,12 +23,12 @@ fn a_run_can_be_listed_shown_and_read_back() {
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
-    trial  delivered      2/2    trial  [TIME] ago
+    trial  succeeded      2/2    trial  [TIME] ago
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", "tri"]).run().transcript(), @"
     $ callboard show tri
-    trial trial  delivered  2/2 steps  revision 6
+    trial trial  succeeded  2/2 steps  revision 6
       COMPLETED a  [TIME]
       COMPLETED b  try 2  [TIME]
     [REPO]/.agents/runs/trial/run_state.json
@@ -53,7 +53,7 @@ fn a_run_can_be_listed_shown_and_read_back() {
        6 [WHEN]  b#1.2 is over  engine [PID] on [HOST]
            reported that it is done: did b
            ✓ b#1.2 done [TIME]
-           the run is delivered
+           the run succeeded
     [exit 0]
     ");
 }
@@ -67,7 +67,7 @@ fn programs_read_json() {
     assert_eq!((&listed[0]["run"], &listed[0]["protocol"]), (&json!("trial"), &json!("steps")));
     assert_eq!((&listed[0]["title"], &listed[0]["progress"]["done"]), (&json!("trial"), &json!(1)));
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!((&shown["run"], &shown["phase"]), (&json!("trial"), &json!("delivered")));
+    assert_eq!((&shown["run"], &shown["phase"]), (&json!("trial"), &json!("succeeded")));
     assert_eq!(shown["document"], scene.document("trial"), "the view is the document");
     let journal = scene.journal("trial");
     let revisions: Vec<_> = journal.iter().map(|line| line["revision"].as_u64().unwrap()).collect();
@@ -97,7 +97,7 @@ fn events_tell_a_run_line_by_line() {
     over b#1.1 done
     phase
     phase
-    rest delivered
+    rest succeeded
     ");
 }
 

@@ -75,13 +75,13 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
     ✓ reviewed: a success
     the cycle is completed
 
-    delivered run `peer.spec.feature-name.cycle.1`: 4 of 4 phases done, [TIME]
+    succeeded run `peer.spec.feature-name.cycle.1`: 4 of 4 phases done, [TIME]
     review: success, score 85, medium
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  delivered  4/4 phases  revision 15
+    peer.spec.feature-name.cycle.1 create-spec feature-name  succeeded  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
       completed plan     [TIME]  output 66 bytes
       completed execute  [TIME]  output 19 bytes
@@ -124,7 +124,7 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
     "#);
     assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
-    peer.spec.feature-name.cycle.1  delivered      4/4    create-spec feature-name  [TIME] ago
+    peer.spec.feature-name.cycle.1  succeeded      4/4    create-spec feature-name  [TIME] ago
     [exit 0]
     ");
     let graph = scene.callboard(&["graph", CYCLE, "--json"]).run().json();
@@ -165,7 +165,7 @@ fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
     assert_eq!(scene.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
     assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  4/4 phases  revision 15
+    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
     improvement is a new cycle: `callboard peer refine-spec --spec feature-name` opens one with what the review recommends
       completed plan     [TIME]  output 66 bytes
@@ -197,7 +197,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     ✗ the cycle has failed in execute
 
     note: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
-    undelivered run `peer.spec.feature-name.cycle.1`: 1 of 4 phases done, [TIME]
+    failed run `peer.spec.feature-name.cycle.1`: 1 of 4 phases done, [TIME]
       failed    execute  Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
       pending   express
       pending   review
@@ -205,7 +205,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     ");
     assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  1/4 phases  revision 10
+    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  1/4 phases  revision 10
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
     `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
       completed plan     [TIME]  output 66 bytes
@@ -219,7 +219,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(with_players(&scene, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot go on with run `peer.spec.feature-name.cycle.1`
-      caused by: it ended undelivered
+      caused by: it failed
 
     hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 3]
@@ -260,7 +260,7 @@ fn what_a_cycle_takes_over_from_the_one_before_is_told() {
     ✓ reviewed: a success
     the cycle is completed
 
-    delivered run `peer.spec.feature-name.cycle.2`: 4 of 4 phases done, [TIME]
+    succeeded run `peer.spec.feature-name.cycle.2`: 4 of 4 phases done, [TIME]
     review: success, score 85, medium
     [exit 0]
     ");
@@ -285,12 +285,12 @@ fn a_cycle_that_is_stopped_has_ended() {
     open(&scene);
     assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
     $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
-    run `peer.spec.feature-name.cycle.1` has ended undelivered; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    run `peer.spec.feature-name.cycle.1` has failed; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  undelivered  0/4 phases  revision 2
+    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  0/4 phases  revision 2
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
     `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
       failed    plan     Stopped by tester: enough
@@ -403,7 +403,7 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
         told["runs"].as_array().unwrap().iter().map(|run| json!([run["run"], run["fate"], run["phase"]]));
     assert_eq!(
         runs.collect::<Value>(),
-        json!([["trial", "whole", "delivered"], [RUN, "whole", "delivered"]])
+        json!([["trial", "whole", "succeeded"], [RUN, "whole", "succeeded"]])
     );
     assert_eq!(shown(), before);
 }

@@ -20,7 +20,7 @@ use crate::{scene, status};
 
 const PAGE: usize = 4096;
 
-/// Three delivered runs and one that was interrupted in its second step.
+/// Three succeeded runs and one that was interrupted in its second step.
 fn played() -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
@@ -64,9 +64,9 @@ fn a_sound_store_is_checked_and_left_alone() {
     assert_snapshot!(session.transcript(), @"
     $ callboard recover
     the store `[STORE]` is sound
-      one   whole       5 entries, delivered
-      two   whole       5 entries, delivered
-      three whole       5 entries, delivered
+      one   whole       5 entries, succeeded
+      two   whole       5 entries, succeeded
+      three whole       5 entries, succeeded
       trial whole       5 entries, interrupted
     [exit 0]
     ");

@@ -59,7 +59,7 @@ fn json(path: &Path) -> Value {
 }
 
 #[test]
-fn any_workflow_is_delivered_and_the_work_tree_stays_as_it_is() {
+fn any_workflow_is_succeeded_and_the_work_tree_stays_as_it_is() {
     let scene =
         rehearsal(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code], loop_back_to: code"]);
     play(&scene, "--rehearse", 0);

@@ -20,14 +20,14 @@ fn without_an_unfinished_run_there_is_nothing_to_resume() {
 }
 
 #[test]
-fn a_delivered_run_is_not_resumed() {
+fn a_succeeded_run_is_not_resumed() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it was delivered
+      caused by: it succeeded
 
     hint: `callboard log trial` shows what it did; `callboard run` starts a new one
     [exit 3]
@@ -122,7 +122,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
 }
 
 #[test]
-fn a_run_that_ended_undelivered_is_retried_not_resumed() {
+fn a_run_that_ended_failed_is_retried_not_resumed() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * exit 1"]);
@@ -130,7 +130,7 @@ fn a_run_that_ended_undelivered_is_retried_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it ended undelivered
+      caused by: it failed
 
     hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     [exit 3]
@@ -162,7 +162,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     let phase = |run: &str| {
         phases.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["phase"].to_string()
     };
-    assert!(phase("killed").contains("delivered") && phase("working").contains("delivered"), "{phases}");
+    assert!(phase("killed").contains("succeeded") && phase("working").contains("succeeded"), "{phases}");
     assert!(phase("stopped").contains("stopped"), "{phases}");
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();

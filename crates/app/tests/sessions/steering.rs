@@ -89,7 +89,7 @@ fn a_run_without_an_engine_can_be_paused_and_resumed() {
 }
 
 #[test]
-fn a_delivered_run_is_neither_paused_nor_skipped_nor_retried() {
+fn a_succeeded_run_is_neither_paused_nor_skipped_nor_retried() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -376,7 +376,7 @@ fn skipping_all_that_is_left_delivers_a_run_without_an_engine() {
     let skipped = scene.callboard(&["skip", "trial", "b", "--reason", "enough"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert_eq!(status(&scene.document("trial"), "b"), "SKIPPED");
-    assert_eq!(phase(&scene), "delivered");
+    assert_eq!(phase(&scene), "succeeded");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
 }
 

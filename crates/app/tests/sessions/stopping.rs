@@ -137,7 +137,7 @@ fn stop_without_an_engine_ends_the_agents_itself() {
 }
 
 #[test]
-fn stopping_twice_is_like_stopping_once_and_a_delivered_run_cannot_be_stopped() {
+fn stopping_twice_is_like_stopping_once_and_a_succeeded_run_cannot_be_stopped() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
@@ -149,7 +149,7 @@ fn stopping_twice_is_like_stopping_once_and_a_delivered_run_cannot_be_stopped() 
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     error[E013]: cannot stop run `trial`
-      caused by: it was delivered
+      caused by: it succeeded
     [exit 3]
     ");
 }

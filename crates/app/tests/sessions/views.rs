@@ -26,7 +26,7 @@ fn a_view_edited_by_hand_is_set_aside_and_written_anew() {
     ✓ b#1.1 done [TIME]
     ! [E017] [REPO]/.agents/runs/trial/run_state.json was changed by somebody else; it is kept as [STORE]/quarantine/trial/[HEX]-run_state.json and written anew
 
-    delivered run `trial`: 2 of 2 steps done, [TIME]
+    succeeded run `trial`: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");

@@ -209,7 +209,7 @@ fn a_disagreement_of_next_on_success_is_only_a_warning() {
     ▸ b#1.1 started
     ✓ b#1.1 done [TIME]
 
-    delivered run `trial`: 2 of 2 steps done, [TIME]
+    succeeded run `trial`: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
 }

@@ -108,7 +108,7 @@ impl State {
 }
 
 fn outcome(success: bool) -> Outcome {
-    if success { Outcome::Delivered } else { Outcome::Undelivered }
+    if success { Outcome::Succeeded } else { Outcome::Incomplete }
 }
 
 fn wait(changes: Vec<Change>) -> Move<Change, Phase> {
@@ -116,7 +116,7 @@ fn wait(changes: Vec<Change>) -> Move<Change, Phase> {
 }
 
 fn failed(phase: Phase) -> Move<Change, Phase> {
-    Move { changes: vec![Change::Failed(phase)], next: Next::Finish(Outcome::Undelivered) }
+    Move { changes: vec![Change::Failed(phase)], next: Next::Finish(Outcome::Failed) }
 }
 
 fn close(success: bool) -> Move<Change, Phase> {
@@ -156,7 +156,7 @@ pub(super) fn stopped(state: State) -> Move<Change, Phase> {
         State::Before(phase) | State::Asked(phase) | State::Entered(phase) => failed(phase),
         State::Reviewed { success } => close(success),
         State::Closed { success } => Move { changes: Vec::new(), next: Next::Finish(outcome(success)) },
-        State::Failed(_) => Move { changes: Vec::new(), next: Next::Finish(Outcome::Undelivered) },
+        State::Failed(_) => Move { changes: Vec::new(), next: Next::Finish(Outcome::Failed) },
     }
 }
 
@@ -165,7 +165,7 @@ pub(super) fn stands(state: State) -> Move<Change, Phase> {
     let changes = vec![Change::Stands(state)];
     let next = match state {
         State::Closed { success } => Next::Finish(outcome(success)),
-        State::Failed(_) => Next::Finish(Outcome::Undelivered),
+        State::Failed(_) => Next::Finish(Outcome::Failed),
         State::Before(_) | State::Asked(_) | State::Entered(_) | State::Reviewed { .. } => {
             Next::Queue(Vec::new())
         }

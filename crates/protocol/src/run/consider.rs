@@ -31,10 +31,12 @@ pub enum Request<S> {
 /// Why a request makes no sense now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("it was delivered")]
-    Delivered,
-    #[error("it ended undelivered")]
-    Undelivered,
+    #[error("it has succeeded")]
+    Succeeded,
+    #[error("it ended incomplete")]
+    Incomplete,
+    #[error("it has failed")]
+    Failed,
     #[error("it is ending: its outcome is known")]
     Closing,
     #[error("it is stopped")]
@@ -106,8 +108,9 @@ pub fn consider<P: Protocol>(
 
 fn finished(outcome: Outcome) -> Refusal {
     match outcome {
-        Outcome::Delivered => Refusal::Delivered,
-        Outcome::Undelivered => Refusal::Undelivered,
+        Outcome::Succeeded => Refusal::Succeeded,
+        Outcome::Incomplete => Refusal::Incomplete,
+        Outcome::Failed => Refusal::Failed,
     }
 }
 
@@ -190,8 +193,8 @@ fn retry<P: Protocol>(
         Some(step) => return Err(Refusal::NotFailed(step.to_string())),
         None if failed.is_empty() => {
             return Err(match run.status {
-                RunStatus::Finished(Outcome::Delivered) => Refusal::Delivered,
-                RunStatus::Finished(Outcome::Undelivered)
+                RunStatus::Finished(Outcome::Succeeded) => Refusal::Succeeded,
+                RunStatus::Finished(Outcome::Incomplete | Outcome::Failed)
                 | RunStatus::Running
                 | RunStatus::Paused
                 | RunStatus::Stopping(_)
@@ -241,13 +244,13 @@ fn skip<P: Protocol>(
 /// A finished run opens again; one that is just ending is left alone until it has ended.
 fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.status {
-        RunStatus::Finished(Outcome::Undelivered) => {
+        RunStatus::Finished(Outcome::Incomplete | Outcome::Failed) => {
             decision.make(run, Change::Status { status: RunStatus::Running });
             Ok(())
         }
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopped(_) => Ok(()),
         RunStatus::Stopping(_) => Err(Refusal::Stopped),
         RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Closing),
-        RunStatus::Finished(Outcome::Delivered) => Err(Refusal::Delivered),
+        RunStatus::Finished(Outcome::Succeeded) => Err(Refusal::Succeeded),
     }
 }

@@ -122,7 +122,7 @@ fn a_step_begins_when_all_it_needs_is_done() {
     assert_eq!(scene.playing(), ["b#1.1"]);
     scene.done("b#1.1");
     scene.done("d#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Delivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_failed_try_rests_and_is_repeated_until_the_tries_are_used_up() {
     scene.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     assert_eq!(scene.playing(), ["a#1.2"]);
     scene.over("a#1.2", Ending::Failed);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn an_interrupted_try_does_not_use_up_the_tries_but_is_not_repeated_for_ever() {
     }
     assert_eq!(scene.run.active_turns[&step("a")].failures, 0);
     scene.over(&format!("a#1.{}", INTERRUPTIONS + 1), Ending::Interrupted);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
@@ -184,9 +184,9 @@ fn a_final_failure_stops_siblings_and_finishes_when_they_are_gone() {
     assert_eq!(scene.playing(), ["a#1.2", "b#1.1"]);
     let Absorbed::Decided(decision) = scene.over("a#1.2", Ending::Failed) else { panic!("stale") };
     assert_eq!(decision.actions, [Action::End { attempt: parse("b#1.1") }]);
-    assert_eq!(scene.run.status, RunStatus::Finishing(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finishing(Outcome::Failed));
     scene.over("b#1.1", Ending::Stopped);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
     assert!(scene.run.active_turns.is_empty());
 }
 
@@ -232,7 +232,7 @@ fn requests_to_a_finished_run_are_refused_with_the_reason() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.done("a#1.1");
     for request in [Request::Pause, Request::Resume, Request::Stop, Request::Interrupt] {
-        assert_eq!(scene.ask(request), Err(Refusal::Delivered));
+        assert_eq!(scene.ask(request), Err(Refusal::Succeeded));
     }
 }
 
@@ -258,7 +258,7 @@ fn a_failed_gate_sends_its_target_and_everything_downstream_back() {
     scene.done("review#2.1");
     assert_eq!(scene.playing(), ["ship#1.1"]);
     scene.done("ship#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Delivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     }
     scene.done("code#3.1");
     scene.gate_fails("review#3.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
     assert_eq!(scene.run.state.failed, [step("review")].into());
     scene.ask(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.playing(), ["review#4.1"]);
@@ -333,7 +333,7 @@ fn a_final_failure_under_stop_wins_over_a_pending_way_back() {
     scene.absorb(Fact::BackoffElapsed { attempt: parse("c#1.1") });
     scene.gate_fails("b#1.1");
     scene.over("c#1.2", Ending::Failed);
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
     scene.ask(Request::Retry { step: Some(step("c")) }).unwrap();
     assert_eq!(scene.playing(), ["a#2.1"], "the way back was still to be taken");
 }
@@ -362,10 +362,10 @@ fn drain_lets_running_steps_finish_and_starts_nothing_more() {
     fail_for_good(&mut scene, "a");
     assert_eq!(
         (scene.run.status, scene.playing()),
-        (RunStatus::Draining(Outcome::Undelivered), vec!["b#1.1".to_owned()])
+        (RunStatus::Draining(Outcome::Failed), vec!["b#1.1".to_owned()])
     );
     scene.done("b#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
     scene.ask(Request::Retry { step: None }).unwrap();
     assert_eq!(scene.playing(), ["a#2.1", "c#1.1"], "what became ready meanwhile is found again");
 }
@@ -378,7 +378,7 @@ fn continue_goes_on_with_what_does_not_depend_on_the_failed_step() {
     scene.done("b#1.1");
     assert_eq!(scene.playing(), ["c#1.1"]);
     scene.done("c#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Undelivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn a_skipped_step_satisfies_what_needs_it() {
         "a second time is nothing"
     );
     scene.done("b#1.1");
-    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Delivered));
+    assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]

@@ -116,9 +116,9 @@ pub(super) fn decide(
             let change = Change::Skipped(step);
             let state = after(state, std::slice::from_ref(&change));
             let next = if state.done.len() == definition.workflow().steps.len() {
-                Next::Finish(Outcome::Delivered)
+                Next::Finish(Outcome::Succeeded)
             } else if !state.failed.is_empty() && !goes_on(definition, &state) {
-                Next::Finish(Outcome::Undelivered)
+                Next::Finish(Outcome::Failed)
             } else {
                 Next::Requeue(startable(definition, &state))
             };
@@ -131,7 +131,7 @@ pub(super) fn decide(
 fn satisfied(definition: &Definition, state: &State, change: Change, step: &StepId) -> Move<Change, StepId> {
     let is_done = |id: &StepId| id == step || state.done.contains(id);
     let next = if state.done.len() + 1 == definition.workflow().steps.len() {
-        Next::Finish(Outcome::Delivered)
+        Next::Finish(Outcome::Succeeded)
     } else {
         let ready = definition.dependents(step).filter(|dependent| dependent.needs.iter().all(is_done));
         // One that was skipped while it waited stays behind us.
@@ -141,7 +141,7 @@ fn satisfied(definition: &Definition, state: &State, change: Change, step: &Step
             && !state.failed.is_empty()
             && !goes_on(definition, &after(state, std::slice::from_ref(&change)))
         {
-            Next::Finish(Outcome::Undelivered)
+            Next::Finish(Outcome::Failed)
         } else {
             Next::Queue(ready)
         }
@@ -160,10 +160,10 @@ fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Cha
 fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
     let changes = vec![Change::Failed(step)];
     let next = match definition.on_failure() {
-        OnFailure::Stop => Next::Finish(Outcome::Undelivered),
-        OnFailure::Drain => Next::Drain(Outcome::Undelivered),
+        OnFailure::Stop => Next::Finish(Outcome::Failed),
+        OnFailure::Drain => Next::Drain(Outcome::Failed),
         OnFailure::Continue if goes_on(definition, &after(state, &changes)) => Next::Queue(Vec::new()),
-        OnFailure::Continue => Next::Finish(Outcome::Undelivered),
+        OnFailure::Continue => Next::Finish(Outcome::Failed),
     };
     Move { changes, next }
 }
@@ -190,7 +190,7 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
     let open = after(state, &changes);
     // A target whose own needs are not done, because it had been skipped, waits for them.
     let next = if !open.failed.is_empty() && !goes_on(definition, &open) {
-        Next::Finish(Outcome::Undelivered)
+        Next::Finish(Outcome::Failed)
     } else {
         let ready = startable(definition, &open).into_iter().filter(|step| targets.contains(step));
         Next::Requeue(ready.collect())
@@ -201,13 +201,13 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
 /// What is next in a state that was not reached by deciding.
 pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
     if state.done.len() == definition.workflow().steps.len() {
-        return Next::Finish(Outcome::Delivered);
+        return Next::Finish(Outcome::Succeeded);
     }
     let goes_on = match definition.on_failure() {
         OnFailure::Stop | OnFailure::Drain => state.failed.is_empty(),
         OnFailure::Continue => state.failed.is_empty() || goes_on(definition, state),
     };
-    if goes_on { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Undelivered) }
+    if goes_on { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
 }
 
 pub(super) fn standing(state: &State, step: &StepId) -> Standing {

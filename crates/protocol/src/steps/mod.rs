@@ -3,7 +3,7 @@
 //! A workflow file names the steps. Each step is a step of the same name. Its report says that the step is done, or,
 //! for a step with `loop_back_to`, that its gate failed and the work before it must be done again; anything else costs
 //! a try. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
-//! all steps are done, the run is delivered. The document is `run_state.json`.
+//! all steps are done, the run succeeded. The document is `run_state.json`.
 
 mod adopt;
 pub mod check;

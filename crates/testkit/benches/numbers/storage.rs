@@ -26,7 +26,7 @@ fn read(bench: &Bench, location: &Location, bare: &Path) -> anyhow::Result<Vec<R
     let (runtime, run) = (crate::runtime()?, RunId::new("small")?);
     let read = || {
         runtime.block_on(async {
-            let loaded = store.load(&run).await?.expect("it was just delivered");
+            let loaded = store.load(&run).await?.expect("it was just succeeded");
             let parts = store.parts_at(&run, loaded.position.revision).await?;
             let texts = loaded
                 .tail

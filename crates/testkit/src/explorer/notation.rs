@@ -10,10 +10,10 @@ use super::{Explored, Input, Scene};
 /// What the marks of all protocols mean; a protocol adds its own.
 pub(super) const LEGEND: &str =
     "○ waits for a place   ▶ plays   ■ was asked to end   z rests before its next try
--N after N failed tries of this turn   ~N after N interruptions   halted, halting: stopped; with !: interrupted";
+-N after N failed tries of this turn   ~N after N interruptions   stopped, stopping: stopped; with !: interrupted";
 
 pub(super) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
-    let mut text = format!("{:<11}", say_phase(run.status));
+    let mut text = format!("{:<11}", say_status(run.status));
     for step in P::steps(&scene.definition) {
         let standing = P::say_standing(&scene.definition, &run.state, &step);
         let mark = run.active_turns.get(&step).map_or_else(|| standing.mark.to_owned(), say_turn);
@@ -39,24 +39,25 @@ fn say_turn(active: &ActiveTurn) -> String {
     mark
 }
 
-pub(super) fn say_phase(status: RunStatus) -> &'static str {
+pub(super) fn say_status(status: RunStatus) -> &'static str {
     match status {
-        RunStatus::Running => "open",
+        RunStatus::Running => "running",
         RunStatus::Paused => "paused",
-        RunStatus::Stopping(StopCause::Interrupted) => "halting!",
-        RunStatus::Stopping(StopCause::Requested) => "halting",
-        RunStatus::Stopped(StopCause::Interrupted) => "halted!",
-        RunStatus::Stopped(StopCause::Requested) => "halted",
+        RunStatus::Stopping(StopCause::Interrupted) => "stopping!",
+        RunStatus::Stopping(StopCause::Requested) => "stopping",
+        RunStatus::Stopped(StopCause::Interrupted) => "stopped!",
+        RunStatus::Stopped(StopCause::Requested) => "stopped",
         RunStatus::Draining(_) => "draining",
-        RunStatus::Finishing(_) => "closing",
-        RunStatus::Finished(Outcome::Delivered) => "DELIVERED",
-        RunStatus::Finished(Outcome::Undelivered) => "UNDELIVERED",
+        RunStatus::Finishing(_) => "finishing",
+        RunStatus::Finished(Outcome::Succeeded) => "SUCCEEDED",
+        RunStatus::Finished(Outcome::Incomplete) => "INCOMPLETE",
+        RunStatus::Finished(Outcome::Failed) => "FAILED",
     }
 }
 
 pub(super) fn say_input<P: Explored>(input: &Input<P>) -> String {
     match input {
-        Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} has rested", attempt.step),
+        Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} back-off elapsed", attempt.step),
         Input::Fact(Fact::Ended { attempt, ending }) => {
             let step = &attempt.step;
             match ending {
@@ -98,7 +99,7 @@ pub(super) fn say_written<P: Explored>(was: &P::Document, shown: &P::Document) -
 
 fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {
     match change {
-        Change::Status { status } => say_phase(*status).to_owned(),
+        Change::Status { status } => say_status(*status).to_owned(),
         Change::Protocol { transition } => P::say_change(transition),
         Change::Queued { step, .. } => format!("call {step}"),
         Change::BackoffElapsed { step } => format!("{step} may go"),

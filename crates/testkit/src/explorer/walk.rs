@@ -24,8 +24,9 @@ pub struct Walks {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Walked {
     pub inputs: usize,
-    pub delivered: usize,
-    pub undelivered: usize,
+    pub succeeded: usize,
+    pub incomplete: usize,
+    pub failed: usize,
 }
 
 impl<P: Explored> Scene<P> {
@@ -36,8 +37,9 @@ impl<P: Explored> Scene<P> {
         let mut walked = Walked::default();
         for _ in 0..walks.count {
             match self.walk_once(walks, &mut random, &mut walked.inputs)? {
-                Outcome::Delivered => walked.delivered += 1,
-                Outcome::Undelivered => walked.undelivered += 1,
+                Outcome::Succeeded => walked.succeeded += 1,
+                Outcome::Incomplete => walked.incomplete += 1,
+                Outcome::Failed => walked.failed += 1,
             }
         }
         Ok(walked)
@@ -63,7 +65,7 @@ impl<P: Explored> Scene<P> {
                 | RunStatus::Draining(_)
                 | RunStatus::Finishing(_) => None,
             };
-            if let Some(outcome) = outcome.filter(|outcome| left == 0 || *outcome == Outcome::Delivered) {
+            if let Some(outcome) = outcome.filter(|outcome| left == 0 || *outcome == Outcome::Succeeded) {
                 return Ok(outcome);
             }
             if path.len() >= walks.longest {

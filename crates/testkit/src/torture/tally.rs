@@ -43,7 +43,7 @@ impl fmt::Display for Tally {
         write!(
             f,
             "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows and {} peer cycles, seed {}: {} steps and {} \
-             phases delivered in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
+             phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
             self.kills(),

@@ -76,6 +76,6 @@ fn a_counter_example_tells_the_shortest_way_there() {
        0  (opens)       open        a▶ b· c·
        1  a fails       open        az-1 b· c·
        2  a has rested  open        a▶-1 b· c·
-       3  a fails       UNDELIVERED a✗ b· c·
+       3  a fails       FAILED a✗ b· c·
     ");
 }

@@ -46,7 +46,7 @@ impl Evidence {
             self.ran_once(),
             self.finished_stayed_finished(),
             self.gate_sent_back(),
-            self.was_delivered(),
+            self.has_succeeded(),
             self.nobody_is_left(),
         ]
     }
@@ -108,9 +108,9 @@ impl Evidence {
         }
     }
 
-    fn was_delivered(&self) -> Finding {
+    fn has_succeeded(&self) -> Finding {
         let holds = self.second_ended.success();
-        Finding { holds, claim: format!("engine {} delivered the run", self.engines[1]) }
+        Finding { holds, claim: format!("engine {} succeeded the run", self.engines[1]) }
     }
 
     fn nobody_is_left(&self) -> Finding {
@@ -251,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn an_undelivered_run_and_a_process_left_behind_are_told() {
-        expect_broken("delivered", |seen| seen.second_ended = ExitStatus::from_raw(1 << 8));
+    fn an_failed_run_and_a_process_left_behind_are_told() {
+        expect_broken("succeeded", |seen| seen.second_ended = ExitStatus::from_raw(1 << 8));
         expect_broken("is left", |seen| seen.left_behind = 1);
     }
 }

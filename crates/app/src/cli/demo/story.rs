@@ -229,12 +229,12 @@ fn sweep(stage: &Stage) -> Result<u32, Failure> {
 async fn within<T>(act: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::time::timeout(LONGEST_ACT, act).await.unwrap_or_else(|_| {
         let seconds = LONGEST_ACT.as_secs();
-        Err(Failure::new(Exit::Undelivered, format!("the demo does not get on: nothing for {seconds} s")))
+        Err(Failure::new(Exit::Failed, format!("the demo does not get on: nothing for {seconds} s")))
     })
 }
 
 fn ended_early() -> Failure {
-    Failure::new(Exit::Undelivered, "the engine ended before it could be killed; what it said is above")
+    Failure::new(Exit::Failed, "the engine ended before it could be killed; what it said is above")
 }
 
 fn cannot_look(error: impl Into<std::io::Error>) -> Failure {

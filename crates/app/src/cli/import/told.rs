@@ -145,7 +145,7 @@ impl Told {
         } else if !self.unread.is_empty() || self.cycles.is_empty() {
             Exit::Usage
         } else {
-            Exit::Delivered
+            Exit::Success
         }
     }
 }

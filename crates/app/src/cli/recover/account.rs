@@ -188,7 +188,7 @@ impl Account {
     /// Prints it, and says whether something is lost.
     pub(super) fn tell(self) -> Exit {
         let lost = self.runs.iter().any(|run| matches!(run.fate, "cut" | "unreadable"));
-        let exit = if lost { Exit::Undelivered } else { Exit::Delivered };
+        let exit = if lost { Exit::Failed } else { Exit::Success };
         if self.json {
             render::json_pretty(&self);
             return exit;

@@ -82,7 +82,7 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
     let word = run_status::word(stands).1;
     if arguments.dry_run {
         render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
-        return Ok(Exit::Delivered);
+        return Ok(Exit::Success);
     }
     let mut told = Account::new(here, arguments);
     block_on(async { sound::check(here, false, &mut told).await })?;

@@ -94,7 +94,7 @@ impl Deed for Getting<'_> {
         let Read { document, revision } = runner::read::<P, _>(store, run, stored).await?;
         if path.is_none() && !json {
             render::json_pretty(&document);
-            return Ok(Exit::Delivered);
+            return Ok(Exit::Success);
         }
         let sequence = P::sequence(&document);
         let document: Value = json!(document);
@@ -113,6 +113,6 @@ impl Deed for Getting<'_> {
         } else {
             render::json_pretty(value);
         }
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     }
 }

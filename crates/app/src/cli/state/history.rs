@@ -53,7 +53,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             render::data(line(write));
         }
     }
-    Ok(Exit::Delivered)
+    Ok(Exit::Success)
 }
 
 struct Telling<'a> {

@@ -81,7 +81,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 render::note("nothing was written: all is as it should be already");
             }
         }
-        Ok(Exit::Delivered)
+        Ok(Exit::Success)
     })
 }
 

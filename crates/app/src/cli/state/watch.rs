@@ -101,7 +101,7 @@ impl Deed for Watching<'_> {
                 if let Some(write) = follower.take(&stored)? {
                     is_so = self.tell(&follower, &write);
                     if is_so && self.until.is_some() {
-                        return Ok(Exit::Delivered);
+                        return Ok(Exit::Success);
                     }
                 }
             }
@@ -127,13 +127,13 @@ impl Watching<'_> {
     fn ends<P: Face>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
         let finished = matches!(follower.moment.rest(), Some(Rest::Finished(_)));
         match &self.until {
-            Some(_) if is_so => Some(Exit::Delivered),
+            Some(_) if is_so => Some(Exit::Success),
             Some(goal) if finished => {
                 let Goal { pointer, value } = goal;
                 render::note(format_args!("the run is finished, and `{pointer}` is not `{value}`"));
-                Some(Exit::Undelivered)
+                Some(Exit::Failed)
             }
-            None if finished => Some(Exit::Delivered),
+            None if finished => Some(Exit::Success),
             Some(_) | None => None,
         }
     }

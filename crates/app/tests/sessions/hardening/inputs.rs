@@ -22,12 +22,12 @@ const READER: &str = "{ head -n 1; exec </dev/null; echo reader gone; }";
 
 #[test]
 fn a_run_goes_on_when_the_reader_of_its_events_has_seen_enough() {
-    let delivered = scene();
-    delivered.workflow(&["a", "b: a"]);
-    delivered.plan(&["a * wait gate"]);
+    let succeeded = scene();
+    succeeded.workflow(&["a", "b: a"]);
+    succeeded.plan(&["a * wait gate"]);
     let line = format!(r#"{{ "$@"; echo $? >../kit/code; }} | {READER}"#);
-    assert_eq!(read_one_line(&delivered, &["--json"], &line), 0);
-    assert_eq!(status(&delivered.document("trial"), "b"), "COMPLETED");
+    assert_eq!(read_one_line(&succeeded, &["--json"], &line), 0);
+    assert_eq!(status(&succeeded.document("trial"), "b"), "COMPLETED");
     let failed = scene();
     failed.workflow(&["a", "b: a"]);
     failed.plan(&["a * wait gate", "b * exit 1"]);

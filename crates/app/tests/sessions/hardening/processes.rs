@@ -184,10 +184,10 @@ fn a_parent_that_ignores_ended_children_changes_nothing() {
 /// An agent that reports when it is told to end, as soon as the gate is open.
 const REPORTS_AT_LAST: &str = r#"a * do trap 'read -r _ <"$kit/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#;
 
-const DELIVERED: &str = "run `trial` was delivered before it could be stopped";
+const SUCCEEDED: &str = "run `trial` succeeded before it could be stopped";
 
 #[test]
-fn stop_says_that_the_run_was_delivered_meanwhile() {
+fn stop_says_that_the_run_was_succeeded_meanwhile() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[REPORTS_AT_LAST]);
@@ -197,14 +197,14 @@ fn stop_says_that_the_run_was_delivered_meanwhile() {
     scene.wait_for_note("ready");
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert!(stopped.stderr.contains(DELIVERED), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains(SUCCEEDED), "{}", stopped.stderr);
     assert_eq!(running.wait().code, 0);
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
     scene.expect_no_orphans();
 }
 
 #[test]
-fn a_stop_that_sees_its_engine_gone_before_it_sees_the_run_delivered_is_not_refused() {
+fn a_stop_that_sees_its_engine_gone_before_it_sees_the_run_succeeded_is_not_refused() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[REPORTS_AT_LAST]);
@@ -219,11 +219,11 @@ fn a_stop_that_sees_its_engine_gone_before_it_sees_the_run_delivered_is_not_refu
     stop.signal(Signal::CONT);
     let stopped = stop.wait();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert!(stopped.stderr.contains(DELIVERED), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains(SUCCEEDED), "{}", stopped.stderr);
 }
 
 #[test]
-fn a_detached_run_that_is_over_at_once_is_no_failure_and_a_delivered_one_is_refused() {
+fn a_detached_run_that_is_over_at_once_is_no_failure_and_a_succeeded_one_is_refused() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.run(&["--detach"]).run();

@@ -81,7 +81,7 @@ fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
          decision:
            reported that it is done: did a
            ✓ a#1.2 done [TIME]
-           the run is delivered
+           the run succeeded
     [exit 0]
     "#);
 }

@@ -5,7 +5,7 @@ use testkit::Scene;
 
 use crate::scene;
 
-/// Three runs of two workflows: `good` delivered, `bad` undelivered, `cut` interrupted.
+/// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` interrupted.
 fn three_runs() -> Scene {
     let scene = scene();
     scene.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: player, prompt: task.md}]\n");
@@ -42,8 +42,8 @@ fn runs_are_listed_by_what_they_are_and_in_any_order() {
     let scene = three_runs();
     assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
-    good  delivered      1/1    release-notes  [TIME] ago
-    bad   undelivered    1/2    Nightly  [TIME] ago
+    good  succeeded      1/1    release-notes  [TIME] ago
+    bad   failed    1/2    Nightly  [TIME] ago
     cut   interrupted    0/2    Nightly  [TIME] ago
     [exit 0]
     ");
@@ -56,9 +56,9 @@ fn runs_are_listed_by_what_they_are_and_in_any_order() {
     };
     assert_eq!(names(&[]), "good bad cut");
     assert_eq!(names(&["--unfinished"]), "cut");
-    assert_eq!(names(&["--phase", "undelivered", "--phase", "interrupted"]), "bad cut");
+    assert_eq!(names(&["--phase", "failed", "--phase", "interrupted"]), "bad cut");
     assert_eq!(names(&["--workflow", "nightly"]), "bad cut");
-    assert_eq!(names(&["--workflow", "nightly", "--phase", "delivered"]), "");
+    assert_eq!(names(&["--workflow", "nightly", "--phase", "succeeded"]), "");
     assert_eq!(names(&["--sort", "name"]), "bad cut good");
     assert_eq!(names(&["--sort", "progress"]), "cut bad good");
     assert_eq!(names(&["--sort", "workflow"]), "bad cut good");
@@ -84,7 +84,7 @@ fn a_filter_that_fits_nothing_says_so_and_a_bad_one_is_refused() {
     ");
     let refused = scene.callboard(&["ls", "--phase", "done"]).run();
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("delivered, undelivered"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("succeeded, failed"), "{}", refused.stderr);
     let refused = scene.callboard(&["ls", "--since", "yesterday"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("such as 90m, 12h or 3d"), "{}", refused.stderr);

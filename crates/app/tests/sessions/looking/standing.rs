@@ -129,7 +129,7 @@ fn a_gate_says_how_many_of_its_iterations_are_used() {
     assert_eq!(scene.run(&["--max-iterations", "3"]).run().code, 1);
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
-    trial trial  undelivered  1/2 steps  revision 12
+    trial trial  failed  1/2 steps  revision 12
     `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
       COMPLETED code    [TIME]
       FAILED    review  [TIME]
@@ -210,7 +210,7 @@ fn the_last_error_of_an_attempt_whose_directory_is_gone_is_still_told() {
     std::fs::remove_dir_all(scene.store().join("attempts")).unwrap();
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
-    trial trial  undelivered  0/1 steps  revision 5
+    trial trial  failed  0/1 steps  revision 5
     `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
       FAILED    a  try 2  [TIME]
     last error: a#1.2, [TIME] ago: Agent process exited with code 3 without a report: a gives up

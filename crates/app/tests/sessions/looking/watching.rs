@@ -31,7 +31,7 @@ fn a_run_can_be_watched_from_another_terminal() {
     ▸ b#1.2 started
     ✓ b#1.2 done [TIME]
 
-    delivered run `trial`: 2 of 2 steps done, [TIME]
+    succeeded run `trial`: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
     let events = events.wait();
@@ -52,7 +52,7 @@ fn a_run_can_be_watched_from_another_terminal() {
     over b#1.2 done
     phase
     phase
-    rest delivered
+    rest succeeded
     ");
 }
 
@@ -79,7 +79,7 @@ fn a_watcher_sees_engines_come_and_go() {
     assert_eq!(second.wait().code, 0);
     let watched = watching.wait();
     assert_eq!(watched.code, 0);
-    assert!(watched.stdout.contains("delivered run `trial`: 2 of 2 steps done"), "{}", watched.stdout);
+    assert!(watched.stdout.contains("succeeded run `trial`: 2 of 2 steps done"), "{}", watched.stdout);
     assert_eq!(late.wait().code, 0);
 }
 
@@ -99,10 +99,10 @@ fn whoever_watches_leaves_with_the_runs_own_exit_code() {
     // It has ended: there is nothing to wait for, and nothing unfinished.
     assert_snapshot!(scene.callboard(&["watch", "trial"]).run().transcript(), @"
     $ callboard watch trial
-    run trial in [REPO]: undelivered, 0 of 1 steps done
+    run trial in [REPO]: failed, 0 of 1 steps done
 
     note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
-    undelivered run `trial`: 0 of 1 steps done, [TIME]
+    failed run `trial`: 0 of 1 steps done, [TIME]
       FAILED    a  Agent process exited with code 1 without a report: a gives up
     [exit 1]
     ");

@@ -32,7 +32,7 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     ✓ reviewed: a success
     the cycle is completed
 
-    delivered run `peer.spec.reset-forgotten-password-mail.cycle.1`: 4 of 4 phases done, [TIME]
+    succeeded run `peer.spec.reset-forgotten-password-mail.cycle.1`: 4 of 4 phases done, [TIME]
     review: success, score 84, medium
       There is a spec for resetting passwords by mail.
     it asks you:
@@ -77,7 +77,7 @@ fn an_unsuccessful_review_completes_the_cycle_and_is_told_aloud() {
     the cycle is completed
 
     note: improvement is a new cycle: `callboard peer refine-spec --spec mail` opens one with what the review recommends
-    undelivered run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
+    failed run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
     review: no success, score 40, requires_attention
       The cycle was rehearsed by the built-in player.
       next: Play it with agents

@@ -30,7 +30,7 @@ fn a_failed_cycle_is_continued_by_the_next_which_takes_over_what_was_completed()
     ✓ reviewed: a success
     the cycle is completed
 
-    delivered run `peer.spec.x.cycle.2`: 4 of 4 phases done, [TIME]
+    succeeded run `peer.spec.x.cycle.2`: 4 of 4 phases done, [TIME]
     review: success, score 90, high
     [exit 0]
     ");
@@ -84,7 +84,7 @@ fn a_cycle_that_was_interrupted_goes_on_in_the_phase_it_was_in() {
     ✓ reviewed: a success
     the cycle is completed
 
-    delivered run `peer.spec.x.cycle.1`: 4 of 4 phases done, [TIME]
+    succeeded run `peer.spec.x.cycle.1`: 4 of 4 phases done, [TIME]
     review: success, score 90, high
     [exit 0]
     ");

@@ -61,11 +61,11 @@ fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
     assert!(broken.contains("status") && broken.contains("callboard check"), "{broken}");
     assert!(refused(&good, &["a", "b"]).contains("it has no step `b`"));
     assert!(refused(&good, &["z"]).contains("it has no step `z`"));
-    // Delivered in the view is delivered in the store.
+    // Succeeded in the view succeeded in the store.
     scene.workflow(&["a"]);
     let session = rebuild(&scene, &scene.view("trial")).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stdout.contains("delivered"), "{}", session.stdout);
+    assert!(session.stdout.contains("succeeded"), "{}", session.stdout);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn a_failed_gate_sends_the_work_back_with_its_findings() {
     ▸ ship#1.1 started
     ✓ ship#1.1 done [TIME]
 
-    delivered run `trial`: 4 of 4 steps done, [TIME]
+    succeeded run `trial`: 4 of 4 steps done, [TIME]
     [exit 0]
     ");
 

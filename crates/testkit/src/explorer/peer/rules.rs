@@ -216,7 +216,7 @@ fn reuses(
     }
 }
 
-/// A run that is over has a document that is completed or failed, and the other way round; delivered is what was completed
+/// A run that is over has a document that is completed or failed, and the other way round; succeeded is what was completed
 /// and found good.
 fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
     let status = transition.shown.metadata.status;
@@ -234,9 +234,9 @@ fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Broken>) {
         let what = format!("the run is {phase:?}, the document {status:?}");
         broken.push(Broken::new("run and document end together", what));
     }
-    let delivered = succeeded(transition.shown);
-    if outcome.is_some_and(|outcome| (outcome == Outcome::Delivered) != delivered) {
-        let what = format!("the run is {phase:?}; completed and found good: {delivered}");
+    let succeeded = succeeded(transition.shown);
+    if outcome.is_some_and(|outcome| (outcome == Outcome::Succeeded) != succeeded) {
+        let what = format!("the run is {phase:?}; completed and found good: {succeeded}");
         broken.push(Broken::new("the outcome is what the review said", what));
     }
 }

@@ -115,20 +115,21 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
     }
 }
 
-/// Delivered means all is done; undelivered, that something failed and, under `continue`, nothing else was left to do.
+/// Succeeded means all is done; failed, that something failed and, under `continue`, nothing else was left to do.
 fn outcome(definition: &Definition, play: &State, status: RunStatus, broken: &mut Vec<Broken>) {
     let RunStatus::Finished(outcome) = status else { return };
     let all_done = definition.step_ids().all(|step| play.done.contains(step));
     let what = match outcome {
-        Outcome::Delivered if !all_done => "delivered, and not all is done".to_owned(),
-        Outcome::Undelivered if play.failed.is_empty() => "undelivered, and nothing failed".to_owned(),
-        Outcome::Undelivered if definition.on_failure() == OnFailure::Continue => {
+        Outcome::Succeeded if !all_done => "succeeded, and not all is done".to_owned(),
+        Outcome::Incomplete => "incomplete, which no workflow can be".to_owned(),
+        Outcome::Failed if play.failed.is_empty() => "failed, and nothing failed".to_owned(),
+        Outcome::Failed if definition.on_failure() == OnFailure::Continue => {
             match can_still_run(definition, play).first() {
-                Some(step) => format!("undelivered, and `{step}` was not tried"),
+                Some(step) => format!("failed, and `{step}` was not tried"),
                 None => return,
             }
         }
-        Outcome::Delivered | Outcome::Undelivered => return,
+        Outcome::Succeeded | Outcome::Failed => return,
     };
     broken.push(Broken::new("the outcome is what happened", what));
 }

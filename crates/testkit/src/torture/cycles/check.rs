@@ -22,7 +22,7 @@ pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64, tally: 
         let run = listed["run"].as_str().unwrap_or_default();
         let about = format!("seed {seed}, `{run}`, {cycle:?}");
         assert!(
-            matches!(listed["phase"].as_str(), Some("delivered" | "undelivered")),
+            matches!(listed["phase"].as_str(), Some("succeeded" | "failed")),
             "it never ended: {listed}, {about}"
         );
         let documents = documents(killer.scene, run);
@@ -31,8 +31,8 @@ pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64, tally: 
         let is_last = at + 1 == runs.len();
         let status = if is_last { CycleStatus::Completed } else { CycleStatus::Failed };
         assert_eq!(last.metadata.status, status, "{about}:\n{}", last.render());
-        let delivered = is_last && !cycle.finds_fault;
-        assert_eq!(listed["phase"] == "delivered", delivered, "{about}:\n{}", last.render());
+        let succeeded = is_last && !cycle.finds_fault;
+        assert_eq!(listed["phase"] == "succeeded", succeeded, "{about}:\n{}", last.render());
         let journal = Journal::read(&killer.scene.journal(run));
         check_lives(killer, cycle, run, last, &journal.lives, &about);
         for (phase, shown) in last.phases.iter().filter(|(_, shown)| shown.status == PhaseStatus::Completed) {

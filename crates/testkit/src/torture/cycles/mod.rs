@@ -55,15 +55,15 @@ impl<'s> Trial<'s> {
                 engine = self.next_engine();
                 continue;
             }
-            // Undelivered now, or when the engine before was killed: a step died, somebody stopped it, or the review
+            // Failed now, or when the engine before was killed: a step died, somebody stopped it, or the review
             // finds fault.
             // The lock of a killed engine lives on with a child that it was just starting; on a machine with too much to do that
             // takes longer than anybody waits.
             let held = session.code == 5 && session.stderr.contains("already has an engine");
-            let over = session.code == 3 && session.stderr.contains("it ended undelivered");
-            let delivered = session.code == 3 && session.stderr.contains("it was delivered");
+            let over = session.code == 3 && session.stderr.contains("it failed");
+            let succeeded = session.code == 3 && session.stderr.contains("it succeeded");
             assert!(
-                session.code == 1 || over || delivered || held,
+                session.code == 1 || over || succeeded || held,
                 "seed {seed}: not completed:\n{}",
                 session.transcript()
             );

@@ -17,7 +17,7 @@ const FAILURES: [&str; 4] = [
 pub(super) struct RandomCycle {
     /// In the order of the phases.
     pub(super) parts: [Part; 4],
-    /// The review finds fault: the cycle is completed, and not delivered.
+    /// The review finds fault: the cycle is completed, and not succeeded.
     pub(super) finds_fault: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A workflow, tortured until it is delivered.
+//! A workflow, tortured until it succeeded.
 
 mod check;
 mod random;
@@ -19,7 +19,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     workflow.write(&scene);
     let reader = ViewReader::start(&scene.view("trial"));
     let mut trial = Trial { killer: Killer::new(&scene, random, kills), seed, resumes: 0, retries: 0 };
-    trial.until_delivered();
+    trial.until_succeeded();
     let seen = reader.finish();
     let journal = check::check(&scene, &workflow, &trial.killer.shims, &seen, seed);
     tally.add(&trial.killer);
@@ -42,7 +42,7 @@ struct Trial<'s> {
 
 impl<'s> Trial<'s> {
     /// Starts and kills until an engine comes to its end unharmed.
-    fn until_delivered(&mut self) {
+    fn until_succeeded(&mut self) {
         let (scene, seed): (&'s Scene, _) = (self.killer.scene, self.seed);
         let mut engine = scene.run(&["--jobs", "3"]).start();
         loop {
@@ -54,7 +54,7 @@ impl<'s> Trial<'s> {
             let session = engine.wait();
             // The one before may have been killed when all was done but the farewell: then there is nothing to resume.
             let refused = |because: &str| session.code == 3 && session.stderr.contains(because);
-            if session.code == 0 || refused("it was delivered") {
+            if session.code == 0 || refused("it succeeded") {
                 return;
             }
             if found_no_server(&session) {
@@ -62,8 +62,8 @@ impl<'s> Trial<'s> {
                 continue;
             }
             // A step has died for good, as planned: now or before the engine that told it was killed.
-            let died = session.code == 1 || refused("it ended undelivered");
-            assert!(died, "seed {seed}: undelivered:\n{}", session.transcript());
+            let died = session.code == 1 || refused("it failed");
+            assert!(died, "seed {seed}: failed:\n{}", session.transcript());
             self.retries += 1;
             assert!(self.retries < 20, "seed {seed}: retried for ever:\n{}", session.transcript());
             engine = scene.callboard(&["retry", "trial", "--jobs", "3"]).start();
