@@ -19,11 +19,11 @@ pub struct Brief {
     pub model: Option<String>,
     #[serde(skip)]
     pub timeout: Option<Duration>,
-    /// The number of this try among those that count.
+    /// The number of this attempt among those that count.
     pub counted: u32,
-    /// How many tries count in all.
+    /// How many attempts count in all.
     pub of: NonZeroU32,
-    /// Why the try before this one failed.
+    /// Why the attempt before this one failed.
     pub last_error: Option<String>,
     /// What the report is to have.
     #[serde(skip)]

@@ -1,7 +1,7 @@
 //! The names of things: runs, steps, attempts, revisions, epochs.
 //!
 //! Ids are checked once, where text comes in, and are safe ever after: as a file name, in an environment variable,
-//! in a log line. They print as people say them; [`AttemptId`] `reviewer#2.1` is the reviewer's second turn, first try.
+//! in a log line. They print as people say them; [`AttemptId`] `reviewer#2.1` is the reviewer's second turn, first attempt.
 
 use std::fmt;
 use std::str::FromStr;
@@ -156,7 +156,7 @@ number! {
     Epoch(u64)
 }
 
-/// One try of a step's turn. It is at once the key, the fence against stragglers and the log line.
+/// One attempt of a step's turn. It is at once the key, the fence against stragglers and the log line.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AttemptId {

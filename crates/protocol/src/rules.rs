@@ -19,7 +19,7 @@ use crate::report::Report;
 use crate::{RunId, Stamp, StepId};
 
 /// Tries per step unless something says otherwise.
-pub const DEFAULT_TRIES: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
+pub const DEFAULT_MAX_ATTEMPTS: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
 
 /// What the run tells a protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading<V> {
     Verdict(V),
-    /// The step itself says that this try failed, and why.
+    /// The step itself says that this attempt failed, and why.
     Failed(String),
     /// The report lacks what this protocol asks of the step.
     Unfit(String),
@@ -176,8 +176,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// Whether a change can come next, as far as that cannot be put right afterwards: asked of what comes from damaged or
     /// foreign files.
     fn fits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
-    /// How many failed tries end a turn.
-    fn tries(definition: &Self::Definition, step: &Self::Step) -> NonZeroU32;
+    /// How many failed attempts end a turn.
+    fn max_attempts(definition: &Self::Definition, step: &Self::Step) -> NonZeroU32;
     /// Steps that wait for a place are started in this order.
     fn rank(definition: &Self::Definition, step: &Self::Step) -> usize;
 
@@ -189,7 +189,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         step: &Self::Step,
         report: &Report,
     ) -> Reading<Self::Verdict>;
-    /// All that an attempt is told. `counted` is its number among the tries that count.
+    /// All that an attempt is told. `counted` is its number among the attempts that count.
     fn brief(
         definition: &Self::Definition,
         document: &Self::Document,

@@ -40,7 +40,7 @@ fn definition(continues: Option<Continued>) -> Definition {
         user_requirements: "what the user wants".to_owned(),
         continues,
         advice: None,
-        tries: NonZeroU32::new(2).unwrap(),
+        max_attempts: NonZeroU32::new(2).unwrap(),
         timeout: None,
     }
 }
@@ -203,7 +203,7 @@ fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
 }
 
 #[test]
-fn every_failed_try_is_kept_and_the_last_fails_the_cycle() {
+fn every_failed_attempt_is_kept_and_the_last_fails_the_cycle() {
     let mut cycle = Cycle::open(definition(None));
     cycle.reports(json!({}));
     assert_eq!(cycle.document.phases.plan.errors()[0].kind, "unfit_report");

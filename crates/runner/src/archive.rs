@@ -1,7 +1,7 @@
 //! A run as one file: what it was opened with, its journal, and what its attempts left behind.
 //!
 //! A plain tar, so that anybody can look inside: `manifest.json` first, then `definition.json`, `journal.jsonl` (one
-//! entry a line, as it is stored) and `attempts/STEP/TURN.TRY/…`. The same run gives the same bytes. Parts, snapshots and
+//! entry a line, as it is stored) and `attempts/STEP/TURN.ATTEMPT/…`. The same run gives the same bytes. Parts, snapshots and
 //! outbox are not in it: they are folded again. Nor are launch files, whose variables may hold secrets, and claims,
 //! which are about processes of one machine.
 

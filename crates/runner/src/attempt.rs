@@ -176,7 +176,7 @@ impl Cast {
     }
 }
 
-/// Why an attempt was not even started. It costs a try, like a program that cannot be started.
+/// Why an attempt was not even started. It costs an attempt, like a program that cannot be started.
 #[derive(Debug, thiserror::Error)]
 enum NotStarted {
     #[error("nobody plays it")]
@@ -188,7 +188,7 @@ enum NotStarted {
 }
 
 impl NotStarted {
-    /// Whether the machine is short of something: no fault of the agent's, and no reason to cost it a try.
+    /// Whether the machine is short of something: no fault of the agent's, and no reason to cost it an attempt.
     fn is_shortage(&self) -> bool {
         match self {
             Self::NoPlayer => false,

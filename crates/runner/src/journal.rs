@@ -377,7 +377,7 @@ pub(crate) fn outbox_item<Step: std::fmt::Display + serde::Serialize>(action: &A
     OutboxItem { id: action.id(), body }
 }
 
-/// Longest back-off between two tries.
+/// Longest back-off between two attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// A timer for each attempt that is to be repeated: the delay doubles with each failure and is cut by up to half at

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Before each try after the first: 100, 300 and 900 ms, unless the store has another length set for races.
+/// Before each attempt after the first: 100, 300 and 900 ms, unless the store has another length set for races.
 #[derive(Debug)]
 pub(crate) struct Waits {
     unit: Duration,

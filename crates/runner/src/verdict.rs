@@ -32,7 +32,7 @@ pub(crate) struct Judge<'a, P: Protocol> {
 }
 
 impl<P: Protocol> Judge<'_, P> {
-    /// Done = valid report and exited process. Whatever else is true is a reason for another try.
+    /// Done = valid report and exited process. Whatever else is true is a reason for another attempt.
     pub(crate) fn judge(&self, ended: &Ended) -> Judged<P::Verdict> {
         let over = match ended {
             Ended::NotStarted(error) => {

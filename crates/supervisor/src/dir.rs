@@ -1,4 +1,4 @@
-//! Where an attempt keeps its files: one directory per try, never reused, so its path is part of its identity.
+//! Where an attempt keeps its files: one directory per attempt, never reused, so its path is part of its identity.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -14,8 +14,8 @@ pub struct AttemptDir(PathBuf);
 impl AttemptDir {
     /// Names the attempt's directory; [`create`](Self::create) makes it.
     pub fn new(attempts_root: &Path, run: &RunId, attempt: &AttemptId) -> Self {
-        let try_dir = format!("{}.{}", attempt.turn, attempt.attempt_no);
-        Self(attempts_root.join(run.as_str()).join(attempt.step.as_str()).join(try_dir))
+        let attempt_dir = format!("{}.{}", attempt.turn, attempt.attempt_no);
+        Self(attempts_root.join(run.as_str()).join(attempt.step.as_str()).join(attempt_dir))
     }
 
     /// The directory that the shim was told.

@@ -40,7 +40,7 @@ pub fn has_partial(dir: &AttemptDir) -> bool {
 }
 
 /// Takes the newest partial report, or the one that was taken and never [`entered`]. `None` if there is none that
-/// can be read: what an agent says on the way is not worth a try.
+/// can be read: what an agent says on the way is not worth an attempt.
 pub fn take_partial(dir: &AttemptDir) -> Option<Value> {
     match fs::rename(dir.partial(), dir.partial_taken()) {
         Ok(()) => {}

@@ -2,7 +2,7 @@
 //!
 //! In falling order of trust: what `callboard report` accepted, the report file, the markers on standard output, in
 //! what the agent itself says there (see `transcript`). The content is judged in [`protocol::report`]. When in doubt
-//! there is no valid report: it costs a try, and the files stay where they are as evidence.
+//! there is no valid report: it costs an attempt, and the files stay where they are as evidence.
 
 use std::fmt;
 use std::fs::File;

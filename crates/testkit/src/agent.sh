@@ -4,7 +4,7 @@
 #     STEP TRY BEHAVIOUR [ARGUMENT]
 #
 # `*` fits every step or try, the first line that fits holds, without one it does its work and reports. TRY counts as
-# STEP_ATTEMPT does: interrupted tries are not new ones. What really ran is noted in `ledger`, one appended line each.
+# STEP_ATTEMPT does: interrupted attempts are not new ones. What really ran is noted in `ledger`, one appended line each.
 kit=${0%/*}
 behaviour=ok argument=
 if [ -f "$kit/plan" ]; then

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
-use protocol::rules::DEFAULT_TRIES;
+use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::run::{Action, Decision};
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, StepSpec, Workflow};
 use protocol::{Protocol, RunId, Stage, StepId, peer};
@@ -90,7 +90,7 @@ pub fn new_cycle(id: &str) -> peer::Definition {
         user_requirements: "People can log in".to_owned(),
         continues: None,
         advice: None,
-        tries: DEFAULT_TRIES,
+        max_attempts: DEFAULT_MAX_ATTEMPTS,
         timeout: None,
     }
 }

@@ -81,7 +81,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     max_attempts: Option<NonZeroU32>,
 
-    /// How long a try of a phase may take, such as 10m [default: as its player says]
+    /// How long an attempt of a phase may take, such as 10m [default: as its player says]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
@@ -125,7 +125,7 @@ async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
         user_requirements: requirements,
         continues: None,
         advice: None,
-        tries: here.config.max_attempts.value,
+        max_attempts: here.config.max_attempts.value,
         timeout: arguments.timeout,
         repo_dir: here.repo_dir()?,
         workdir: arguments.players.workdir(&here.repo)?,

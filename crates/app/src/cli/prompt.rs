@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     step: String,
 
     /// That attempt instead of the newest one, as turn and try
-    #[arg(long, value_name = "TURN.TRY", value_parser = turn_and_try)]
+    #[arg(long, value_name = "TURN.ATTEMPT", value_parser = turn_and_attempt)]
     attempt: Option<(Turn, AttemptNo)>,
 
     /// What its next attempt would be given now
@@ -44,12 +44,12 @@ pub(super) struct Arguments {
     place: Place,
 }
 
-fn turn_and_try(text: &str) -> Result<(Turn, AttemptNo), String> {
+fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
     let attempt = text.rsplit('#').next().unwrap_or(text);
     let attempt: Result<AttemptId, _> = format!("step#{attempt}").parse();
     attempt
         .map(|attempt| (attempt.turn, attempt.attempt_no))
-        .map_err(|_| "expected TURN.TRY, as 2.1".to_owned())
+        .map_err(|_| "expected TURN.ATTEMPT, as 2.1".to_owned())
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {

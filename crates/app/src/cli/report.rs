@@ -158,7 +158,7 @@ impl Attempt {
             .hint("what was handed in is kept and counts for nothing; end here"))
     }
 
-    /// In a cycle, refuses what its phase cannot be completed with: later it would cost a try, now it can be mended.
+    /// In a cycle, refuses what its phase cannot be completed with: later it would cost an attempt, now it can be mended.
     /// Reports that are unfit anywhere are left to [`submit`].
     fn check_output(&self, bytes: &[u8]) -> Result<(), Failure> {
         let cycle = std::env::var("CALLBOARD_STATE_ID").ok().and_then(|id| id.parse::<CycleId>().ok());

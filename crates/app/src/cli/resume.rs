@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with = "all")]
     recover: bool,
 
-    /// Count the agents on this host as interrupted: it does not come back. They are tried again, here; it costs no try
+    /// Count the agents on this host as interrupted: it does not come back. They are tried again, here; it costs no attempt
     #[arg(long, value_name = "HOST", conflicts_with = "all")]
     abandon_host: Option<String>,
 

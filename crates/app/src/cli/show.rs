@@ -199,7 +199,7 @@ fn steps<P: Face>(moment: &Moment<P>, answers: &Answers) {
 
 /// What matters of a step in its status.
 fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
-    let tries = (shown.tries > 1).then(|| format!("try {}", shown.tries));
+    let tries = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
     let time = match doing {
         Some(doing) => Some(activity(doing, now)),
         None => shown.took().map(|took| styled(DIM, render::duration(took))),

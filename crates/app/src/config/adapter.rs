@@ -26,7 +26,7 @@ pub(crate) struct Adapter {
     pub(crate) env: BTreeMap<String, String>,
     /// Variables passed on from our own environment, besides the usual harmless ones.
     pub(crate) pass_env: Vec<String>,
-    /// How long a try may take, unless the step says otherwise.
+    /// How long an attempt may take, unless the step says otherwise.
     pub(crate) timeout: Option<Duration>,
     /// How long it may be silent.
     pub(crate) silence: Option<Duration>,

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use ::store::{BadSettings, NatsSettings};
 use etcetera::BaseStrategy as _;
-use protocol::rules::DEFAULT_TRIES;
+use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 
 pub(crate) use adapter::{Adapter, Launch};
 use error::Place;
@@ -36,7 +36,7 @@ pub(crate) use store::StorePlace;
 /// The name of the project's file.
 const PROJECT_FILE: &str = "callboard.toml";
 
-/// At most this long between the first try of a step and the second.
+/// At most this long between the first attempt of a step and the second.
 const DEFAULT_BACKOFF: Duration = Duration::from_secs(2);
 
 /// The configuration in force.
@@ -45,7 +45,7 @@ pub(crate) struct Config {
     /// How many attempts may run at once; `None` leaves it to the number of processors.
     jobs: Option<Sourced<NonZeroU32>>,
     pub(crate) max_attempts: Sourced<NonZeroU32>,
-    /// The longest wait before the second try of a step; it doubles with each further one.
+    /// The longest wait before the second attempt of a step; it doubles with each further one.
     pub(crate) backoff: Sourced<Duration>,
     /// Where the store lives; `None` leaves it to the store, which looks for the repository.
     store: Option<Sourced<StorePlace>>,
@@ -224,7 +224,7 @@ impl Layer {
         }
         Config {
             jobs: self.jobs,
-            max_attempts: self.max_attempts.unwrap_or_else(|| default(DEFAULT_TRIES)),
+            max_attempts: self.max_attempts.unwrap_or_else(|| default(DEFAULT_MAX_ATTEMPTS)),
             backoff: self.backoff.unwrap_or_else(|| default(DEFAULT_BACKOFF)),
             store: self.store,
             shared: self.shared,

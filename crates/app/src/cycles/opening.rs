@@ -23,7 +23,7 @@ pub(crate) struct Draft {
     pub(crate) user_requirements: String,
     pub(crate) continues: Option<Continued>,
     pub(crate) advice: Option<Advice>,
-    pub(crate) tries: NonZeroU32,
+    pub(crate) max_attempts: NonZeroU32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) repo_dir: String,
     pub(crate) workdir: PathBuf,
@@ -101,7 +101,7 @@ impl Draft {
             user_requirements: self.user_requirements.clone(),
             continues: self.continues.clone(),
             advice: self.advice.clone(),
-            tries: self.tries,
+            max_attempts: self.max_attempts,
             timeout: self.timeout,
         };
         Frozen { title: self.instruction.clone(), definition, staging }

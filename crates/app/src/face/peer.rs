@@ -61,7 +61,7 @@ impl Face for Peer {
 
     fn shown(document: &Document, step: &Phase) -> Shown {
         let phase = &document.phases[*step];
-        // A phase that is completed has overcome its errors; its tries tell of them.
+        // A phase that is completed has overcome its errors; its attempts tell of them.
         let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
         Shown {
             status: phase.status.as_str(),
@@ -71,7 +71,7 @@ impl Face for Peer {
                 PhaseStatus::Completed => Light::Done,
                 PhaseStatus::Failed => Light::Failed,
             },
-            tries: tries(phase),
+            attempts: attempts(phase),
             sent_back: 0,
             began: phase.started_at.map(Stamp::from),
             ended: phase.completed_at.map(Stamp::from),
@@ -233,7 +233,7 @@ fn summary(document: &Document) -> Vec<String> {
 }
 
 /// Tries of a phase that count, the present one among them. Agents may write errors of their own: those are none.
-fn tries(phase: &PhaseDocument) -> u32 {
+fn attempts(phase: &PhaseDocument) -> u32 {
     let ours = |kind: &str| {
         let kind = serde_json::from_value::<FaultKind>(json!(kind));
         kind.is_ok_and(|kind| kind != FaultKind::Cancelled)

@@ -13,7 +13,7 @@ pub(crate) struct Shown {
     pub(crate) status: &'static str,
     pub(crate) light: Light,
     /// Tries of this turn that count.
-    pub(crate) tries: u32,
+    pub(crate) attempts: u32,
     /// How often the run was sent back over it.
     pub(crate) sent_back: u32,
     pub(crate) began: Option<Stamp>,

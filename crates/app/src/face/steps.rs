@@ -53,7 +53,7 @@ impl Face for Steps {
         Shown {
             status: step.status.as_str(),
             light: light(step.status),
-            tries: step.attempts,
+            attempts: step.attempts,
             sent_back: step.iteration_count,
             began: step.started_at,
             ended: step.ended_at,

@@ -23,7 +23,7 @@ pub(crate) fn of<P: Face>(moment: &Moment<P>) -> Vec<Gate> {
     let gates = P::steps(definition).into_iter().filter_map(|step| {
         let WayBack { to, most } = P::way_back(definition, &step)?;
         let shown = P::shown(&moment.document, &step);
-        let begun = shown.tries > 0 || shown.light != Light::Pending;
+        let begun = shown.attempts > 0 || shown.light != Light::Pending;
         Some(Gate {
             step: P::step_id(&step),
             used: shown.sent_back + u32::from(begun),

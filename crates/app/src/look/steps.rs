@@ -45,7 +45,7 @@ pub(crate) enum Doing {
     },
     /// No agent of it is at work any more, and there is no engine to take up what is left.
     Ended { attempt: AttemptId, since: Stamp },
-    /// It rests after a failed try.
+    /// It rests after a failed attempt.
     Resting { since: Stamp, until: Stamp },
     /// It is ready; all places of `--jobs` are taken.
     WaitsForPlace { since: Stamp },

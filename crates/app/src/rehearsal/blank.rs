@@ -26,8 +26,8 @@ const MORE_KINDS: &str = r#"#   - take: 2s                         # takes its t
 "#;
 
 /// Of phases, which have outputs.
-const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output instead of a small one that will do; one that will not costs a try
-#   - ok: {output: null}               # none at all, which costs a try
+const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output instead of a small one that will do; one that will not costs an attempt
+#   - ok: {output: null}               # none at all, which costs an attempt
 #   - partial: {progress: "half"}      # handed in as progress, then `ok`; a list makes several; may stand beside any kind
 #
 # Only for `review`:
@@ -44,7 +44,7 @@ pub(super) fn script(roles: &Roles) -> String {
         "An iteration (the step was sent back\n# by a gate) and `callboard retry` begin"
     };
     let mut text = format!(
-        "# {title}\n#\n# Below each {one} stands a list of parts, one for each try; the last one repeats. {anew} the list \
+        "# {title}\n#\n# Below each {one} stands a list of parts, one for each attempt; the last one repeats. {anew} the list \
          anew. A {one} that is left out plays `ok`.\n#\n# Kinds of parts:\n#\n{KINDS}"
     );
     if !roles.have_outputs() {

@@ -1,6 +1,6 @@
 //! The player: our own program in the place of an agent, as `callboard __player PART`.
 //!
-//! It is told what every agent is told, through the usual variables, and the part of this try as its argument. It must
+//! It is told what every agent is told, through the usual variables, and the part of this attempt as its argument. It must
 //! behave like a program of somebody else's: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
 //! hands in as any agent can, by `callboard report --partial`.
 
@@ -159,7 +159,7 @@ impl Told {
         self.report("COMPLETED", &made, &logs, says)
     }
 
-    /// The file that is made when a script names none. It carries the attempt, so that no try hides another's.
+    /// The file that is made when a script names none. It carries the attempt, so that no attempt hides another's.
     fn own_file(&self) -> String {
         format!("{}.txt", self.attempt.replacen('#', ".", 1))
     }

@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
             }
             other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_)) => {
                 let message = format!("`{many}` is {} where a mapping is expected", other.kind());
-                let hint = format!("write `{upper}:`, and below it one `- PART` a try");
+                let hint = format!("write `{upper}:`, and below it one `- PART` an attempt");
                 self.problem(steps, Rule::WrongType, message, hint);
                 BTreeMap::new()
             }
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
             }
             other @ (Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::Mapping(_)) => {
                 let message = format!("the parts of `{step}` are {} where a list is expected", other.kind());
-                self.problem(parts, Rule::WrongType, message, "begin each part with `- `, one a try");
+                self.problem(parts, Rule::WrongType, message, "begin each part with `- `, one an attempt");
                 None
             }
         }

@@ -40,7 +40,7 @@ impl Wall {
     }
 }
 
-/// Whether the entry says that a try has failed and is to be repeated after a while.
+/// Whether the entry says that an attempt has failed and is to be repeated after a while.
 fn repeats(entry: &Entry<Steps>) -> bool {
     entry.changes.iter().any(|change| matches!(change, Change::Ended { exit: Exit::WillRetry { .. }, .. }))
 }
@@ -120,7 +120,7 @@ fn the_systems_clock_jumps_back_a_day_and_forward_a_year_in_the_middle_of_a_run(
     let scene = scene();
     let library = built("clock.c", &["-shared", "-fPIC", "-O1"], &scene.kit());
     scene.workflow(&["a", "b: a"]);
-    // Each try sets the clock just before it fails: the back-off is pending then.
+    // Each attempt sets the clock just before it fails: the back-off is pending then.
     scene.plan(&[
         r#"a 1 do echo -86400 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
         r#"a 2 do echo 31536000 >"$kit/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,

@@ -11,7 +11,7 @@ use store::{AnyStore, Store as _, Tenure};
 use testkit::{Scene, stage};
 use tokio::sync::mpsc;
 
-/// A run of one step, `a`, with up to three tries, and what an engine of it works with.
+/// A run of one step, `a`, with up to three attempts, and what an engine of it works with.
 pub(crate) struct Stand {
     pub(crate) store: AnyStore,
     pub(crate) run: RunId,

@@ -84,7 +84,7 @@ fn an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault
 }
 
 #[test]
-fn the_same_exit_of_this_boot_costs_a_try() {
+fn the_same_exit_of_this_boot_costs_an_attempt() {
     let scene = down_after_the_end_of_an_agent();
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());

@@ -117,7 +117,7 @@ fn a_turn_that_is_interrupted_too_often_is_given_up() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    // The first try and five repeats.
+    // The first attempt and five repeats.
     for number in 1..=6 {
         scene.ledger().wait_for_begin(&format!("a#1.{number}"));
         Held::shim(&scene.attempt("trial", "a", &format!("1.{number}"))).expect("its shim lives").kill();

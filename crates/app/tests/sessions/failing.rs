@@ -80,7 +80,7 @@ fn the_number_of_tries_can_be_set_for_the_run_and_for_a_step() {
 }
 
 #[test]
-fn a_missing_agent_is_a_failed_try_and_no_usage_error() {
+fn a_missing_agent_is_a_failed_attempt_and_no_usage_error() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     let session =
@@ -126,7 +126,7 @@ fn an_agent_that_ignores_being_asked_is_killed() {
     );
     scene.workflow(&["a"]);
     scene.plan(&["a 1 stubborn"]);
-    // One try only: a good agent might need more time than this one is given.
+    // One attempt only: a good agent might need more time than this one is given.
     let session = scene.callboard(&["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let error = scene.document("trial")["steps"]["a"]["last_error"].clone();
@@ -134,7 +134,7 @@ fn an_agent_that_ignores_being_asked_is_killed() {
     scene.expect_no_orphans();
 }
 
-/// How a first try with this behaviour is judged; the second one is good.
+/// How a first attempt with this behaviour is judged; the second one is good.
 #[track_caller]
 fn reason(behaviour: &str) -> String {
     let scene = scene();
@@ -143,27 +143,27 @@ fn reason(behaviour: &str) -> String {
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let failed =
-        session.stderr.lines().find(|line| line.contains("a#1.1 failed")).expect("the first try fails");
+        session.stderr.lines().find(|line| line.contains("a#1.1 failed")).expect("the first attempt fails");
     failed.split_once(": ").expect("it says why").1.to_owned()
 }
 
 #[test]
-fn a_report_that_is_not_json_costs_a_try() {
+fn a_report_that_is_not_json_costs_an_attempt() {
     assert_snapshot!(reason("garbage"), @"Agent process exited with code 0 and its report was refused: the report file: it is not JSON: EOF while parsing a value at line 1, column 12");
 }
 
 #[test]
-fn a_report_with_the_ids_of_another_costs_a_try() {
+fn a_report_with_the_ids_of_another_costs_an_attempt() {
     assert_snapshot!(reason("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, but this attempt's is `a`");
 }
 
 #[test]
-fn a_report_copied_from_the_instructions_costs_a_try() {
+fn a_report_copied_from_the_instructions_costs_an_attempt() {
     assert_snapshot!(reason("left-over"), @"Agent process exited with code 0 and its report was refused: the report file: the field `logs` still holds `<one sentence about what you did>` from the instructions");
 }
 
 #[test]
-fn two_reports_that_contradict_each_other_cost_a_try() {
+fn two_reports_that_contradict_each_other_costs_an_attempt() {
     assert_snapshot!(reason("contradict"), @"Agent process exited with code 0 and its report was refused: contradictory: the report file says COMPLETED, the report between the markers says FAILED");
 }
 

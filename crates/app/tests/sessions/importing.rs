@@ -101,7 +101,7 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
       revision 2: migrated from the dump `[KIT]/dump.jsonl`
     no engine: `callboard resume peer.spec.user-auth.cycle.3` goes on with it
       completed   plan     [TIME]  output 68 bytes
-      in_progress execute    output 21 bytes  one try timed out
+      in_progress execute    output 21 bytes  one attempt timed out
       pending     express  waits for execute
       pending     review   waits for express
     [exit 0]

@@ -5,7 +5,7 @@ use testkit::Scene;
 
 use crate::{last_error, scene, status};
 
-/// A run with one agent that hangs at its first try.
+/// A run with one agent that hangs at its first attempt.
 fn hanging(behaviour: &str) -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
@@ -38,7 +38,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     scene.plan(&["a 1 tell"]);
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
     let document = scene.document("trial");
-    assert_eq!(document["steps"]["a"]["attempts"], 1, "the try that was cut short is not counted");
+    assert_eq!(document["steps"]["a"]["attempts"], 1, "the attempt that was cut short is not counted");
     assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 

@@ -67,7 +67,7 @@ mod tests {
             user_requirements: String::new(),
             continues: None,
             advice: None,
-            tries: NonZeroU32::MIN,
+            max_attempts: NonZeroU32::MIN,
             timeout: None,
         };
         let mut document = change::initialise(definition.opening(), Stamp::from_micros(0).into());

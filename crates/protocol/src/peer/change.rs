@@ -142,8 +142,8 @@ pub fn progress(old: &Document, phase: Phase, output: Value, at: Second) -> Resu
     touch(old, phase, Some(output), old.phases[phase].errors.clone(), at)
 }
 
-/// Notes that a try of the phase in progress failed; there will be another.
-pub fn failed_try(old: &Document, phase: Phase, fault: Fault, at: Second) -> Result<Document, ChangeError> {
+/// Notes that an attempt of the phase in progress failed; there will be another.
+pub fn fail_attempt(old: &Document, phase: Phase, fault: Fault, at: Second) -> Result<Document, ChangeError> {
     let shown = &old.phases[phase];
     let mut errors = shown.errors().to_vec();
     errors.push(fault.at(at.max(old.metadata.updated_at)));

@@ -26,7 +26,7 @@ pub struct Definition {
     /// What an earlier review recommended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
-    pub tries: NonZeroU32,
+    pub max_attempts: NonZeroU32,
     /// How long an attempt may take, if it is not left to its player.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,

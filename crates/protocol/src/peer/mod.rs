@@ -109,8 +109,8 @@ impl Protocol for Peer {
         state.admits(*change)
     }
 
-    fn tries(definition: &Definition, _: &Phase) -> NonZeroU32 {
-        definition.tries
+    fn max_attempts(definition: &Definition, _: &Phase) -> NonZeroU32 {
+        definition.max_attempts
     }
 
     fn rank(_: &Definition, step: &Phase) -> usize {

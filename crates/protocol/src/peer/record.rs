@@ -70,7 +70,7 @@ fn written(
         Change::Ended { attempt, exit: Exit::WillRetry { .. } }
             if document.position() == Position::Working(attempt.step) =>
         {
-            Some(change::failed_try(document, attempt.step, fault(evidence), at))
+            Some(change::fail_attempt(document, attempt.step, fault(evidence), at))
         }
         Change::Started { attempt, .. } if document.position().startable() == Some(attempt.step) => {
             Some(change::start(document, attempt.step, at))
@@ -126,7 +126,7 @@ fn fault(evidence: Option<&Evidence>) -> Fault {
     Fault { kind: kind.as_str().to_owned(), message }
 }
 
-/// Why the cycle fails: somebody stopped it, or the last try failed.
+/// Why the cycle fails: somebody stopped it, or the last attempt failed.
 fn why(entry: &Entry<Peer>) -> Fault {
     match &entry.input {
         Input::Request { reason, .. } => {

@@ -23,7 +23,7 @@ pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, 
         model: None,
         timeout: definition.timeout,
         counted,
-        of: definition.tries,
+        of: definition.max_attempts,
         last_error: shown.errors().last().map(|error| error.message.clone()),
         form: Form::WithOutput,
         state: Some(Whereabouts {

@@ -133,7 +133,7 @@ fn fails<P: Protocol>(
     attempt: &Attempt<P::Step>,
 ) -> Departure<P> {
     let failures = active.failures + 1;
-    if failures >= P::tries(definition, &attempt.step).get() {
+    if failures >= P::max_attempts(definition, &attempt.step).get() {
         gives_up::<P>(attempt)
     } else if is_over(status) {
         (Exit::Drained, None)

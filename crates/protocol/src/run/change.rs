@@ -26,7 +26,7 @@ pub enum Change<S, C> {
     BackoffElapsed {
         step: S,
     },
-    /// A try begins. `counted` is the number of this try among those that count.
+    /// A try begins. `counted` is the number of this attempt among those that count.
     Started {
         attempt: Attempt<S>,
         counted: u32,
@@ -58,9 +58,9 @@ pub enum Exit {
     WillRetry { failures: u32, next: AttemptNo },
     /// It was interrupted and is tried again at once.
     Interrupted { interruptions: u32 },
-    /// It failed and was the last try; the turn is over.
+    /// It failed and was the last attempt; the turn is over.
     Exhausted,
-    /// It was ended because the run halts; the turn goes on with another try.
+    /// It was ended because the run halts; the turn goes on with another attempt.
     Stopped,
     /// It was ended because the run closes; the turn is over without a result.
     Released,

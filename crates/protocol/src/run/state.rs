@@ -9,12 +9,12 @@ use super::change::{Change, ChangeOf, Exit};
 use crate::rules::{Outcome, Protocol};
 use crate::{AttemptId, AttemptNo, Turn};
 
-/// One try of a step's turn, with the step typed. [`AttemptId`] is the same for those who know no protocol.
+/// One attempt of a step's turn, with the step typed. [`AttemptId`] is the same for those who know no protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt<S> {
     pub step: S,
     pub turn: Turn,
-    #[serde(rename = "try")]
+    #[serde(rename = "attempt")]
     pub attempt_no: AttemptNo,
 }
 
@@ -72,7 +72,7 @@ pub enum StopCause {
 pub struct ActiveTurn {
     pub turn: Turn,
     /// The try that plays, or the last one that did; 0 before the first.
-    #[serde(rename = "try")]
+    #[serde(rename = "attempt")]
     pub attempt_no: AttemptNo,
     /// Tries of this turn that failed.
     pub failures: u32,

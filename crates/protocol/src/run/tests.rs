@@ -134,7 +134,7 @@ fn places_are_a_cap_and_go_by_workflow_order() {
 }
 
 #[test]
-fn a_failed_try_rests_and_is_repeated_until_the_tries_are_used_up() {
+fn a_failed_attempt_rests_and_is_repeated_until_the_tries_are_used_up() {
     let mut scene = Scene::open(&[("a", &[])], 1);
     scene.over("a#1.1", Ending::Failed);
     assert!(scene.playing().is_empty());

@@ -150,7 +150,7 @@ impl Definition {
         self.frozen.on_failure
     }
 
-    pub fn tries(&self, id: &StepId) -> NonZeroU32 {
+    pub fn max_attempts(&self, id: &StepId) -> NonZeroU32 {
         self.step(id).max_attempts.unwrap_or(self.frozen.max_attempts)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A workflow file names the steps. Each step is a step of the same name. Its report says that the step is done, or,
 //! for a step with `loop_back_to`, that its gate failed and the work before it must be done again; anything else costs
-//! a try. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
+//! an attempt. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
 //! all steps are done, the run succeeded. The document is `run_state.json`.
 
 mod adopt;
@@ -89,8 +89,8 @@ impl Protocol for Steps {
         change.steps().all(|step| Self::knows(definition, step))
     }
 
-    fn tries(definition: &Definition, step: &StepId) -> NonZeroU32 {
-        definition.tries(step)
+    fn max_attempts(definition: &Definition, step: &StepId) -> NonZeroU32 {
+        definition.max_attempts(step)
     }
 
     fn rank(definition: &Definition, step: &StepId) -> usize {

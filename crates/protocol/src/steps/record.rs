@@ -242,7 +242,7 @@ fn over(step: &mut StepDocument, report_path: String, exit: Exit, evidence: Opti
             step.status = Status::Pending;
             step.last_error = error;
         }
-        // Not counted: the number goes back to the tries that failed.
+        // Not counted: the number goes back to the attempts that failed.
         Exit::Interrupted { .. } | Exit::Stopped => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);

@@ -49,7 +49,7 @@ pub(super) fn brief(definition: &Definition, document: &Document, id: &StepId, c
         model: step.model.clone(),
         timeout: step.timeout,
         counted,
-        of: definition.tries(id),
+        of: definition.max_attempts(id),
         last_error: shown.and_then(|shown| shown.last_error.clone()),
         form: report::Form::Plain,
         state: None,

@@ -49,10 +49,10 @@ pub struct StepSpec {
     pub metadata: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How long one try may take.
+    /// How long one attempt may take.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     pub timeout: Option<Duration>,
-    /// How many tries the step has in all.
+    /// How many attempts the step has in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
 }

@@ -93,7 +93,7 @@ fn generation_3_what_was_shipped() {
       initialized 11:00, migrated 08:53
     peer:spec:user-auth:cycle:3: execute in_progress
       initialized 12:00, plan started 12:00, plan completed 12:05, execute started 12:05, migrated 08:53
-      error of execute: error: one try timed out
+      error of execute: error: one attempt timed out
     peer:global:cycle:1: execute failed
       initialized 13:00, plan started 13:00, plan completed 13:00, execute failed 13:09, migrated 08:53
       error of execute: git: nothing to commit
@@ -140,7 +140,7 @@ fn a_cycle_at_work_can_be_taken_up_where_it_was() {
     let document = document(G3, "peer:spec:user-auth:cycle:3");
     assert_eq!(document.position(), Position::Working(Phase::Execute));
     assert_eq!(document.phases.execute.output, Some(json!({"progress": "task 2"})));
-    assert_eq!(document.phases.execute.errors()[0].message, "one try timed out");
+    assert_eq!(document.phases.execute.errors()[0].message, "one attempt timed out");
     assert_eq!(document.context.user_requirements, "Do the tasks");
 }
 

@@ -56,7 +56,7 @@ fn output(phase: Phase) -> Value {
 enum Step {
     Start(Phase),
     Progress(Phase),
-    FailedTry(Phase),
+    FailAttempt(Phase),
     Complete(Phase),
     Fail(Phase),
     CompleteCycle,
@@ -69,7 +69,7 @@ impl Step {
         let of = |step: fn(Phase) -> Self| Phase::ALL.map(step);
         let mut all = [Self::CompleteCycle, Self::Foreign, Self::Compact].to_vec();
         for steps in
-            [of(Self::Start), of(Self::Progress), of(Self::FailedTry), of(Self::Complete), of(Self::Fail)]
+            [of(Self::Start), of(Self::Progress), of(Self::FailAttempt), of(Self::Complete), of(Self::Fail)]
         {
             all.extend(steps);
         }
@@ -79,11 +79,11 @@ impl Step {
     /// Tries it; the number makes what it writes different from what was written before.
     fn apply(self, old: &Document, number: i64) -> Result<Document, ChangeError> {
         let at = second(number);
-        let fault = Fault { kind: "timeout".to_owned(), message: format!("try {number}") };
+        let fault = Fault { kind: "timeout".to_owned(), message: format!("attempt {number}") };
         match self {
             Self::Start(phase) => change::start(old, phase, at),
             Self::Progress(phase) => change::progress(old, phase, json!({ "progress": number }), at),
-            Self::FailedTry(phase) => change::failed_try(old, phase, fault, at),
+            Self::FailAttempt(phase) => change::fail_attempt(old, phase, fault, at),
             Self::Complete(Phase::Review) => {
                 let closing = Closing {
                     cycle_summary: Some(json!({"success": true, "highlights": ["a"]})),
@@ -111,7 +111,9 @@ impl Step {
     fn transition(self) -> Transition {
         match self {
             Self::Start(phase) => Transition::Started(phase),
-            Self::Progress(phase) | Self::FailedTry(phase) => Transition::Progress { phase, foreign: false },
+            Self::Progress(phase) | Self::FailAttempt(phase) => {
+                Transition::Progress { phase, foreign: false }
+            }
             Self::Complete(phase) => Transition::Completed(phase),
             Self::Fail(phase) => Transition::Failed(phase),
             Self::CompleteCycle => Transition::CycleCompleted,
@@ -127,7 +129,7 @@ impl Step {
         let open = !matches!(at, Position::Completed | Position::Failed(_));
         match self {
             Self::Start(phase) => open && !matches!(at, Position::Working(_)) && first_open() == Some(phase),
-            Self::Progress(phase) | Self::FailedTry(phase) | Self::Complete(phase) => {
+            Self::Progress(phase) | Self::FailAttempt(phase) | Self::Complete(phase) => {
                 at == Position::Working(phase)
             }
             Self::Fail(phase) => open && first_open() == Some(phase),

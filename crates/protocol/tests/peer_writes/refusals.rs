@@ -67,7 +67,7 @@ fn time_never_runs_backwards() {
     let started = change::start(&opened(), Phase::Plan, second(10)).unwrap();
     let progressed = change::progress(&started, Phase::Plan, json!({}), second(5)).unwrap();
     assert_eq!(progressed.metadata.updated_at, second(10));
-    let tried = change::failed_try(&progressed, Phase::Plan, fault(), second(5)).unwrap();
+    let tried = change::fail_attempt(&progressed, Phase::Plan, fault(), second(5)).unwrap();
     assert_eq!(tried.phases.plan.errors()[0].timestamp, second(10));
     let mut earlier = tried.clone();
     earlier.sequence += 1;
@@ -192,11 +192,11 @@ fn each_forbidden_touch_is_named_with_its_rule_and_place() {
 #[test]
 fn failed_tries_are_evidence_that_progress_cannot_rewrite() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
-    let tried = change::failed_try(&started, Phase::Plan, fault(), second(2)).unwrap();
+    let tried = change::fail_attempt(&started, Phase::Plan, fault(), second(2)).unwrap();
     let mut washed = change::progress(&tried, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
     washed.phases.plan.errors = Some(Vec::new());
     assert_eq!(recognise(Some(&tried), &washed).unwrap_err().because[0].pointer, "/phases/plan/errors/0");
-    let again = change::failed_try(&tried, Phase::Plan, fault(), second(4)).unwrap();
+    let again = change::fail_attempt(&tried, Phase::Plan, fault(), second(4)).unwrap();
     assert_eq!(again.phases.plan.errors().len(), 2);
     assert_eq!(again.phases.plan.status, PhaseStatus::InProgress);
 }

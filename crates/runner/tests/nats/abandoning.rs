@@ -26,7 +26,7 @@ async fn what_was_on_it_counts_as_interrupted_and_is_tried_again_here() {
     assert_eq!(evidence.kind, Some(FaultKind::Interrupted));
     let told = "Agent process was interrupted: tester gave up its host `a`: its disk died";
     assert_eq!(evidence.error.as_deref(), Some(told));
-    // It cost no try: there is only one, and it was played here.
+    // It cost no attempt: there is only one, and it was played here.
     let again = scene.over(&"first#1.2".parse().unwrap()).await.unwrap();
     assert_eq!(again.by.host(), "b");
 }

@@ -25,7 +25,7 @@ impl Stopped {
         let directory = tempfile::tempdir()?;
         let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
         let store = AnyStore::from(SqliteStore::open(&location)?);
-        let definition = Definition { tries: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
+        let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
         let run = run_of(&definition);
         let frozen = frozen::<Peer>(definition, &run, directory.path(), None);
         runner::open(&store, &Clock::system(), person(), frozen).await?;

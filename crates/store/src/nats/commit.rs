@@ -51,7 +51,7 @@ impl Server {
         Ok(if head.exists() { head.entered.is_some() } else { first() })
     }
 
-    /// Tries until there is an answer. `unheard` is the sequence after which a try without one may yet land: a second
+    /// Tries until there is an answer. `unheard` is the sequence after which an attempt without one may yet land: a second
     /// try after the same sequence cannot double it.
     async fn commit_until_heard(
         &self,

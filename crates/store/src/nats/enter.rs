@@ -21,7 +21,7 @@ use crate::commit::{Commit, Position, WriteId};
 use crate::error::{CommitError, Unavailable};
 
 impl Server {
-    /// Tries until there is an answer. `unheard` is the sequence of the place after which a try without one may yet land, or
+    /// Tries until there is an answer. `unheard` is the sequence of the place after which an attempt without one may yet land, or
     /// has landed and waits for its copy.
     pub(super) async fn enter_until_heard(
         &self,

@@ -86,7 +86,7 @@ impl<'t> TransactionWriter<'t> {
 }
 
 impl Draft {
-    /// Begins a new database in the store's directory. What an earlier try left there is removed.
+    /// Begins a new database in the store's directory. What an earlier attempt left there is removed.
     pub fn begin(closed: &Closed) -> Result<Self, DraftError> {
         Self::at(&closed.location().root().join("callboard.db.recovered"))
     }

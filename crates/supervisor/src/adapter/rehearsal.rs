@@ -21,10 +21,10 @@ pub const PLAYER_ARGUMENT: &str = "__player";
 /// The longest part as an argument, in bytes. The kernel's limit is 128 KiB for one argument.
 pub const LONGEST_PART: usize = 120 * 1024;
 
-/// What each step plays. A step that is not named plays the default part in every try.
+/// What each step plays. A step that is not named plays the default part in every attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rehearsal {
-    /// One part for each try of an iteration; the last one repeats.
+    /// One part for each attempt of an iteration; the last one repeats.
     #[serde(default)]
     pub steps: BTreeMap<StepId, Vec<Part>>,
     /// What a step says when its part is done and does not say it itself.
@@ -35,7 +35,7 @@ pub struct Rehearsal {
 /// Fields of a report beyond those that every report has: a protocol may ask for them.
 pub type Fields = Map<String, Value>;
 
-/// What is played in one try.
+/// What is played in one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Part {
     /// How long it takes before anything else happens.
@@ -50,7 +50,7 @@ pub struct Part {
     pub says: Fields,
 }
 
-/// How one try goes.
+/// How one attempt goes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Play {
@@ -95,7 +95,7 @@ impl Default for Play {
 }
 
 impl Rehearsal {
-    /// The part for a try, both numbers as the attempt is told them: the iteration from 0, the try from 1.
+    /// The part for an attempt, both numbers as the attempt is told them: the iteration from 0, the attempt from 1.
     pub fn part(&self, step: &StepId, iteration: u32, step_attempt: u32) -> Part {
         let parts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
         let place = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -188,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn the_player_gets_the_part_of_its_try_and_no_other() {
+    fn the_player_gets_the_part_of_its_attempt_and_no_other() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second"), fail("third"), fail("fourth")]);
         let argv = rehearsal.argv(&example());
         assert_eq!(argv[..2], [PLAYER_PROGRAM, PLAYER_ARGUMENT]);
-        assert_eq!(Part::from_argument(&argv[2]).unwrap(), fail("third"), "the example is the third try");
+        assert_eq!(Part::from_argument(&argv[2]).unwrap(), fail("third"), "the example is the third attempt");
     }
 }

@@ -136,12 +136,12 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken
     }
 }
 
-/// A turn begins with all its tries, each failed try costs one, and the last of them ends the turn.
+/// A turn begins with all its attempts, each failed attempt costs one, and the last of them ends the turn.
 fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
     let mut wrong = |what| broken.push(Broken::new("tries are counted", what));
     for change in &transition.entry.changes {
         if let Change::Started { attempt, counted } = change {
-            let tries = P::tries(&scene.definition, &attempt.step).get();
+            let tries = P::max_attempts(&scene.definition, &attempt.step).get();
             if *counted > tries || (attempt.attempt_no == AttemptNo(1) && *counted != 1) {
                 wrong(format!("`{attempt}` counts as try {counted} of {tries}"));
             }
@@ -154,7 +154,7 @@ fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
         _ => None,
     });
     let plays = active.status == TurnStatus::Running;
-    let tries = P::tries(&scene.definition, &attempt.step).get();
+    let tries = P::max_attempts(&scene.definition, &attempt.step).get();
     let used_up = match ending {
         Ending::Failed => plays && active.failures + 1 >= tries,
         Ending::Interrupted | Ending::Stopped => plays && active.interruptions + 1 > INTERRUPTIONS,
@@ -310,9 +310,9 @@ fn stale_is_nothing<P: Explored>(scene: &Scene<P>, run: &Run<P>, broken: &mut Ve
             Some(active) => (active.turn, active.attempt_no, Some(active.status)),
             None => (run.turns.get(&step).copied().unwrap_or(Turn(1)), AttemptNo(1), None),
         };
-        let earlier_try = AttemptNo(attempt_no.0.saturating_sub(1));
+        let earlier_attempt = AttemptNo(attempt_no.0.saturating_sub(1));
         let mut stale = vec![(Turn(turn.0.saturating_sub(1)), attempt_no), (turn, attempt_no.next())];
-        stale.extend((attempt_no.0 > 0).then_some((turn, earlier_try)));
+        stale.extend((attempt_no.0 > 0).then_some((turn, earlier_attempt)));
         let is_over = !status.is_some_and(TurnStatus::holds_slot);
         let is_up = status != Some(TurnStatus::BackingOff);
         let attempt = |(turn, attempt_no)| Attempt { step: step.clone(), turn, attempt_no };

@@ -9,8 +9,8 @@ use super::{Explored, Input, Scene};
 
 /// What the marks of all protocols mean; a protocol adds its own.
 pub(super) const LEGEND: &str =
-    "○ waits for a place   ▶ plays   ■ was asked to end   z rests before its next try
--N after N failed tries of this turn   ~N after N interruptions   stopped, stopping: stopped; with !: interrupted";
+    "○ waits for a place   ▶ plays   ■ was asked to end   z rests before its next attempt
+-N after N failed attempts of this turn   ~N after N interruptions   stopped, stopping: stopped; with !: interrupted";
 
 pub(super) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
     let mut text = format!("{:<11}", say_status(run.status));

@@ -51,7 +51,7 @@ impl Limits {
         Self { writings, ..self }
     }
 
-    /// For a table or a diagram: an interruption is a try that does not count, on every page.
+    /// For a table or a diagram: an interruption is an attempt that does not count, on every page.
     pub fn to_print(requests: usize) -> Self {
         Self { interruptions: Interruptions::Never, rows: Rows::Kept, ..Self::with_requests(requests) }
     }

@@ -21,7 +21,7 @@ pub async fn planning(ground: &Ground) -> Cycle {
 
 /// The same on a store of any kind.
 pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
-    let definition = Definition { tries: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
+    let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
     let run = run_of(&definition);
     let frozen = frozen::<Peer>(definition, &run, directory, None);
     let opened = runner::open(store, &Clock::system(), person(), frozen).await;

@@ -65,7 +65,7 @@ impl Journal {
         self.resets += usize::from(!change["play"]["reset"].is_null());
         let attempt = &change["attempt"];
         let Some(step) = attempt["step"].as_str() else { return };
-        let id = format!("{step}#{}.{}", attempt["turn"], attempt["try"]);
+        let id = format!("{step}#{}.{}", attempt["turn"], attempt["attempt"]);
         let life = self.lives.entry(step.to_owned()).or_default();
         match change["change"].as_str() {
             Some("began") => {

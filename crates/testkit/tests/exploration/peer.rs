@@ -81,14 +81,14 @@ fn a_new_cycle_and_one_request() {
     let explored = explored(cycle(1), 1);
     must_hold(
         "protocols/peer/cycle-asked.txt",
-        &explored.table("A new cycle. One try, one request.", LEGEND),
+        &explored.table("A new cycle. One attempt, one request.", LEGEND),
     );
 }
 
 #[test]
 fn a_cycle_that_continues_a_failed_one() {
     let explored = explored(continued(2, 1), 1);
-    let about = "Continues a cycle whose plan and execution were completed. One try, one request.";
+    let about = "Continues a cycle whose plan and execution were completed. One attempt, one request.";
     must_hold("protocols/peer/continued.txt", &explored.table(about, LEGEND));
 }
 
@@ -96,6 +96,6 @@ fn a_cycle_that_continues_a_failed_one() {
 fn what_may_be_written_and_by_whom() {
     let explored = scene("cycle", cycle(1)).explore(Limits::to_print(0).and_writings(1));
     let explored = explored.unwrap_or_else(|found| panic!("{found}"));
-    let about = "A new cycle, and what could be written into its document. One try, one writing.";
+    let about = "A new cycle, and what could be written into its document. One attempt, one writing.";
     must_hold("protocols/peer/written.txt", &explored.table(about, LEGEND));
 }

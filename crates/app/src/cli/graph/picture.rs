@@ -102,7 +102,7 @@ impl Picture {
                     status: shown.status,
                     light: shown.light,
                     length: shown.length(now),
-                    attempts: shown.tries,
+                    attempts: shown.attempts,
                     iteration: way_back
                         .map(|WayBack { most, .. }| Iteration { now: shown.sent_back + 1, most }),
                     error: shown.error,

@@ -42,7 +42,7 @@ pub(super) fn particulars(step: &Step, charset: Charset) -> Vec<String> {
     let Some(reached) = &step.reached else { return vec![step.agent.clone()] };
     let Reached { light, length, attempts, iteration, .. } = reached;
     let length = length.map(|length| format!(" {}", render::duration(length))).unwrap_or_default();
-    let tries = if *attempts > 1 { format!(", try {attempts}") } else { String::new() };
+    let tries = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
     let first = format!("{} {}{length}{tries}", sign(*light, charset), word(*light));
     let second = iteration.map(|Iteration { now, most }| format!("iteration {now} of {most}"));
     std::iter::once(first).chain(second).collect()

@@ -181,7 +181,7 @@ impl Import<'_> {
             // What was taken over from it is in the document; there is nothing left to take.
             continues: context.continues.clone().map(|cycle| Continued { cycle, outputs: Vec::new() }),
             advice: None,
-            tries: self.here.config.max_attempts.value,
+            max_attempts: self.here.config.max_attempts.value,
             timeout: None,
         };
         let staging = Staging {

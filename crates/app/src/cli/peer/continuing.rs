@@ -103,7 +103,7 @@ impl Arguments {
             user_requirements: definition.user_requirements,
             continues: Some(continued),
             advice: definition.advice,
-            tries: self.max_attempts.unwrap_or(definition.tries),
+            max_attempts: self.max_attempts.unwrap_or(definition.max_attempts),
             timeout: self.timeout.or(definition.timeout),
             repo_dir: here.repo_dir()?,
             workdir: match &self.players.workdir {

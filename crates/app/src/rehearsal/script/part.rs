@@ -1,4 +1,4 @@
-//! One part of a script: what is played in one try.
+//! One part of a script: what is played in one attempt.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -152,10 +152,10 @@ fn what_is_no_script_is_refused() {
     1:1 empty-file: the file is empty (a script begins with `steps:`, and below it `STEP: [PART, …]`)
     1:1 no-steps: `steps` is empty (name a step, or rehearse without a script: `--rehearse`)
     1:1 no-steps: `steps` is empty (name a step, or rehearse without a script: `--rehearse`)
-    1:8 wrong-type: `steps` is a list where a mapping is expected (write `STEP:`, and below it one `- PART` a try)
+    1:8 wrong-type: `steps` is a list where a mapping is expected (write `STEP:`, and below it one `- PART` an attempt)
     1:1 not-a-mapping: the file is a list where a mapping is expected (a script begins with `steps:`, and below it `STEP: [PART, …]`)
     1:9 empty-value: step `code` has no part (write `- ok` below it, or remove it)
-    1:15 wrong-type: the parts of `code` are a text where a list is expected (begin each part with `- `, one a try)
+    1:15 wrong-type: the parts of `code` are a text where a list is expected (begin each part with `- `, one an attempt)
     1:16 empty-value: this part is empty (a part is `ok`, `fail: why`, `gate_fail: {times: 1, why: found issues}`, `take: 2s`, `hang`, `crash`, `exit: 3`, `flood: 10MB`, `rubbish`, `leave_child`, `report_then_hang`)
     ");
 }

@@ -35,7 +35,7 @@ fn what_a_step_would_be_given_is_what_it_is_given() {
 }
 
 #[test]
-fn what_the_next_try_would_be_given_is_what_it_is_given() {
+fn what_the_next_attempt_would_be_given_is_what_it_is_given() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 wait-and-fail gate"]);

@@ -49,7 +49,7 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
         let entries = document.history.iter().filter(|entry| entry.event == Event::Progress);
         entries.filter(|entry| entry.phase == Some(phase)).count()
     };
-    assert_eq!(progress(Phase::Plan), 1, "the failed try");
+    assert_eq!(progress(Phase::Plan), 1, "the failed attempt");
     assert!((1..=2).contains(&progress(Phase::Execute)), "the newest at most once per second");
     assert_eq!(document.phases.review.output.as_ref().unwrap()["quality_score"], 84);
     assert_eq!(document.insights.as_ref().unwrap()["questions_for_user"].as_array().unwrap().len(), 1);
@@ -112,7 +112,7 @@ fn programs_read_which_cycle_it_is_and_what_it_came_to() {
 }
 
 #[test]
-fn every_failed_try_is_kept_and_the_last_one_fails_the_cycle() {
+fn every_failed_attempt_is_kept_and_the_last_one_fails_the_cycle() {
     let scene = scene();
     let script = "
 phases:
@@ -217,7 +217,7 @@ phases:
     assert_eq!(
         events,
         ["started", "progress", "progress", "completed"],
-        "what was handed in, and that the try failed"
+        "what was handed in, and that the attempt failed"
     );
     assert_eq!(scene.git(&["status", "--porcelain"]), "?? out.txt\n");
     scene.expect_no_orphans();

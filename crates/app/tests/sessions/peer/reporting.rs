@@ -26,7 +26,7 @@ fn an_agent_that_forgets_its_output_is_told_at_once_and_can_mend_it_in_the_same_
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = document(&scene, "peer:spec:x:cycle:1");
     assert_eq!(transitions(&document), ALL);
-    assert!(document.phases.plan.errors().is_empty(), "no try was lost");
+    assert!(document.phases.plan.errors().is_empty(), "no attempt was lost");
     assert_snapshot!(std::fs::read_to_string(scene.kit().join("told.plan")).unwrap(), @"
     error: the report cannot be accepted: Agent reported completion without the field `output`
 

@@ -43,7 +43,7 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
 
 #[test]
 fn an_attempt_that_was_replaced_writes_no_more() {
-    // The first try fails, the second waits.
+    // The first attempt fails, the second waits.
     let scene = cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAITS}"));
     let (engine, mut gate) = planning(&scene);
     let now = sequence(&scene);

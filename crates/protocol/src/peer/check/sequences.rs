@@ -137,7 +137,7 @@ fn check_failed(at: &At, facts: &Facts, phase: &PhaseFacts, findings: &mut Findi
                 "S3",
                 &place(at, second),
                 message,
-                "a failed try is an entry of `errors`, not of the history",
+                "a failed attempt is an entry of `errors`, not of the history",
             );
         }
     }

@@ -33,7 +33,7 @@ pub struct PhaseDocument {
     /// Anything while the phase works; what the phase must produce once it is completed.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Every try that failed, oldest first.
+    /// Every attempt that failed, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Vec<PhaseError>>,
     /// The cycle whose output was taken over: this phase did not run.
@@ -43,7 +43,7 @@ pub struct PhaseDocument {
     pub unknown: Unknown,
 }
 
-/// Why a try failed.
+/// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseError {
     /// A word for programs, such as `timeout` or `cancelled`.

@@ -127,7 +127,7 @@ fn whose_a_place_is_decides_what_is_said() {
 #[test]
 fn errors_are_evidence_they_become_more_and_never_others() {
     let fault = Fault { kind: "timeout".to_owned(), message: "too slow".to_owned() };
-    let old = change::failed_try(&executing(), Phase::Execute, fault, second(6)).unwrap();
+    let old = change::fail_attempt(&executing(), Phase::Execute, fault, second(6)).unwrap();
     for patch in [
         set("/phases/execute/errors", json!([])),
         set("/phases/execute/errors/0/message", json!("it was nothing")),

@@ -119,7 +119,7 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         metadata: get("metadata").map(|entry| field::mapping(entry, problems)).unwrap_or_default(),
         model: model.map(|model| model.value),
         timeout: get("timeout").and_then(|entry| field::length_of_time(entry, problems)),
-        max_attempts: get("max_attempts").and_then(|entry| field::tries(entry, problems)),
+        max_attempts: get("max_attempts").and_then(|entry| field::max_attempts(entry, problems)),
     })
 }
 

@@ -115,8 +115,8 @@ pub(super) fn mapping(entry: &Entry, problems: &mut Problems) -> Map<String, Jso
     }
 }
 
-/// How many tries: a whole number from 1.
-pub(super) fn tries(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
+/// How many attempts: a whole number from 1.
+pub(super) fn max_attempts(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
     let (key, node) = (&entry.key, &entry.value);
     let (word, quoted) = match &node.value {
         Value::Scalar { text, quoted } if !node.is_null() => (text, *quoted),

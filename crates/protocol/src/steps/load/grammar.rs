@@ -114,11 +114,11 @@ pub const STEP: [Key; 10] = [
     optional(
         "timeout",
         Kind::Time,
-        "How long one try may take: a number of seconds, or a length such as `90s`, `10m`, `1h30m`, at most a year.",
+        "How long one attempt may take: a number of seconds, or a length such as `90s`, `10m`, `1h30m`, at most a year.",
     ),
     optional(
         "max_attempts",
         Kind::Count,
-        "How many tries the step has in all before it has failed; `--max-attempts` if left out.",
+        "How many attempts the step has in all before it has failed; `--max-attempts` if left out.",
     ),
 ];

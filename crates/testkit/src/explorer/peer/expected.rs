@@ -29,7 +29,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             };
             match ending {
                 Ending::Reported(_) => Written::Completed(attempt.step),
-                Ending::Failed => failed(active.failures + 1 >= definition.tries.get()),
+                Ending::Failed => failed(active.failures + 1 >= definition.max_attempts.get()),
                 // One that is repeated is no failure: there is nothing to show of it.
                 Ending::Interrupted | Ending::Stopped if active.interruptions < INTERRUPTIONS => {
                     Written::Unchanged

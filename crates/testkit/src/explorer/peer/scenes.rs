@@ -25,7 +25,7 @@ pub fn cycle(tries: u32) -> Definition {
         user_requirements: "what the user wants".to_owned(),
         continues: None,
         advice: None,
-        tries: NonZeroU32::new(tries).expect("BUG: everybody has a try"),
+        max_attempts: NonZeroU32::new(tries).expect("BUG: everybody has an attempt"),
         timeout: None,
     }
 }
@@ -82,7 +82,7 @@ fn found() -> Vec<Document> {
         found.push(document.clone());
         found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
         document = change::start(&document, phase, second()).expect(FITS);
-        found.push(change::failed_try(&document, phase, fault(), second()).expect(FITS));
+        found.push(change::fail_attempt(&document, phase, fault(), second()).expect(FITS));
         found.push(change::fail(&document, phase, fault(), second()).expect(FITS));
         document = match phase {
             Phase::Plan | Phase::Execute | Phase::Express => {

@@ -31,7 +31,7 @@ impl Shape {
         self.steps.windows(2).all(|pair| pair[1].1.contains(&pair[0].0))
     }
 
-    /// With two tries per step.
+    /// With two attempts per step.
     pub fn definition(&self, on_failure: OnFailure, iterations: u32) -> Definition {
         let name = |id: &str| StepId::new(id).expect("BUG: the shapes have safe names");
         let steps = self.steps.iter().map(|(id, needs)| StepSpec {
@@ -48,7 +48,7 @@ impl Shape {
             },
             source: String::new(),
             prompts: BTreeMap::new(),
-            max_attempts: protocol::rules::DEFAULT_TRIES,
+            max_attempts: protocol::rules::DEFAULT_MAX_ATTEMPTS,
             max_iterations: NonZeroU32::new(iterations).expect("BUG: a gate runs at least once"),
             on_failure,
         })

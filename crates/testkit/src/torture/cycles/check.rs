@@ -106,7 +106,7 @@ fn check_lives(
         let cancelled = shown.errors().iter().filter(|error| error.kind == "cancelled").count();
         assert!(cancelled == 0 || (cancelled == 1 && stopped), "cancelled without a reason: {about}");
         let failures = (life.repeats + life.gave_up) as usize;
-        assert_eq!(shown.errors().len(), failures + cancelled, "a failed try was not kept: {about}");
+        assert_eq!(shown.errors().len(), failures + cancelled, "a failed attempt was not kept: {about}");
         match cycle.part(phase) {
             Part::Works { .. } => assert_eq!(failures, 0, "it failed though it was not to: {about}"),
             Part::Stumbles { .. } => assert_eq!(life.gave_up, 0, "it failed otherwise than planned: {about}"),

@@ -5,7 +5,7 @@ use protocol::peer::Phase;
 
 use crate::scene::Scene;
 
-/// How a first try may fail.
+/// How a first attempt may fail.
 const FAILURES: [&str; 4] = [
     "note end \"$CALLBOARD_ATTEMPT\"; exit 1",
     "hand_in FAILED \"$STEP_ID did not work out\"",
@@ -26,9 +26,9 @@ pub(super) struct RandomCycle {
 pub(super) enum Part {
     /// Works so many milliseconds, and tells before how far it is.
     Works { milliseconds: u32, tells: Telling },
-    /// Fails the first try of every turn in this way, then works.
+    /// Fails the first attempt of every turn in this way, then works.
     Stumbles { how: usize },
-    /// Uses up its tries once; in the next cycle it works.
+    /// Uses up its attempts once; in the next cycle it works.
     Dies,
 }
 

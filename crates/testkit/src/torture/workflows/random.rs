@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::scene::Scene;
 
-/// How a first try may fail.
+/// How a first attempt may fail.
 const FAILURES: [&str; 3] = ["exit 1", "failed", "garbage"];
 
 /// Two to seven steps with random needs.
@@ -25,9 +25,9 @@ pub(super) struct Step {
 pub(super) enum Part {
     /// Works so many milliseconds, and may leave a process behind.
     Works { milliseconds: u32, leaves: bool },
-    /// Fails the first try of every turn in this way, then works.
+    /// Fails the first attempt of every turn in this way, then works.
     Stumbles { how: &'static str },
-    /// Uses up its tries once; after that it works.
+    /// Uses up its attempts once; after that it works.
     Dies,
     /// Sends the work back to an earlier step until it was done again so often.
     Gate { back_to: usize, times: u32 },
