@@ -386,17 +386,17 @@ impl From<runner::EngineError> for Failure {
                     failure
                 }
             }
-            EngineError::NoPlayer { ref agent, .. } => {
-                let hint = crate::players::how_to_set(agent);
-                Self::from_error(Exit::Usage, &error).code(Code::NobodyPlays).hint(hint)
+            EngineError::NoProfile { ref agent, .. } => {
+                let hint = crate::profiles::how_to_set(agent);
+                Self::from_error(Exit::Usage, &error).code(Code::NoProfile).hint(hint)
             }
             EngineError::NoSuchRun(_) => Self::from_error(Exit::Usage, &error)
                 .code(Code::NoSuchRun)
                 .hint("`callboard ls` lists the runs"),
-            EngineError::Attend { .. } if supervisor::is_full_disk(&error) => {
+            EngineError::Attach { .. } if supervisor::is_full_disk(&error) => {
                 Self::from_error(Exit::Store, &error).for_want_of_room()
             }
-            EngineError::Attend { source: runner::Lost::Shortage(_), .. } => Self::from_error(
+            EngineError::Attach { source: runner::WatchFailed::Shortage(_), .. } => Self::from_error(
                 Exit::Store,
                 &error,
             )
@@ -404,8 +404,8 @@ impl From<runner::EngineError> for Failure {
             .hint(
                 "nothing is lost: `callboard resume` goes on; give it fewer `--jobs`, or raise `ulimit -n`",
             ),
-            EngineError::Attend { .. } => Self::from_error(Exit::Store, &error),
-            EngineError::Lookout(_) => Self::from_error(Exit::Bug, &error)
+            EngineError::Attach { .. } => Self::from_error(Exit::Store, &error),
+            EngineError::DirWatcher(_) => Self::from_error(Exit::Bug, &error)
                 .code(Code::Shortage)
                 .hint("raise fs.inotify.max_user_instances, or end other programs that watch files"),
             EngineError::View { .. } => Self::from_error(Exit::Store, &error)

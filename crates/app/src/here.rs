@@ -65,8 +65,8 @@ impl Here {
         let (location, nats) = locate(&repo, &config)?;
         typed::remember(place, nats.as_deref());
         // Both go into documents and environments, which are text.
-        crate::players::utf8(&repo)?;
-        crate::players::utf8(location.root())?;
+        crate::profiles::utf8(&repo)?;
+        crate::profiles::utf8(location.root())?;
         Ok(Self { repo, location, nats, config, clock: Clock::system() })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::entry::Folded;
+use protocol::entry::RunState;
 use protocol::run::Run;
 use protocol::{AttemptId, Protocol, RunId};
 use store::Store;
@@ -10,11 +10,11 @@ use store::Store;
 /// Attempts that may be alive on other hosts, by host. Of a store that only this machine can have there are none.
 pub(crate) fn elsewhere<P: Protocol>(
     store: &impl Store,
-    folded: &Folded<P>,
+    state: &RunState<P>,
 ) -> BTreeMap<String, Vec<AttemptId>> {
     let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
     if store.is_shared() {
-        for (attempt, host) in folded.elsewhere(&store::host_name()) {
+        for (attempt, host) in state.elsewhere(&store::host_name()) {
             by_host.entry(host.to_owned()).or_default().push(Run::<P>::id(&attempt));
         }
     }
@@ -24,10 +24,10 @@ pub(crate) fn elsewhere<P: Protocol>(
 /// The host of an attempt, if it is another one than this.
 pub(crate) fn of<'a, P: Protocol>(
     store: &impl Store,
-    folded: &'a Folded<P>,
+    state: &'a RunState<P>,
     attempt: &AttemptId,
 ) -> Option<&'a str> {
-    let host = folded.placed.get(attempt).filter(|_| store.is_shared())?;
+    let host = state.placed.get(attempt).filter(|_| store.is_shared())?;
     (*host != store::host_name()).then_some(host)
 }
 

@@ -3,22 +3,22 @@
 mod cli;
 mod config;
 mod cycles;
+mod definition;
 mod doctor;
+mod drive;
 mod face;
 mod failure;
 mod here;
 mod hosts;
 mod leading;
 mod look;
-mod play;
-mod players;
+mod profiles;
 mod progress;
 mod rehearsal;
 mod render;
 mod rescue;
 mod restore;
 mod run_status;
-mod stage;
 mod traces;
 mod typed;
 mod views;
@@ -28,7 +28,7 @@ mod wish;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Shim and player come before everything else: they start with each attempt and must stay small.
+    // Shim and profile come before everything else: they start with each attempt and must stay small.
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
     if first.as_deref().is_some_and(|first| first == "__shim") {
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
             None => failure::Exit::Usage.into(),
         };
     }
-    if first.is_some_and(|first| first == supervisor::adapter::rehearsal::PLAYER_ARGUMENT) {
-        return rehearsal::player::main(arguments);
+    if first.is_some_and(|first| first == supervisor::adapter::rehearsal::AGENT_ARGUMENT) {
+        return rehearsal::agent::main(arguments);
     }
     cli::main()
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::{AttemptId, Outcome, RunId, StepId};
-use runner::{Moment, Notice, Observer, Rest};
+use runner::{Notice, Observer, Rest, RunAt};
 use store::Store;
 
 use crate::face::{Face, Light, Shown};
@@ -93,10 +93,10 @@ impl Progress {
     }
 
     /// The run as it was found by somebody who watches it.
-    pub(crate) fn found<P: Face>(&self, moment: &Moment<P>) {
-        let summary = moment.summary();
+    pub(crate) fn found<P: Face>(&self, run_at: &RunAt<P>) {
+        let summary = run_at.summary();
         match self.form {
-            Form::Json => render::json(&events::found(&self.run, &summary, moment.revision)),
+            Form::Json => render::json(&events::found(&self.run, &summary, run_at.revision)),
             Form::Drawn(_) | Form::Plain => {
                 let (done, total) = (summary.progress.done, summary.progress.total);
                 let (style, word) = run_status::word(summary.status);
@@ -144,9 +144,9 @@ impl Progress {
     }
 
     /// The summary at the end: what the run came to, how long it took, and what to type next.
-    pub(crate) fn conclude<P: Face>(&mut self, store: &impl Store, moment: &Moment<P>, rest: Rest) {
-        let (summary, document) = (moment.summary(), &moment.document);
-        let elsewhere = hosts::elsewhere(store, &moment.folded);
+    pub(crate) fn conclude<P: Face>(&mut self, store: &impl Store, run_at: &RunAt<P>, rest: Rest) {
+        let (summary, document) = (run_at.summary(), &run_at.document);
+        let elsewhere = hosts::elsewhere(store, &run_at.state);
         if matches!(self.form, Form::Json) {
             let mut result = P::result_fields(document);
             if rest == Rest::Elsewhere {
@@ -157,7 +157,7 @@ impl Progress {
         }
         let (style, word) = lines::rest(rest);
         // The run's time, not ours: an engine before us may have played most of it.
-        let took = moment.folded.at.since(P::created_at(document));
+        let took = run_at.state.at.since(P::created_at(document));
         render::talk("");
         render::data(format_args!(
             "{} run `{}`: {} of {} {} done, {}",
@@ -168,7 +168,7 @@ impl Progress {
             P::STEP.1,
             render::duration(took),
         ));
-        let mut steps = shown_steps(moment);
+        let mut steps = shown_steps(run_at);
         let lacking = steps.iter().filter_map(|(_, shown)| shown.error.as_deref()).any(lacks_program);
         steps.retain(|(_, shown)| shown.light != Light::Done);
         let (wide, width) = widths(&steps);
@@ -209,9 +209,9 @@ fn lacks_program(error: &str) -> bool {
 }
 
 /// All steps of a run by their names, and how they stand.
-pub(crate) fn shown_steps<P: Face>(moment: &Moment<P>) -> Vec<(StepId, Shown)> {
-    let steps = P::steps(&moment.frozen.definition).into_iter();
-    steps.map(|step| (P::step_id(&step), P::shown(&moment.document, &step))).collect()
+pub(crate) fn shown_steps<P: Face>(run_at: &RunAt<P>) -> Vec<(StepId, Shown)> {
+    let steps = P::steps(&run_at.spec.definition).into_iter();
+    steps.map(|step| (P::step_id(&step), P::shown(&run_at.document, &step))).collect()
 }
 
 /// How wide their statuses and their names are.

@@ -1,28 +1,28 @@
 //! A run whose document is not what was written: restored before anything else is done with the run.
 
 use protocol::RunId;
-use runner::{Engine, House, Journal, LoadError, Notice, Observer, Restored};
+use runner::{Engine, EngineConfig, Journal, LoadError, Notice, Observer, Restored};
 use store::{AnyStore, Tenure};
 
 use crate::face::Face;
 use crate::failure::{Code, Failure};
 use crate::here::Here;
 use crate::render::{self, YELLOW, styled};
-use crate::{play, wish};
+use crate::{drive, wish};
 
 /// Puts the document of a run back if it has to be, and says whether it had to. Agents may not: they could lose what
 /// others have written.
 pub(crate) async fn restore<P: Face>(
     here: &Here,
     store: &AnyStore,
-    house: &House,
+    engine_config: &EngineConfig,
     run: &RunId,
 ) -> Result<bool, Failure> {
     match Journal::<P, _>::load(store, &here.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
             wish::refuse_agents_outright("recover a run")?;
-            let (house, mut teller) = (play::at_home(house.clone(), store)?, Teller);
-            let engine = Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut teller).await?;
+            let (engine_config, mut teller) = (drive::at_home(engine_config.clone(), store)?, Teller);
+            let engine = Engine::<P, _>::lead(store, engine_config, run, Tenure::Errand, &mut teller).await?;
             engine.leave().await;
             Ok(true)
         }

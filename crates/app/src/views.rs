@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use protocol::RunId;
-use runner::{Again, Engine, EngineError, Notice, Observer};
+use runner::{Engine, EngineError, Notice, Observer, Overrides};
 use store::{AnyStore, LeadError, Tenure};
 
+use crate::drive;
 use crate::face::Face;
 use crate::failure::Failure;
 use crate::here::Here;
-use crate::play;
 
 /// Strangers' bytes: where they were, where they are.
 pub(crate) type SetAside = Vec<(PathBuf, PathBuf)>;
@@ -22,8 +22,8 @@ pub(crate) async fn write<P: Face>(
     run: &RunId,
 ) -> Result<Option<SetAside>, Failure> {
     let mut watcher = Watcher::default();
-    let house = play::at_home(play::house(here, Again::default())?, store)?;
-    let engine = match Engine::<P, _>::lead(store, house, run, Tenure::Errand, &mut watcher).await {
+    let engine_config = drive::at_home(drive::engine_config(here, Overrides::default())?, store)?;
+    let engine = match Engine::<P, _>::lead(store, engine_config, run, Tenure::Errand, &mut watcher).await {
         Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(None),
         engine => engine?,
     };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::entry::{Author, Entry};
 use protocol::run::{Change, Run};
-use runner::{Moment, Notice, Observer as _, Rest};
+use runner::{Notice, Observer as _, Rest, RunAt};
 use store::{Store as _, StoredEntry};
 
 use crate::face::Face;
@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::leading::{BETWEEN_LOOKS, Engine};
 use crate::look::Sight;
 use crate::progress::{EngineNews, Heir, Progress};
-use crate::{hosts, play};
+use crate::{drive, hosts};
 
 /// How long an engine may stay unheard before we say that there is none: a few looks.
 const DOUBT: Duration = Duration::from_secs(3);
@@ -21,7 +21,7 @@ const DOUBT: Duration = Duration::from_secs(3);
 pub(crate) struct Watcher<'a, P: Face> {
     sight: &'a Sight,
     /// The run as far as it has been shown.
-    moment: Moment<P>,
+    run_at: RunAt<P>,
     progress: Progress,
     /// The engine we have seen, until it ends.
     engine: Option<Engine>,
@@ -54,11 +54,11 @@ enum Seen {
 
 impl<'a, P: Face> Watcher<'a, P> {
     pub(crate) async fn at(sight: &'a Sight, progress: Progress) -> Result<Self, Failure> {
-        let moment = sight.moment::<P>(None).await?;
-        let halted = matches!(moment.rest(), Some(Rest::Halted(_)));
+        let run_at = sight.run_at::<P>(None).await?;
+        let halted = matches!(run_at.rest(), Some(Rest::Halted(_)));
         Ok(Self {
             sight,
-            moment,
+            run_at,
             progress,
             engine: None,
             told: None,
@@ -91,10 +91,10 @@ impl<'a, P: Face> Watcher<'a, P> {
     }
 
     async fn watch(&mut self, until: Until) -> Result<Seen, Failure> {
-        let mut interrupts = play::interrupts()?;
+        let mut interrupts = drive::interrupts()?;
         // Watch first, look second: what is committed in between is seen.
-        let mut journal = self.sight.store.watch(&self.sight.run, self.moment.revision).await?;
-        self.progress.found(&self.moment);
+        let mut journal = self.sight.store.watch(&self.sight.run, self.run_at.revision).await?;
+        self.progress.found(&self.run_at);
         if let Some(rest) = self.rest(until) {
             return Ok(Seen::Rest(rest));
         }
@@ -127,7 +127,7 @@ impl<'a, P: Face> Watcher<'a, P> {
     /// How the run rests, if that is the end for us. Whoever waits for its turn to resume a halted run may see it led by
     /// somebody who is about to do the same.
     fn rest(&self, until: Until) -> Option<Rest> {
-        self.moment.rest().filter(|_| until == Until::Rest || !self.halted)
+        self.run_at.rest().filter(|_| until == Until::Rest || !self.halted)
     }
 
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -137,9 +137,9 @@ impl<'a, P: Face> Watcher<'a, P> {
                 stored.revision, self.sight.run
             ))
         })?;
-        self.moment.folded.fold(&entry);
-        self.moment.revision = stored.revision;
-        self.halted &= matches!(self.moment.rest(), Some(Rest::Halted(_)));
+        self.run_at.state.fold(&entry);
+        self.run_at.revision = stored.revision;
+        self.halted &= matches!(self.run_at.rest(), Some(Rest::Halted(_)));
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
@@ -184,8 +184,8 @@ impl<'a, P: Face> Watcher<'a, P> {
     /// journal brings it.
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
-        let newest = self.sight.moment::<P>(None).await?;
-        if newest.revision > self.moment.revision && newest.rest().is_some() {
+        let newest = self.sight.run_at::<P>(None).await?;
+        if newest.revision > self.run_at.revision && newest.rest().is_some() {
             return Ok(true);
         }
         self.find_engine(EngineNews::Gone { pid, host }).await
@@ -202,12 +202,12 @@ impl<'a, P: Face> Watcher<'a, P> {
     }
 
     async fn show_those_at_work(&mut self) -> Result<(), Failure> {
-        let history = self.sight.history(&self.moment).await?;
+        let history = self.sight.history(&self.run_at).await?;
         let now = self.sight.here.clock.now();
-        for (attempt, _) in self.moment.folded.run.live_attempts() {
+        for (attempt, _) in self.run_at.state.run.live_attempts() {
             let attempt = Run::<P>::id(&attempt);
             let began = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
-            let host = hosts::of(&self.sight.store, &self.moment.folded, &attempt);
+            let host = hosts::of(&self.sight.store, &self.run_at.state, &attempt);
             let stdout = self.sight.dir(&attempt).stdout();
             self.progress.at_work(&attempt, now.since(began), host, stdout);
         }
@@ -215,9 +215,9 @@ impl<'a, P: Face> Watcher<'a, P> {
     }
 
     async fn conclude(mut self, rest: Rest) -> Result<Exit, Failure> {
-        let moment = self.sight.moment::<P>(Some(self.moment.revision)).await?;
-        self.progress.conclude(&self.sight.store, &moment, rest);
-        Ok(play::exit_of(rest))
+        let run_at = self.sight.run_at::<P>(Some(self.run_at.revision)).await?;
+        self.progress.conclude(&self.sight.store, &run_at, rest);
+        Ok(drive::exit_of(rest))
     }
 }
 

@@ -4,13 +4,13 @@ use std::fmt;
 
 use protocol::RunId;
 use protocol::run::{Request, RunStatus};
-use runner::{Again, Asked, Engine, EngineError, Journal, Rest};
+use runner::{Engine, EngineError, EngineRequest, Journal, Overrides, Rest};
 use store::{AnyStore, LeadError, Leader, Store as _, Tenure};
 
 use crate::face::Face;
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
-use crate::{hosts, leading, play, render};
+use crate::{drive, hosts, leading, render};
 
 /// A request with who it is told to.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ impl<P: Face> Wish<P> {
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
         match lead::<P>(here, store, run, Tenure::Errand, &mut ()).await? {
             Led::ByUs(engine) => {
-                engine.oblige(self.asked()).await.map_err(|error| failed(error.into()))?;
+                engine.handle(self.asked()).await.map_err(|error| failed(error.into()))?;
                 Ok(Taken::ByUs)
             }
             Led::ByAnother { pid, host, stopped } => {
@@ -73,7 +73,7 @@ impl<P: Face> Wish<P> {
             let (pid, stopped) = match lead::<P>(here, store, run, Tenure::Engine, &mut ()).await? {
                 Led::ByUs(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
-                    return match engine.play(self.asked(), interrupts).await {
+                    return match engine.drive(self.asked(), interrupts).await {
                         // It was granted when we told the engine, and the run has ended by itself since.
                         Err(EngineError::Refused(_)) if told => Ok(()),
                         Ok(Rest::Elsewhere) => Err(failed(out_of_reach::<P>(here, store, run).await?)),
@@ -110,8 +110,8 @@ impl<P: Face> Wish<P> {
         }
     }
 
-    fn asked(&self) -> Asked<P::Step> {
-        Asked { request: self.request.clone(), by: Some(here::person()), reason: self.reason.clone() }
+    fn asked(&self) -> EngineRequest<P::Step> {
+        EngineRequest { request: self.request.clone(), by: Some(here::person()), reason: self.reason.clone() }
     }
 }
 
@@ -130,7 +130,7 @@ async fn out_of_reach<P: Face>(here: &Here, store: &AnyStore, run: &RunId) -> Re
     let journal = here.load::<P>(store, run).await?;
     let what = "attempts of it are on other hosts, and cannot be ended from here";
     let mut failure = Failure::new(Exit::NeedsPerson, what);
-    for (host, attempts) in hosts::elsewhere(store, &journal.folded) {
+    for (host, attempts) in hosts::elsewhere(store, &journal.state) {
         failure = failure.hint(hosts::advice_to_end(run, &host, &attempts));
     }
     Ok(failure)
@@ -147,9 +147,9 @@ async fn lead<'a, P: Face>(
     tenure: Tenure,
     nobody: &'a mut (),
 ) -> Result<Led<'a, P>, Failure> {
-    let house = play::as_guest(play::house(here, Again::default())?, store);
-    match Engine::<P, _>::lead(store, house, run, tenure, nobody).await {
-        Ok(engine) => match play::is_kept_here(here, store, run, &engine.journal().frozen.staging) {
+    let engine_config = drive::as_guest(drive::engine_config(here, Overrides::default())?, store);
+    match Engine::<P, _>::lead(store, engine_config, run, tenure, nobody).await {
+        Ok(engine) => match drive::is_kept_here(here, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(Led::ByUs(Box::new(engine))),
             Err(failure) => {
                 engine.leave().await;
@@ -175,7 +175,7 @@ async fn rests<P: Face>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) ->
 }
 
 fn is_at_rest<P: Face>(journal: &Journal<P, AnyStore>) -> bool {
-    match journal.folded.run.status {
+    match journal.state.run.status {
         RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
         RunStatus::Running
         | RunStatus::Paused

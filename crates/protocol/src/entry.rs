@@ -254,7 +254,7 @@ impl<P: Protocol> Entry<P> {
 /// All that folding the journal gives to whoever decides: the run, its timers, where its attempts are, its clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Folded<P: Protocol> {
+pub struct RunState<P: Protocol> {
     pub run: Run<P>,
     pub timers: BTreeMap<AttemptId, Timer>,
     /// The host of each attempt that may be alive: that of the engine whose entry began it. A person's entry begins one
@@ -265,7 +265,7 @@ pub struct Folded<P: Protocol> {
     pub at: Stamp,
 }
 
-impl<P: Protocol> Folded<P> {
+impl<P: Protocol> RunState<P> {
     /// A run before its first entry.
     pub fn blank(definition: &P::Definition, at: Stamp) -> Self {
         Self { run: Run::blank(definition), timers: BTreeMap::new(), placed: BTreeMap::new(), at }

@@ -95,13 +95,13 @@ pub enum Reading<V> {
 
 /// Where a run takes place: all that a document needs to know of the outside world.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Stage {
+pub struct RunLocation {
     pub run: RunId,
     /// Absolute path of the repository, without a trailing slash.
     pub repo_dir: String,
 }
 
-impl Stage {
+impl RunLocation {
     /// What git is told to ignore, relative to the repository: the directories of all runs.
     pub const EXCLUDED: &str = "/.agents/runs/";
 
@@ -233,7 +233,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     fn partial(step: &Self::Step, content: serde_json::Value) -> Option<Patch>;
 
     // Showing.
-    fn open_document(definition: &Self::Definition, stage: &Stage, at: Stamp) -> Self::Document;
+    fn open_document(definition: &Self::Definition, location: &RunLocation, at: Stamp) -> Self::Document;
     /// Writes an entry into the document; answers the paths of the parts that changed. Refuses what the document does not
     /// admit: then it stays as it is.
     fn record(

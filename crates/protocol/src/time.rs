@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment of the engine's clock. Prints as `2025-01-15T14:30:00.123456Z`.
+/// A run_at of the engine's clock. Prints as `2025-01-15T14:30:00.123456Z`.
 ///
 /// The clock itself is not here: whoever makes an entry hands the time in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Stamp {
         Self(timestamp.as_microsecond())
     }
 
-    /// As a calendar knows it; `None` for a moment that no calendar has.
+    /// As a calendar knows it; `None` for a run_at that no calendar has.
     pub fn timestamp(self) -> Option<jiff::Timestamp> {
         jiff::Timestamp::from_microsecond(self.0).ok()
     }

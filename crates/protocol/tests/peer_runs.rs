@@ -18,7 +18,9 @@ use protocol::run::{
     Absorbed, Attempt, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed,
     start_queued,
 };
-use protocol::{AttemptNo, Outcome, Protocol as _, Reading, Revision, RunId, Stage, Stamp, StepId, Turn};
+use protocol::{
+    AttemptNo, Outcome, Protocol as _, Reading, Revision, RunId, RunLocation, Stamp, StepId, Turn,
+};
 use serde_json::{Value, json};
 
 /// A cycle in memory.
@@ -49,9 +51,10 @@ impl Cycle {
     fn open(definition: Definition) -> Self {
         let mut run = Run::blank(&definition);
         let decision = open(&definition, &mut run);
-        let stage = Stage { run: RunId::new(definition.cycle.key()).unwrap(), repo_dir: "/repo".to_owned() };
+        let location =
+            RunLocation { run: RunId::new(definition.cycle.key()).unwrap(), repo_dir: "/repo".to_owned() };
         let at = Stamp::from_micros(0);
-        let document = Peer::open_document(&definition, &stage, at);
+        let document = Peer::open_document(&definition, &location, at);
         let mut cycle = Self { definition, run, document, at, seen: Vec::new() };
         cycle.commit(Input::Opened { definition: String::new() }, decision);
         cycle.go_on();

@@ -8,7 +8,7 @@ use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
 use serde_json::Value;
 use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
 
-use crate::opening::Frozen;
+use crate::opening::RunSpec;
 use crate::rebuild::{Rebuild, epoch_at};
 
 /// A view that was found.
@@ -53,13 +53,13 @@ pub async fn adopt<P: Protocol>(
     store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
-    frozen: Frozen<P>,
+    spec: RunSpec<P>,
     found: FoundView<P::Step>,
 ) -> Result<RunStatus, AdoptError> {
     let FoundView { path, document, turns } = found;
-    let stands = P::adopt(&frozen.definition, &document)?;
-    let mut rebuild = Rebuild::begin(frozen);
-    let mut after = rebuild.folded.run.clone();
+    let stands = P::adopt(&spec.definition, &document)?;
+    let mut rebuild = Rebuild::begin(spec);
+    let mut after = rebuild.state.run.clone();
     let decision = run::adopt(&mut after, stands, turns);
     take(store, by, now, &mut rebuild, Remains::View { path, document }, decision, None).await?;
     Ok(after.status)
@@ -71,15 +71,15 @@ pub async fn migrate<P: Protocol>(
     store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
-    frozen: Frozen<P>,
+    spec: RunSpec<P>,
     from: Migrating,
 ) -> Result<RunStatus, AdoptError> {
     let Migrating { from, document, over } = from;
-    let stands = P::adopt(&frozen.definition, &document)?;
-    let mut rebuild = Rebuild::begin(frozen);
-    let mut after = rebuild.folded.run.clone();
+    let stands = P::adopt(&spec.definition, &document)?;
+    let mut rebuild = Rebuild::begin(spec);
+    let mut after = rebuild.state.run.clone();
     let mut decision = run::adopt(&mut after, stands, BTreeMap::new());
-    if let Ok(paused) = run::consider(&rebuild.frozen.definition, &mut after, &Request::Pause) {
+    if let Ok(paused) = run::consider(&rebuild.spec.definition, &mut after, &Request::Pause) {
         decision.changes.extend(paused.changes);
     }
     take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision, over).await?;
@@ -97,7 +97,7 @@ async fn take<P: Protocol>(
     over: Option<LiveEntry>,
 ) -> Result<(), AdoptError> {
     let Some(store) = store else { return Ok(()) };
-    let blob = serde_json::to_vec(&rebuild.frozen).expect("BUG: a definition is plain data");
+    let blob = serde_json::to_vec(&rebuild.spec).expect("BUG: a definition is plain data");
     let definition = store::Digest::of(&blob).to_string();
     let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);

@@ -2,7 +2,7 @@
 //!
 //! A plain tar, so that anybody can look inside: `manifest.json` first, then `definition.json`, `journal.jsonl` (one
 //! entry a line, as it is stored) and `attempts/STEP/TURN.ATTEMPT/…`. The same run gives the same bytes. Parts, snapshots and
-//! outbox are not in it: they are folded again. Nor are launch files, whose variables may hold secrets, and claims,
+//! outbox are not in it: they are state again. Nor are launch files, whose variables may hold secrets, and claims,
 //! which are about processes of one machine.
 
 mod read;
@@ -14,7 +14,7 @@ use protocol::{AttemptId, AttemptNo, RunId, Stamp, StepId, Turn};
 use serde::{Deserialize, Serialize};
 use store::Digest;
 
-pub use read::{ImportError, Imported, Restaging, Unpacked, import, unpack};
+pub use read::{ImportError, ImportTarget, Imported, Unpacked, import, unpack};
 pub use write::{ExportError, Logs, export};
 
 /// The format this program writes, and the newest it reads.

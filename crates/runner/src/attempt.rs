@@ -12,7 +12,7 @@ use protocol::run::Attempt;
 use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
 use supervisor::report::{Collected, collect};
 use supervisor::{
-    AttemptDir, AttendError, Attendance, ClaimError, Launch, Lookout, Mark, News, OrderError, Over,
+    AttachError, AttemptDir, AttemptHandle, ClaimError, DirWatcher, Launch, Mark, News, OrderError, Over,
     ShimProgram, Shutdown, Voided, void,
 };
 use tokio::sync::mpsc;
@@ -20,24 +20,24 @@ use tokio::time::Instant;
 
 use crate::causes::with_causes;
 use crate::engine::until;
-use crate::house::{House, Player};
-use crate::opening::Staging;
+use crate::engine_config::{AgentProfile, EngineConfig};
+use crate::opening::RunOptions;
 use crate::prompt::Told;
 
 /// All that one attempt needs, before anything touches the disk.
 #[derive(Debug)]
-pub(crate) struct Cast {
+pub(crate) struct AttemptSpec {
     pub(crate) attempt: AttemptId,
     pub(crate) expected: Expected,
     pub(crate) brief: Brief,
-    player: Option<Player>,
+    profile: Option<AgentProfile>,
     provenance: Provenance,
     pub(crate) dir: AttemptDir,
-    staging: Staging,
+    options: RunOptions,
     artifacts_dir: String,
     mark: Mark,
     shim: ShimProgram,
-    lookout: Lookout,
+    dir_watcher: DirWatcher,
     descriptors: Option<u64>,
     lingering: Duration,
 }
@@ -51,33 +51,33 @@ pub(crate) enum Provenance {
     Found,
 }
 
-impl Cast {
+impl AttemptSpec {
     pub(crate) fn new(
-        house: &House,
-        lookout: &Lookout,
-        staging: Staging,
+        engine_config: &EngineConfig,
+        dir_watcher: &DirWatcher,
+        options: RunOptions,
         artifacts_dir: String,
         attempt: AttemptId,
         brief: Brief,
         provenance: Provenance,
     ) -> Self {
-        let run = staging.stage.run.clone();
+        let run = options.location.run.clone();
         Self {
             expected: Expected {
                 run_id: run.clone(),
                 step_id: attempt.step.clone(),
                 agent: brief.agent.clone(),
             },
-            dir: AttemptDir::new(&house.attempts_dir(), &run, &attempt),
-            mark: Mark { store: house.store_root.clone(), run, attempt: attempt.clone() },
-            player: house.player(&staging, &brief.agent).cloned(),
-            descriptors: house.descriptors,
+            dir: AttemptDir::new(&engine_config.attempts_dir(), &run, &attempt),
+            mark: Mark { store: engine_config.store_root.clone(), run, attempt: attempt.clone() },
+            profile: engine_config.profile(&options, &brief.agent).cloned(),
+            descriptors: engine_config.descriptors,
             provenance,
-            staging,
+            options,
             artifacts_dir,
-            shim: house.shim.clone(),
-            lookout: lookout.clone(),
-            lingering: house.lingering,
+            shim: engine_config.shim.clone(),
+            dir_watcher: dir_watcher.clone(),
+            lingering: engine_config.lingering,
             attempt,
             brief,
         }
@@ -86,7 +86,7 @@ impl Cast {
     /// Names the report's artifacts from the repository's top, as the document shows them; one that lies elsewhere makes
     /// the report unfit.
     pub(crate) fn localise(&self, mut report: Report) -> Result<Report, String> {
-        let root = format!("{}/", self.staging.stage.repo_dir);
+        let root = format!("{}/", self.options.location.repo_dir);
         for artifact in &mut report.artifacts {
             if let Some(inside) = artifact.strip_prefix(&root) {
                 *artifact = inside.to_owned();
@@ -102,49 +102,49 @@ impl Cast {
 
     /// How long its agent may run.
     fn timeout(&self) -> Option<Duration> {
-        self.brief.timeout.or(self.player.as_ref().and_then(|player| player.timeout))
+        self.brief.timeout.or(self.profile.as_ref().and_then(|profile| profile.timeout))
     }
 
     /// What counts as its report.
     pub(crate) fn report_rule(&self) -> ReportRule {
-        self.player.as_ref().map_or(ReportRule::Required, |player| player.report)
+        self.profile.as_ref().map_or(ReportRule::Required, |profile| profile.report)
     }
 
     /// Starts the attempt. A start that was already made loses nothing: one of the shims gets the claim.
-    fn launch(&self) -> Result<Attendance, NotStarted> {
-        let player = self.player.as_ref().ok_or(NotStarted::NoPlayer)?;
-        let launch = self.prepare(player)?;
-        Ok(Attendance::launch(&self.lookout, &self.shim, self.dir.clone(), &launch)?)
+    fn launch(&self) -> Result<AttemptHandle, NotStarted> {
+        let profile = self.profile.as_ref().ok_or(NotStarted::NoProfile)?;
+        let launch = self.prepare(profile)?;
+        Ok(AttemptHandle::launch(&self.dir_watcher, &self.shim, self.dir.clone(), &launch)?)
     }
 
     /// Writes what the step receives, and says how to start it.
-    fn prepare(&self, player: &Player) -> io::Result<Launch> {
+    fn prepare(&self, profile: &AgentProfile) -> io::Result<Launch> {
         self.dir.create()?;
         let report_path = text(&self.dir.report());
-        // Whole at every moment: an earlier shim may be starting the same attempt.
+        // Whole at every run_at: an earlier shim may be starting the same attempt.
         let store = text(&self.mark.store);
         let told = Told::new(&self.expected, &self.attempt, &self.brief, &report_path, &store);
         supervisor::replace(&self.dir.prompt(), told.prompt.as_bytes())?;
         supervisor::replace(&self.dir.context(), told.context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
-        let set: Vec<_> = player.env.iter().chain(&self.staging.env).cloned().collect();
+        let set: Vec<_> = profile.env.iter().chain(&self.options.env).cloned().collect();
         Ok(Launch {
             run: self.mark.run.clone(),
             attempt: self.attempt.clone(),
             store: self.mark.store.clone(),
-            argv: player.adapter.argv(&assignment),
-            cwd: self.staging.workdir.clone(),
-            env: environment(&player.pass, std::env::vars_os(), &set, &assignment),
+            argv: profile.adapter.argv(&assignment),
+            cwd: self.options.workdir.clone(),
+            env: environment(&profile.pass, std::env::vars_os(), &set, &assignment),
             timeout: self.timeout(),
-            silence: player.silence,
-            grace: player.grace,
+            silence: profile.silence,
+            grace: profile.grace,
             descriptors: self.descriptors,
         })
     }
 
     fn assignment(&self, report: String) -> Assignment {
-        let repo = &self.staging.stage.repo_dir;
+        let repo = &self.options.location.repo_dir;
         let dependency = |upstream: &Upstream| Dependency {
             step: upstream.step.clone(),
             artifacts: upstream.artifacts.iter().map(|artifact| format!("{repo}/{artifact}")).collect(),
@@ -180,22 +180,22 @@ impl Cast {
 #[derive(Debug, thiserror::Error)]
 enum NotStarted {
     #[error("nobody plays it")]
-    NoPlayer,
+    NoProfile,
     #[error("could not prepare the attempt")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
-    Attend(#[from] AttendError),
+    Attend(#[from] AttachError),
 }
 
 impl NotStarted {
     /// Whether the machine is short of something: no fault of the agent's, and no reason to cost it an attempt.
     fn is_shortage(&self) -> bool {
         match self {
-            Self::NoPlayer => false,
-            Self::Prepare(error) | Self::Attend(AttendError::Watch { source: error, .. }) => {
+            Self::NoProfile => false,
+            Self::Prepare(error) | Self::Attend(AttachError::Watch { source: error, .. }) => {
                 supervisor::is_shortage(error)
             }
-            Self::Attend(AttendError::Spawn(error)) => error.is_shortage(),
+            Self::Attend(AttachError::Spawn(error)) => error.is_shortage(),
             Self::Attend(_) => false,
         }
     }
@@ -213,12 +213,12 @@ pub(crate) enum Ended {
     NotStarted(String),
 }
 
-/// What an attendant tells the engine.
+/// What an task tells the engine.
 #[derive(Debug)]
-pub(crate) enum Happening<S> {
-    Over {
+pub(crate) enum AttemptEvent<S> {
+    Ended {
         attempt: Attempt<S>,
-        cast: Box<Cast>,
+        spec: Box<AttemptSpec>,
         ended: Ended,
     },
     /// It has handed in a part.
@@ -230,73 +230,73 @@ pub(crate) enum Happening<S> {
         attempt: AttemptId,
     },
     /// It is to be started, and nobody is there to play it.
-    NoPlayer {
+    NoProfile {
         attempt: AttemptId,
         agent: String,
     },
-    /// It can no longer be attended.
-    Lost {
+    /// It can no longer be attached.
+    WatchFailed {
         attempt: AttemptId,
-        source: Lost,
+        source: WatchFailed,
     },
 }
 
-/// Why an attempt can no longer be attended.
+/// Why an attempt can no longer be attached.
 #[derive(Debug, thiserror::Error)]
-pub enum Lost {
+pub enum WatchFailed {
     #[error("the machine is short of something")]
     Shortage(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("nobody plays it")]
-    NoPlayer,
+    NoProfile,
     #[error("what is left of it could not be ended")]
     Sweep(#[source] io::Error),
     #[error(transparent)]
-    Attend(#[from] AttendError),
+    Attend(#[from] AttachError),
     #[error(transparent)]
     Order(#[from] OrderError),
     #[error(transparent)]
     Claim(#[from] ClaimError),
 }
 
-/// The engine's line to an attendant.
+/// The engine's line to an task.
 #[derive(Debug)]
 pub(crate) struct Orders(mpsc::UnboundedSender<Shutdown>);
 
 impl Orders {
     pub(crate) fn end(&self, shutdown: Shutdown) {
-        // An attendant that is gone has nothing left to end.
+        // An task that is gone has nothing left to end.
         let _ = self.0.send(shutdown);
     }
 }
 
 /// Attends an attempt in the background: starts it, or adopts it if it was started before.
 pub(crate) fn attend<S: Clone + Send + Sync + 'static>(
-    cast: Cast,
+    spec: AttemptSpec,
     attempt: Attempt<S>,
-    news: mpsc::UnboundedSender<Happening<S>>,
+    news: mpsc::UnboundedSender<AttemptEvent<S>>,
 ) -> Orders {
     let (orders, ordered) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        let id = cast.attempt.clone();
+        let id = spec.attempt.clone();
         // Counted from here, so later than by the shim: it is the shim's to keep.
-        let overdue = cast.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut attendant = Attendant { cast, ordered, patience: None, overdue };
+        let overdue = spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut task = AttemptTask { spec, ordered, patience: None, overdue };
         let remark = |remark| {
             // The engine has stopped listening: whatever it is lies on disk for the next one.
             let _ = news.send(match remark {
-                Remark::Lingers => Happening::Lingers { attempt: id.clone() },
-                Remark::Partial => Happening::Partial { attempt: attempt.clone() },
+                Remark::Lingers => AttemptEvent::Lingers { attempt: id.clone() },
+                Remark::Partial => AttemptEvent::Partial { attempt: attempt.clone() },
             });
         };
-        let happening = match attendant.see_to_the_end(remark).await {
-            Ok(ended) => Happening::Over { attempt, cast: Box::new(attendant.cast), ended },
-            Err(Lost::NoPlayer) => {
-                Happening::NoPlayer { attempt: id.clone(), agent: attendant.cast.expected.agent }
+        let event = match task.see_to_the_end(remark).await {
+            Ok(ended) => AttemptEvent::Ended { attempt, spec: Box::new(task.spec), ended },
+            Err(WatchFailed::NoProfile) => {
+                AttemptEvent::NoProfile { attempt: id.clone(), agent: task.spec.expected.agent }
             }
-            Err(source) => Happening::Lost { attempt: id.clone(), source },
+            Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
         };
         // The engine has stopped listening: the fact lies on disk for the next one.
-        let _ = news.send(happening);
+        let _ = news.send(event);
     });
     Orders(orders)
 }
@@ -307,8 +307,8 @@ enum Remark {
     Partial,
 }
 
-struct Attendant {
-    cast: Cast,
+struct AttemptTask {
+    spec: AttemptSpec,
     ordered: mpsc::UnboundedReceiver<Shutdown>,
     /// When an attempt that has reported is ended.
     patience: Option<Instant>,
@@ -316,21 +316,21 @@ struct Attendant {
     overdue: Option<Instant>,
 }
 
-impl Attendant {
-    async fn see_to_the_end(&mut self, remark: impl Fn(Remark)) -> Result<Ended, Lost> {
-        let mut attendance =
-            Attendance::adopt(&self.cast.lookout, self.cast.dir.clone(), self.cast.mark.clone())?;
+impl AttemptTask {
+    async fn see_to_the_end(&mut self, remark: impl Fn(Remark)) -> Result<Ended, WatchFailed> {
+        let mut handle =
+            AttemptHandle::adopt(&self.spec.dir_watcher, self.spec.dir.clone(), self.spec.mark.clone())?;
         let mut launched = false;
         loop {
             tokio::select! {
                 biased;
                 Some(shutdown) = self.ordered.recv() => {
-                    attendance.order_end(shutdown)?;
+                    handle.order_end(shutdown)?;
                 }
-                news = attendance.next() => match news? {
+                news = handle.next() => match news? {
                     News::Wrote => {
                         self.look_at_report();
-                        if supervisor::partial::has_partial(&self.cast.dir) {
+                        if supervisor::partial::has_partial(&self.spec.dir) {
                             remark(Remark::Partial);
                         }
                     }
@@ -339,10 +339,10 @@ impl Attendant {
                         if self.was_at_work().await? {
                             return Ok(Ended::Over(Over::Vanished));
                         }
-                        match self.cast.launch() {
-                            Ok(started) => attendance = started,
-                            Err(NotStarted::NoPlayer) => return Err(Lost::NoPlayer),
-                            Err(error) if error.is_shortage() => return Err(Lost::Shortage(error.into())),
+                        match self.spec.launch() {
+                            Ok(started) => handle = started,
+                            Err(NotStarted::NoProfile) => return Err(WatchFailed::NoProfile),
+                            Err(error) if error.is_shortage() => return Err(WatchFailed::Shortage(error.into())),
                             Err(error) if self.is_void()? => return Ok(Ended::NotStarted(with_causes(&error))),
                             // An earlier shim was only slow: it is at work after all.
                             Err(_) => {}
@@ -357,12 +357,12 @@ impl Attendant {
                 },
                 () = until(self.overdue) => {
                     self.overdue = None;
-                    attendance.rouse()?;
+                    handle.rouse()?;
                 }
                 () = until(self.patience) => {
                     self.patience = None;
                     remark(Remark::Lingers);
-                    attendance.order_end(Shutdown::Once)?;
+                    handle.order_end(Shutdown::Once)?;
                 }
             }
         }
@@ -370,29 +370,29 @@ impl Attendant {
 
     /// Whether an attempt without a claim was at work all the same: its files can be removed under it. If so, nothing
     /// of it is left now.
-    async fn was_at_work(&self) -> Result<bool, Lost> {
-        match self.cast.provenance {
+    async fn was_at_work(&self) -> Result<bool, WatchFailed> {
+        match self.spec.provenance {
             Provenance::New => Ok(false),
             Provenance::Found => {
-                let (dir, mark) = (self.cast.dir.clone(), self.cast.mark.clone());
+                let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
                 let sweep = move || supervisor::sweep_unclaimed(&dir, &mark);
                 let swept = tokio::task::spawn_blocking(sweep).await;
                 let swept = swept.unwrap_or_else(|error| Err(io::Error::other(error)));
-                Ok(swept.map_err(Lost::Sweep)? > 0)
+                Ok(swept.map_err(WatchFailed::Sweep)? > 0)
             }
         }
     }
 
     /// After a valid report the process has a grace.
     fn look_at_report(&mut self) {
-        if let Collected::Valid(..) = collect(&self.cast.dir, &self.cast.expected) {
-            self.patience.get_or_insert_with(|| Instant::now() + self.cast.lingering);
+        if let Collected::Valid(..) = collect(&self.spec.dir, &self.spec.expected) {
+            self.patience.get_or_insert_with(|| Instant::now() + self.spec.lingering);
         }
     }
 
     /// Makes sure that no shim can begin the attempt any more, unless one has.
     fn is_void(&self) -> Result<bool, ClaimError> {
-        match void(&self.cast.dir)? {
+        match void(&self.spec.dir)? {
             Voided::Now | Voided::Already => Ok(true),
             Voided::ClaimedBy(_) => Ok(false),
         }

@@ -10,7 +10,7 @@ use protocol::{AttemptId, Protocol, Revision};
 use serde_json::Value;
 use store::{CommitError, Store};
 
-use crate::journal::{Journal, LoadError, Luggage, Reloading};
+use crate::journal::{CommitContext, Journal, LoadError, Reloading};
 use crate::race::Waits;
 
 /// What an edit has come to.
@@ -101,7 +101,7 @@ pub async fn edit<P: Protocol, S: Store>(
             return Err(conflict(journal, expected, None, attempts, "there was no such document"));
         };
         let hand = hand(journal, from.as_ref())?;
-        let edit = match P::edit(&journal.frozen.definition, based_on, &journal.document, &hand, patch) {
+        let edit = match P::edit(&journal.spec.definition, based_on, &journal.document, &hand, patch) {
             Ok(Some(edit)) => edit,
             Ok(None) => {
                 let revision = journal.position.revision;
@@ -113,7 +113,7 @@ pub async fn edit<P: Protocol, S: Store>(
             Err(refused) => return Err(refused.into()),
         };
         let input = Input::Edited { edit, from: from.clone() };
-        match journal.commit(by.clone(), input, Decision::nothing(), Luggage::default()).await {
+        match journal.commit(by.clone(), input, Decision::nothing(), CommitContext::default()).await {
             Ok(_) => {
                 let sequence = P::sequence(&journal.document).unwrap_or(found);
                 return Ok(Edited { sequence, revision: journal.position.revision, written: true });
@@ -156,7 +156,7 @@ fn hand<P: Protocol, S>(
 ) -> Result<Hand<P::Step>, EditError> {
     let Some(from) = from else { return Ok(Hand::Outside) };
     let mut live_attempts = Vec::new();
-    for (attempt, _) in journal.folded.run.live_attempts() {
+    for (attempt, _) in journal.state.run.live_attempts() {
         let id = Run::<P>::id(&attempt);
         if id == *from {
             return Ok(Hand::Step(attempt.step));

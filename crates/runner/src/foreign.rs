@@ -11,7 +11,7 @@ use store::{CommitError, Foreign, Store, WriteError};
 
 use crate::causes::with_causes;
 use crate::clock::Clock;
-use crate::journal::{Journal, LoadError, Luggage};
+use crate::journal::{CommitContext, Journal, LoadError};
 use crate::restore::PLAUSIBLE;
 
 /// So many races with somebody who writes there again and again are lost before we give up: some two seconds.
@@ -100,7 +100,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         let change = foreign.change.as_ref().map_err(ToString::to_string)?;
         let read = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
         let (ours, theirs) = (read(&change.ours)?, read(&change.theirs)?);
-        P::foreign_edit(&self.frozen.definition, &self.document, &ours, &theirs)
+        P::foreign_edit(&self.spec.definition, &self.document, &ours, &theirs)
             .map_err(|refused| with_causes(&refused))
     }
 
@@ -119,7 +119,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
                 (self.put_back(foreign, &refused), Some(refused))
             }
         };
-        self.commit(by, input, Decision::nothing(), Luggage::default()).await?;
+        self.commit(by, input, Decision::nothing(), CommitContext::default()).await?;
         let (run, revision) = (self.run.clone(), self.position.revision);
         Ok(Settled { run, bucket: bucket.clone(), sequence: *sequence, revision, refused })
     }

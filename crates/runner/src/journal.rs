@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Folded, Input, Timer};
+use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Input, RunState, Timer};
 use protocol::run::{Action, Change, Decision, Exit, Run};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{
@@ -12,17 +12,17 @@ use store::{
 
 use crate::clock::Clock;
 use crate::foreign::Settled;
-use crate::opening::Frozen;
+use crate::opening::RunSpec;
 use crate::summary::Summary;
 
-/// A run as this process knows it. `folded.run` may be ahead of the store only between a decision and its commit.
+/// A run as this process knows it. `state.run` may be ahead of the store only between a decision and its commit.
 #[derive(Debug)]
 pub struct Journal<P: Protocol, S> {
     pub(crate) store: S,
     pub(crate) clock: Clock,
     pub run: RunId,
-    pub frozen: Frozen<P>,
-    pub folded: Folded<P>,
+    pub spec: RunSpec<P>,
+    pub state: RunState<P>,
     pub document: P::Document,
     pub position: Position,
     /// The newest engine's number when the run was read.
@@ -39,7 +39,7 @@ pub struct Journal<P: Protocol, S> {
 
 /// What goes along with a commit besides the decision.
 #[derive(Debug, Default)]
-pub(crate) struct Luggage {
+pub(crate) struct CommitContext {
     pub(crate) epoch: Option<Epoch>,
     /// Actions that have been carried out.
     pub(crate) acknowledged: Vec<String>,
@@ -74,7 +74,7 @@ pub enum LoadError {
 
 /// What a decision changes, as it was before.
 pub(crate) struct Decided<P: Protocol> {
-    folded: Folded<P>,
+    state: RunState<P>,
     document: P::Document,
 }
 
@@ -108,26 +108,26 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             return Err(LoadError::OtherProtocol { run: run.clone(), found: loaded.protocol });
         }
         let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let frozen = load_frozen::<P, S>(store, run).await?;
-        let mut folded = match loaded.snapshot {
+        let spec = load_spec::<P, S>(store, run).await?;
+        let mut state = match loaded.snapshot {
             Some(snapshot) => {
                 serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
             }
-            None => Folded::blank(&frozen.definition, Stamp::from_micros(0)),
+            None => RunState::blank(&spec.definition, Stamp::from_micros(0)),
         };
         for entry in &loaded.tail {
-            folded.fold(&decode(run, entry)?);
+            state.fold(&decode(run, entry)?);
         }
         let document = match document {
             Some(document) => document,
-            None => document_at::<P, S>(store, run, &frozen.definition, loaded.position.revision).await?,
+            None => document_at::<P, S>(store, run, &spec.definition, loaded.position.revision).await?,
         };
         Ok(Some(Self {
             store: store.clone(),
             clock: clock.clone(),
             run: run.clone(),
-            frozen,
-            folded,
+            spec,
+            state,
             document,
             position: loaded.position,
             epoch: loaded.epoch,
@@ -146,7 +146,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
 
     /// The document as it was at a revision.
     pub async fn document_at(&self, revision: Revision) -> Result<Option<P::Document>, ReadError> {
-        assemble::<P, S>(&self.store, &self.run, &self.frozen.definition, revision).await
+        assemble::<P, S>(&self.store, &self.run, &self.spec.definition, revision).await
     }
 
     pub(crate) fn decode(&self, stored: &store::StoredEntry) -> Result<Entry<P>, LoadError> {
@@ -185,11 +185,11 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         if position == self.position {
             return Err(self.unmoved());
         }
-        (self.folded, self.document) = (before.folded, before.document);
+        (self.state, self.document) = (before.state, before.document);
         for stored in entries {
             let entry = self.decode(&stored)?;
-            self.folded.fold(&entry);
-            if P::record(&self.frozen.definition, &mut self.document, &entry).is_err() {
+            self.state.fold(&entry);
+            if P::record(&self.spec.definition, &mut self.document, &entry).is_err() {
                 return self.reload_after_conflict().await;
             }
         }
@@ -199,7 +199,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
 
     /// The run as it is before something is decided.
     pub(crate) fn before(&self) -> Decided<P> {
-        Decided { folded: self.folded.clone(), document: self.document.clone() }
+        Decided { state: self.state.clone(), document: self.document.clone() }
     }
 
     fn unmoved(&self) -> Reloading {
@@ -209,16 +209,16 @@ impl<P: Protocol, S: Store> Journal<P, S> {
 
     /// The run's time: it never runs backwards.
     pub(crate) fn now(&self) -> Stamp {
-        self.clock.now().max(self.folded.at)
+        self.clock.now().max(self.state.at)
     }
 
-    /// Commits a decision that `folded.run` already shows. On an error the run in memory must be [reloaded](Self::reload).
+    /// Commits a decision that `state.run` already shows. On an error the run in memory must be [reloaded](Self::reload).
     pub(crate) async fn commit(
         &mut self,
         by: Author,
         input: Input<P>,
         decision: Decision<P>,
-        luggage: Luggage,
+        context: CommitContext,
     ) -> Result<Entry<P>, CommitError> {
         if self.foreign.is_some() {
             let (run, revision) = (self.run.clone(), self.position.revision);
@@ -230,23 +230,23 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             at,
             by,
             input,
-            timers: timers::<P>(&decision, at, luggage.backoff),
+            timers: timers::<P>(&decision, at, context.backoff),
             changes: decision.changes,
             actions: decision.actions,
         };
-        self.folded.keep_time_and_place(&entry);
+        self.state.keep_time_and_place(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision
             .0
             .is_multiple_of(SNAPSHOT_EVERY)
-            .then(|| serde_json::to_string(&self.folded).expect("BUG: the state of a run is plain data"));
+            .then(|| serde_json::to_string(&self.state).expect("BUG: the state of a run is plain data"));
         let outbox: Vec<_> = entry.actions.iter().map(outbox_item).collect();
         let commit = Commit {
             run: self.run.clone(),
             protocol: P::NAME.to_owned(),
             expected: self.position,
-            epoch: luggage.epoch,
+            epoch: context.epoch,
             write_id: WriteId::new(),
             entry: entry.encode(),
             parts: changed
@@ -255,15 +255,15 @@ impl<P: Protocol, S: Store> Journal<P, S> {
                 .collect(),
             document: self.shown(),
             outbox: outbox.clone(),
-            acknowledged: luggage.acknowledged.clone(),
-            views: luggage.views.clone(),
+            acknowledged: context.acknowledged.clone(),
+            views: context.views.clone(),
             snapshot,
             summary: self.summary().encode(),
         };
         self.position = self.write(commit).await?;
-        self.outbox.retain(|item| !luggage.acknowledged.contains(&item.id));
+        self.outbox.retain(|item| !context.acknowledged.contains(&item.id));
         self.outbox.extend(outbox);
-        merge_marks(&mut self.views, luggage.views);
+        merge_marks(&mut self.views, context.views);
         Ok(entry)
     }
 
@@ -272,7 +272,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     fn record(&mut self, entry: &Entry<P>) -> Vec<String> {
         let opens = self.position.revision == Revision(0);
         let before = (P::CHECKS_WRITES && !opens).then(|| self.document.clone());
-        let recorded = P::record(&self.frozen.definition, &mut self.document, entry).and_then(|changed| {
+        let recorded = P::record(&self.spec.definition, &mut self.document, entry).and_then(|changed| {
             if P::CHECKS_WRITES && !changed.is_empty() {
                 P::check_write(before.as_ref(), &self.document)?;
             }
@@ -307,15 +307,15 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     }
 
     pub fn summary(&self) -> Summary {
-        Summary::of(&self.frozen, &self.folded)
+        Summary::of(&self.spec, &self.state)
     }
 }
 
 /// What the run was opened with.
-pub(crate) async fn load_frozen<P: Protocol, S: Store>(
+pub(crate) async fn load_spec<P: Protocol, S: Store>(
     store: &S,
     run: &RunId,
-) -> Result<Frozen<P>, LoadError> {
+) -> Result<RunSpec<P>, LoadError> {
     let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
     let first = store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
     let Input::Opened { definition } = decode::<P>(run, &first)?.input else {

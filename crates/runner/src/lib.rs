@@ -5,7 +5,7 @@
 //!   was not acknowledged, and goes on in the same loop.
 //! * [`request()`] is for everybody else: it commits a request, and whoever is the engine acts on it.
 //! * [`edit()`] is for those who write into the document themselves.
-//! * [`Moment`] is for looking: a run as it is, or as it was at any revision.
+//! * [`RunAt`] is for looking: a run as it is, or as it was at any revision.
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
 
@@ -16,12 +16,11 @@ mod causes;
 mod clock;
 mod edit;
 mod engine;
+mod engine_config;
 mod foreign;
 mod history;
-mod house;
 mod journal;
 mod marks;
-mod moment;
 mod notice;
 mod opening;
 mod prompt;
@@ -30,6 +29,7 @@ mod read;
 mod rebuild;
 mod request;
 mod restore;
+mod run_at;
 mod salvage;
 mod summary;
 mod verdict;
@@ -38,26 +38,26 @@ mod views;
 
 pub use adopt::{AdoptError, FoundView, Migrating, adopt, migrate};
 pub use archive::{
-    ExportError, ImportError, Imported, Logs, Manifest, Restaging, Unpacked, export, import, unpack,
+    ExportError, ImportError, ImportTarget, Imported, Logs, Manifest, Unpacked, export, import, unpack,
 };
-pub use attempt::Lost;
+pub use attempt::WatchFailed;
 pub use causes::with_causes;
 pub use clock::Clock;
 pub use edit::{EditError, Edited, SequenceConflict, edit};
-pub use engine::{Asked, Engine, EngineError, Rest};
+pub use engine::{Engine, EngineError, EngineRequest, Rest};
+pub use engine_config::{Abandoned, AgentProfile, EngineConfig, GRACE, Overrides};
 pub use foreign::{Refused, Settled, rebuild_document};
 pub use history::{Attempted, EngineSeen, Held, History, Over, for_each_entry};
-pub use house::{Abandoned, Again, GRACE, House, Player};
 pub use journal::{Journal, LoadError};
 pub use marks::marks_here;
-pub use moment::{Moment, MomentError};
 pub use notice::{Notice, Observer};
-pub use opening::{Frozen, OpenError, Staging, open};
+pub use opening::{OpenError, RunOptions, RunSpec, open};
 pub use prompt::{Told, would_be_told};
 pub use read::{Read, read};
 pub use rebuild::{Rebuild, Unfit};
 pub use request::{RequestError, note_refusal, request};
 pub use restore::{RestoreError, Restored};
+pub use run_at::{RunAt, RunAtError};
 pub use salvage::{Fate, Ground, SalvageRunError, Salvaged, lost, salvage, was_opened_by};
 pub use summary::Summary;
 pub use verdict::{last_line, last_lines};

@@ -2,33 +2,33 @@
 
 use std::path::PathBuf;
 
-use protocol::entry::{Author, Folded, Input};
+use protocol::entry::{Author, Input, RunState};
 use protocol::run::{self, Decision};
-use protocol::{Protocol, RunId, Stage};
+use protocol::{Protocol, RunId, RunLocation};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, Position, Store, WriteError};
 
 use crate::clock::Clock;
-use crate::house::Player;
-use crate::journal::{Journal, Luggage};
+use crate::engine_config::AgentProfile;
+use crate::journal::{CommitContext, Journal};
 
 /// What a run is opened with and keeps for life: the definition, and how the command that opened it was told to act.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound = "")]
-pub struct Frozen<P: Protocol> {
+pub struct RunSpec<P: Protocol> {
     pub title: String,
     pub definition: P::Definition,
-    pub staging: Staging,
+    pub options: RunOptions,
 }
 
 /// Where and by whom a run is played, as the command that opened it said.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Staging {
-    pub stage: Stage,
+pub struct RunOptions {
+    pub location: RunLocation,
     /// Where agents start.
     pub workdir: PathBuf,
-    /// Who plays every step; without one, the configuration names a player per agent.
-    pub player: Option<Player>,
+    /// Who plays every step; without one, the configuration names a profile per agent.
+    pub profile: Option<AgentProfile>,
     /// Variables for every agent.
     pub env: Vec<(String, String)>,
 }
@@ -49,21 +49,21 @@ pub async fn open<P: Protocol, S: Store>(
     store: &S,
     clock: &Clock,
     by: Author,
-    frozen: Frozen<P>,
+    spec: RunSpec<P>,
 ) -> Result<Journal<P, S>, OpenError> {
-    let run_id = frozen.staging.stage.run.clone();
-    let blob = serde_json::to_vec(&frozen).expect("BUG: a definition is plain data");
+    let run_id = spec.options.location.run.clone();
+    let blob = serde_json::to_vec(&spec).expect("BUG: a definition is plain data");
     let digest = store.put_blobs(vec![blob]).await?.remove(0);
     let at = clock.now();
-    let mut folded = Folded::blank(&frozen.definition, at);
-    let decision: Decision<P> = run::open(&frozen.definition, &mut folded.run);
+    let mut state = RunState::blank(&spec.definition, at);
+    let decision: Decision<P> = run::open(&spec.definition, &mut state.run);
     let mut journal = Journal {
         store: store.clone(),
         clock: clock.clone(),
         run: run_id.clone(),
-        document: P::open_document(&frozen.definition, &frozen.staging.stage, at),
-        frozen,
-        folded,
+        document: P::open_document(&spec.definition, &spec.options.location, at),
+        spec,
+        state,
         position: Position::absent(),
         epoch: protocol::Epoch::default(),
         outbox: Vec::new(),
@@ -72,7 +72,7 @@ pub async fn open<P: Protocol, S: Store>(
         settled: None,
     };
     let input = Input::Opened { definition: digest.to_string() };
-    match journal.commit(by, input, decision, Luggage::default()).await {
+    match journal.commit(by, input, decision, CommitContext::default()).await {
         Ok(_) => Ok(journal),
         Err(CommitError::Conflict { .. }) => Err(OpenError::Exists(run_id)),
         Err(error) => Err(error.into()),

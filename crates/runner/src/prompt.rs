@@ -12,7 +12,7 @@ use protocol::{AttemptId, AttemptNo, Protocol, Turn};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
-use crate::moment::Moment;
+use crate::run_at::RunAt;
 
 /// What an attempt is given to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Told {
     }
 }
 
-/// What a step would be given if its next attempt began at this moment. Nothing is written and nothing begins.
-pub fn would_be_told<P: Protocol>(moment: &Moment<P>, step: &P::Step, attempts_dir: &Path) -> Told {
-    let run = &moment.folded.run;
+/// What a step would be given if its next attempt began at this run_at. Nothing is written and nothing begins.
+pub fn would_be_told<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_dir: &Path) -> Told {
+    let run = &run_at.state.run;
     let (attempt, counted) = match run.active_turns.get(step) {
         Some(active) => (
             Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
@@ -57,20 +57,20 @@ pub fn would_be_told<P: Protocol>(moment: &Moment<P>, step: &P::Step, attempts_d
     // The brief is made after the beginning is recorded; so we record one, in a copy.
     let entry = Entry {
         v: ENTRY_VERSION,
-        at: moment.folded.at,
+        at: run_at.state.at,
         by: Author::Person { name: String::new(), host: String::new() },
         input: Input::Due,
         changes: vec![Change::Started { attempt, counted }],
         actions: Vec::new(),
         timers: Vec::new(),
     };
-    let mut document = moment.document.clone();
+    let mut document = run_at.document.clone();
     // A step whose turn is not near has no document yet in which it has begun: it would be told what there is now.
-    let _ = P::record(&moment.frozen.definition, &mut document, &entry);
-    let brief = P::brief(&moment.frozen.definition, &document, step, counted);
+    let _ = P::record(&run_at.spec.definition, &mut document, &entry);
+    let brief = P::brief(&run_at.spec.definition, &document, step, counted);
     let expected =
-        Expected { run_id: moment.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
-    let report = AttemptDir::new(attempts_dir, &moment.run, &id).report();
+        Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
+    let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
     let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
     Told::new(&expected, &id, &brief, &report.to_string_lossy(), &store)
 }

@@ -3,7 +3,7 @@
 use protocol::{Protocol, Revision, RunId};
 use store::{Store, StoredDocument};
 
-use crate::journal::{LoadError, load_frozen};
+use crate::journal::{LoadError, load_spec};
 
 /// A document as it is at a revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ pub async fn read<P: Protocol, S: Store>(
     let parts: Vec<_> = stored.parts.into_iter().map(|part| (part.path, part.body)).collect();
     let document = match P::assemble_alone(&parts) {
         Some(document) => Some(document),
-        None => P::assemble(&load_frozen::<P, S>(store, run).await?.definition, &parts),
+        None => P::assemble(&load_spec::<P, S>(store, run).await?.definition, &parts),
     };
     let document = document.ok_or_else(|| LoadError::Corrupted {
         run: run.clone(),

@@ -1,24 +1,24 @@
 //! A run built again from its entries alone: state, document, snapshots and outbox.
 //!
-//! Entries are the truth. Everything else a store keeps of a run is folded from them here, as the live run folded it, and
+//! Entries are the truth. Everything else a store keeps of a run is state from them here, as the live run state it, and
 //! handed on as the same [`Commit`]s. Nothing is decided, and nothing that was read is believed before it was asked
 //! whether it can follow.
 
-use protocol::entry::{BadEntry, Entry, Folded, Input, Remains};
+use protocol::entry::{BadEntry, Entry, Input, Remains, RunState};
 use protocol::run::{Action, Attempt};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
 
 use crate::journal::outbox_item;
-use crate::opening::Frozen;
+use crate::opening::RunSpec;
 use crate::summary::Summary;
 
 /// A run, as far as its entries have been added.
 #[derive(Debug)]
 pub struct Rebuild<P: Protocol> {
     pub run: RunId,
-    pub frozen: Frozen<P>,
-    pub folded: Folded<P>,
+    pub spec: RunSpec<P>,
+    pub state: RunState<P>,
     pub document: P::Document,
     /// Where the next commit goes.
     pub position: Position,
@@ -58,13 +58,13 @@ pub(crate) fn definition_of<P: Protocol>(first: &str) -> Result<Digest, Unfit> {
 
 impl<P: Protocol> Rebuild<P> {
     /// Begins with what the run was opened with; the first entry is still to be [added](Self::add).
-    pub fn begin(frozen: Frozen<P>) -> Self {
+    pub fn begin(spec: RunSpec<P>) -> Self {
         let at = Stamp::from_micros(0);
         Self {
-            run: frozen.staging.stage.run.clone(),
-            folded: Folded::blank(&frozen.definition, at),
-            document: P::open_document(&frozen.definition, &frozen.staging.stage, at),
-            frozen,
+            run: spec.options.location.run.clone(),
+            state: RunState::blank(&spec.definition, at),
+            document: P::open_document(&spec.definition, &spec.options.location, at),
+            spec,
             position: Position::absent(),
             shows: false,
             waiting: Vec::new(),
@@ -83,17 +83,17 @@ impl<P: Protocol> Rebuild<P> {
         if self.position == Position::absent() {
             definition_of::<P>(body)?;
         }
-        let definition = &self.frozen.definition;
+        let definition = &self.spec.definition;
         for change in &entry.changes {
-            if !self.folded.run.admits(definition, change) {
+            if !self.state.run.admits(definition, change) {
                 return Err(Unfit::Contradicts);
             }
-            self.folded.run.apply(change);
+            self.state.run.apply(change);
         }
         if !entry.actions.iter().all(|action| P::knows(definition, &attempt_of(action).step)) {
             return Err(Unfit::Contradicts);
         }
-        self.folded.keep_time_and_place(&entry);
+        self.state.keep_time_and_place(&entry);
         let changed = P::record(definition, &mut self.document, &entry).map_err(|_| Unfit::Contradicts)?;
         Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
     }
@@ -102,7 +102,7 @@ impl<P: Protocol> Rebuild<P> {
     pub fn note(&self, remains: Remains, by: protocol::entry::Author, at: Stamp) -> Entry<P> {
         Entry {
             v: protocol::entry::ENTRY_VERSION,
-            at: at.max(self.folded.at),
+            at: at.max(self.state.at),
             by,
             input: Input::Recovered { remains },
             changes: Vec::new(),
@@ -117,7 +117,7 @@ impl<P: Protocol> Rebuild<P> {
 
     /// Attempts that may be alive.
     pub fn live_attempts(&self) -> Vec<Attempt<P::Step>> {
-        self.folded.run.live_attempts().map(|(attempt, _)| attempt).collect()
+        self.state.run.live_attempts().map(|(attempt, _)| attempt).collect()
     }
 
     fn commit(&mut self, body: String, write_id: WriteId, entry: &Entry<P>, changed: &[String]) -> Commit {
@@ -149,8 +149,8 @@ impl<P: Protocol> Rebuild<P> {
             acknowledged: over.into_iter().map(|(id, _)| id).collect(),
             views: Vec::new(),
             snapshot: snapshot
-                .then(|| serde_json::to_string(&self.folded).expect("BUG: the state of a run is plain data")),
-            summary: Summary::of(&self.frozen, &self.folded).encode(),
+                .then(|| serde_json::to_string(&self.state).expect("BUG: the state of a run is plain data")),
+            summary: Summary::of(&self.spec, &self.state).encode(),
         }
     }
 }

@@ -7,7 +7,7 @@ use protocol::run::{Decision, Refusal, Request, consider};
 use protocol::{Protocol, Revision, RunId};
 use store::{CommitError, Store};
 
-use crate::journal::{Journal, LoadError, Luggage, Reloading};
+use crate::journal::{CommitContext, Journal, LoadError, Reloading};
 
 /// Why a request was not committed.
 #[derive(Debug, thiserror::Error)]
@@ -38,15 +38,13 @@ pub async fn request<P: Protocol, S: Store>(
     request: Request<P::Step>,
     reason: Option<String>,
 ) -> Result<(), RequestError> {
-    let Journal { frozen, folded, .. } = &*journal;
-    if consider(&frozen.definition, &mut folded.run.clone(), &request)?.is_nothing() {
+    let Journal { spec, state, .. } = &*journal;
+    if consider(&spec.definition, &mut state.run.clone(), &request)?.is_nothing() {
         return Ok(());
     }
     let input = Input::Request { request: request.clone(), reason };
-    commit(journal, by, input, |journal| {
-        consider(&journal.frozen.definition, &mut journal.folded.run, &request)
-    })
-    .await
+    commit(journal, by, input, |journal| consider(&journal.spec.definition, &mut journal.state.run, &request))
+        .await
 }
 
 /// Commits what `decide` says, and lets it decide anew after each lost race, for as long as the store has set for races.
@@ -61,7 +59,7 @@ async fn commit<P: Protocol, S: Store>(
     loop {
         let before = journal.before();
         let decision = decide(journal)?;
-        match journal.commit(by.clone(), input.clone(), decision, Luggage::default()).await {
+        match journal.commit(by.clone(), input.clone(), decision, CommitContext::default()).await {
             Ok(_) => return Ok(()),
             Err(CommitError::Conflict { run, expected, found }) => {
                 journal.catch_up(before).await?;

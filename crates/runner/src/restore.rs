@@ -15,7 +15,7 @@ use protocol::{Epoch, Protocol, Revision, RunId, Unadoptable};
 use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
-use crate::journal::{Journal, LoadError, Luggage, document_at, load_frozen};
+use crate::journal::{CommitContext, Journal, LoadError, document_at, load_spec};
 use crate::rebuild::Rebuild;
 use crate::views::make_private;
 
@@ -87,7 +87,7 @@ impl<P: Protocol> Corruption<P> {
     ) -> Result<Self, LoadError> {
         let mut claimed = Claimed { highest: 0, bad };
         claimed.hear(bad, &store.parts_at(run, bad).await?);
-        let candidate = match folded::<P, S>(store, run, bad).await? {
+        let candidate = match state::<P, S>(store, run, bad).await? {
             Some(document) => Some(Candidate { document, from: bad }),
             None => newest_sound::<P, S>(store, run, bad, &mut claimed).await?,
         };
@@ -122,8 +122,8 @@ impl<P: Protocol> Corruption<P> {
         let decision = if from == bad {
             Decision::nothing()
         } else {
-            let stands = P::adopt(&journal.frozen.definition, &value)?;
-            run::adopt(&mut journal.folded.run, stands, BTreeMap::new())
+            let stands = P::adopt(&journal.spec.definition, &value)?;
+            run::adopt(&mut journal.state.run, stands, BTreeMap::new())
         };
         let highest = if claimed < highest + PLAUSIBLE { highest.max(claimed) } else { highest };
         let remains = Remains::Document {
@@ -134,8 +134,8 @@ impl<P: Protocol> Corruption<P> {
             what: what.clone(),
             kept: kept.display().to_string(),
         };
-        let luggage = Luggage { epoch, ..Luggage::default() };
-        journal.commit(by, Input::Recovered { remains }, decision, luggage).await?;
+        let context = CommitContext { epoch, ..CommitContext::default() };
+        journal.commit(by, Input::Recovered { remains }, decision, context).await?;
         Ok(Restored { run, from, bad, what, kept })
     }
 }
@@ -162,7 +162,7 @@ impl Claimed {
 }
 
 /// The document that the journal gives, if every entry of it is as it was written.
-async fn folded<P: Protocol, S: Store>(
+async fn state<P: Protocol, S: Store>(
     store: &S,
     run: &RunId,
     bad: Revision,
@@ -170,7 +170,7 @@ async fn folded<P: Protocol, S: Store>(
     if store.intact(run).await? < bad {
         return Ok(None);
     }
-    let mut rebuild = Rebuild::<P>::begin(load_frozen::<P, S>(store, run).await?);
+    let mut rebuild = Rebuild::<P>::begin(load_spec::<P, S>(store, run).await?);
     for entry in store.entries_between(run, Revision(0), bad).await? {
         if rebuild.add(&entry.body, WriteId::new()).is_err() {
             return Ok(None);
@@ -187,9 +187,9 @@ async fn newest_sound<P: Protocol, S: Store>(
     bad: Revision,
     claimed: &mut Claimed,
 ) -> Result<Option<Candidate<P>>, LoadError> {
-    let frozen = load_frozen::<P, S>(store, run).await?;
+    let spec = load_spec::<P, S>(store, run).await?;
     for revision in (1..bad.0).rev().map(Revision) {
-        match document_at::<P, S>(store, run, &frozen.definition, revision).await {
+        match document_at::<P, S>(store, run, &spec.definition, revision).await {
             Ok(document) => return Ok(Some(Candidate { document, from: revision })),
             Err(LoadError::Corrupted { .. }) => {
                 claimed.hear(revision, &store.parts_at(run, revision).await?);

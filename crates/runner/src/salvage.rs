@@ -156,7 +156,7 @@ impl Source<'_> {
             match rebuild.add(&entry.body, entry.write_id) {
                 Ok(commit) => {
                     rebuild.position = writer.append(&commit)?;
-                    began = began.or_else(|| rebuild.folded.at.timestamp());
+                    began = began.or_else(|| rebuild.state.at.timestamp());
                 }
                 Err(unfit) => {
                     ends = Some(format!("entry {next}: {}", with_causes(&unfit)));
@@ -178,7 +178,7 @@ impl Source<'_> {
         let created = row.map(|(created, _)| created).or(began);
         writer.remember(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
         let Some(why) = ends else {
-            return Ok(Fate::Whole { revision, status: rebuild.folded.run.status });
+            return Ok(Fate::Whole { revision, status: rebuild.state.run.status });
         };
         let beyond = self.salvage.beyond(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
@@ -186,16 +186,16 @@ impl Source<'_> {
         let entry = rebuild.note(remains, by.clone(), now);
         let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: a note always fits");
         writer.append(&commit)?;
-        Ok(Fate::Cut { revision, status: rebuild.folded.run.status, newest: promised, beyond, why })
+        Ok(Fate::Cut { revision, status: rebuild.state.run.status, newest: promised, beyond, why })
     }
 
     /// The run before an entry that contradicted it half-way.
     fn again<P: Protocol>(&self, spoilt: &Rebuild<P>) -> Result<Rebuild<P>, SalvageRunError> {
-        let mut rebuild = Rebuild::read(&self.blob).expect("BUG: it was read a moment ago");
+        let mut rebuild = Rebuild::read(&self.blob).expect("BUG: it was read a run_at ago");
         for revision in 1..=spoilt.revision().0 {
             let entry = self.salvage.entry(self.found, Revision(revision))?;
-            let entry = entry.expect("BUG: it was there a moment ago");
-            rebuild.add(&entry.body, entry.write_id).expect("BUG: it fitted a moment ago");
+            let entry = entry.expect("BUG: it was there a run_at ago");
+            rebuild.add(&entry.body, entry.write_id).expect("BUG: it fitted a run_at ago");
             rebuild.position.revision = Revision(revision);
         }
         rebuild.position = spoilt.position;

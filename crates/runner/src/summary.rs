@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use protocol::entry::Folded;
+use protocol::entry::RunState;
 use protocol::run::RunStatus;
 use protocol::{Progress, Protocol, Stamp};
 use serde::{Deserialize, Serialize};
 
-use crate::opening::Frozen;
+use crate::opening::RunSpec;
 
 /// A few fields kept beside each run, replaced by every commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,15 +26,15 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn of<P: Protocol>(frozen: &Frozen<P>, folded: &Folded<P>) -> Self {
+    pub(crate) fn of<P: Protocol>(spec: &RunSpec<P>, state: &RunState<P>) -> Self {
         Self {
-            title: frozen.title.clone(),
-            repo_dir: frozen.staging.stage.repo_dir.clone(),
-            status: folded.run.status,
-            progress: P::progress(&frozen.definition, &folded.run.state),
-            running: folded.run.live_attempts().count(),
-            hosts: folded.placed.values().cloned().collect(),
-            updated_at: folded.at,
+            title: spec.title.clone(),
+            repo_dir: spec.options.location.repo_dir.clone(),
+            status: state.run.status,
+            progress: P::progress(&spec.definition, &state.run.state),
+            running: state.run.live_attempts().count(),
+            hosts: state.placed.values().cloned().collect(),
+            updated_at: state.at,
         }
     }
 

@@ -11,7 +11,7 @@ use supervisor::adapter::ReportRule;
 use supervisor::report::{Collected, collect};
 use supervisor::{AttemptDir, Because, ExitRecord, How, Over};
 
-use crate::attempt::{Cast, Ended};
+use crate::attempt::{AttemptSpec, Ended};
 
 /// What one attempt came to.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Judge<'a, P: Protocol> {
     pub(crate) definition: &'a P::Definition,
     pub(crate) document: &'a P::Document,
     pub(crate) step: &'a P::Step,
-    pub(crate) cast: &'a Cast,
+    pub(crate) spec: &'a AttemptSpec,
     /// The machine's present boot.
     pub(crate) boot_id: &'a str,
 }
@@ -58,8 +58,8 @@ impl<P: Protocol> Judge<'_, P> {
             Ended::Over(Over::Exit(record)) => Some(record),
         };
         let duration_ms = over.map(|record| record.duration_ms);
-        let unfit = match collect(&self.cast.dir, &self.cast.expected) {
-            Collected::Valid(report, _) => match self.cast.localise(*report) {
+        let unfit = match collect(&self.spec.dir, &self.spec.expected) {
+            Collected::Valid(report, _) => match self.spec.localise(*report) {
                 Ok(report) => return self.reported(report, duration_ms),
                 Err(reason) => Some(reason),
             },
@@ -75,8 +75,8 @@ impl<P: Protocol> Judge<'_, P> {
             );
         };
         if unfit.is_none()
-            && self.cast.report_rule() == ReportRule::ExitCode
-            && let Some(report) = exit_code_report(&self.cast.dir, &self.cast.expected, record)
+            && self.spec.report_rule() == ReportRule::ExitCode
+            && let Some(report) = exit_code_report(&self.spec.dir, &self.spec.expected, record)
         {
             return self.reported(report, duration_ms);
         }
@@ -119,7 +119,7 @@ impl<P: Protocol> Judge<'_, P> {
                     (None, How::NotStarted { .. }) => FaultKind::NotStarted,
                     (None, How::Exited { .. } | How::Signalled { .. }) => FaultKind::NoReport,
                 };
-                (Ending::Failed, kind, own_fault(&self.cast.dir, &record.how, unfit))
+                (Ending::Failed, kind, own_fault(&self.spec.dir, &record.how, unfit))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Does a run add up? Everything that was folded from its entries is folded again and compared.
+//! Does a run add up? Everything that was state from its entries is state again and compared.
 
 use protocol::entry::BadEntry;
 use protocol::{AttemptId, Protocol, Revision, RunId};
@@ -43,7 +43,7 @@ pub async fn verify<P: Protocol, S: Store>(
     clock: &Clock,
     run: &RunId,
 ) -> Result<Option<Journal<P, S>>, Flaw> {
-    // Asked entry by entry whether it can follow, before anybody folds what may be nonsense.
+    // EngineRequest entry by entry whether it can follow, before anybody folds what may be nonsense.
     let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
     let Some(first) = entries.first() else {
         return Ok(Journal::load(store, clock, run).await?);
@@ -63,9 +63,9 @@ pub async fn verify<P: Protocol, S: Store>(
         return Err(Flaw::Length { found: rebuild.revision(), expected });
     }
     // A snapshot from before places were kept has none for those who were alive then.
-    let known = |attempt: &AttemptId| journal.folded.placed.contains_key(attempt);
-    rebuild.folded.placed.retain(|attempt, _| known(attempt));
-    if rebuild.folded != journal.folded {
+    let known = |attempt: &AttemptId| journal.state.placed.contains_key(attempt);
+    rebuild.state.placed.retain(|attempt, _| known(attempt));
+    if rebuild.state != journal.state {
         return Err(Flaw::State);
     }
     if rebuild.document != journal.document {

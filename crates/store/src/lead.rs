@@ -57,7 +57,7 @@ impl Lead {
 pub enum Tenure {
     /// Until the run rests: a second leader is refused at once.
     Engine,
-    /// For one request: whoever comes second waits a moment.
+    /// For one request: whoever comes second waits a run_at.
     Errand,
 }
 

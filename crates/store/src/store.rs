@@ -198,7 +198,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         self.lead_for(run, Tenure::Engine)
     }
 
-    /// The same, saying for how long. Whoever leads for an errand only is waited for, a moment.
+    /// The same, saying for how long. Whoever leads for an errand only is waited for, a run_at.
     fn lead_for(&self, run: &RunId, tenure: Tenure) -> impl Future<Output = Result<Lead, LeadError>> + Send;
 
     /// Who leads the run now, if anybody does.

@@ -11,7 +11,7 @@ use protocol::RunId;
 use rusqlite::Connection;
 use store::{Commit, Location, OpenError, Position, SqliteStore, Store as _};
 use tempfile::TempDir;
-use testkit::stage::change;
+use testkit::harness::change;
 
 struct Place {
     _directory: TempDir,

@@ -11,7 +11,7 @@ use protocol::{Revision, RunId};
 use rusqlite::Connection;
 use store::{Commit, Digest, Location, OutboxItem, Part, Position, Salvage, SqliteStore, Store as _};
 use tempfile::TempDir;
-use testkit::stage::change;
+use testkit::harness::change;
 
 /// What was written: run number and revision → text.
 type Written = BTreeMap<(i64, u64), String>;

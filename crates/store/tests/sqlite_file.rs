@@ -14,7 +14,7 @@ use store::{
     Unavailable,
 };
 use tempfile::TempDir;
-use testkit::stage::change;
+use testkit::harness::change;
 
 struct Place {
     directory: TempDir,

@@ -1,7 +1,7 @@
 //! What the engine holds per attempt, fresh or found: the means to hear what it does and to order its end.
 //!
 //! Subscribe before you look: the watch on the directory stands before anything is read, and the pidfd of the shim is
-//! taken before its exit record is believed missing. So there is no moment at which news can fall between, and no
+//! taken before its exit record is believed missing. So there is no run_at at which news can fall between, and no
 //! difference between an attempt of ours and one whose engine died.
 
 use std::io;
@@ -16,7 +16,7 @@ use crate::dir::AttemptDir;
 use crate::exit::ExitRecord;
 use crate::launch::{self, Launch, ShimProgram, SpawnError};
 use crate::mark::{self, Mark};
-use crate::os::{self, DirWatch, Identity, Lookout, Process};
+use crate::os::{self, DirWatch, DirWatcher, Identity, Process};
 
 /// News of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +41,9 @@ pub enum Over {
     Voided,
 }
 
-/// Why an attempt could not be attended.
+/// Why an attempt could not be attached.
 #[derive(Debug, thiserror::Error)]
-pub enum AttendError {
+pub enum AttachError {
     #[error("could not watch `{path}`")]
     Watch { path: String, source: io::Error },
     #[error(transparent)]
@@ -69,7 +69,7 @@ pub enum Shutdown {
     Twice,
 }
 
-/// What came of an order to end. In every case [`Attendance::next`] tells the rest.
+/// What came of an order to end. In every case [`AttemptHandle::next`] tells the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordered {
     /// The shim has been told.
@@ -93,7 +93,7 @@ pub enum OrderError {
 
 /// An engine's hold on one attempt. Dropping it lets the attempt go on unattended.
 #[derive(Debug)]
-pub struct Attendance {
+pub struct AttemptHandle {
     dir: AttemptDir,
     mark: Mark,
     watch: DirWatch,
@@ -106,24 +106,24 @@ pub struct Attendance {
     wrote: bool,
 }
 
-impl Attendance {
+impl AttemptHandle {
     /// Starts the attempt and attends it.
     pub fn launch(
-        lookout: &Lookout,
+        dir_watcher: &DirWatcher,
         shim: &ShimProgram,
         dir: AttemptDir,
         launch: &Launch,
-    ) -> Result<Self, AttendError> {
-        let mut attendance = Self::adopt(lookout, dir, launch.mark())?;
-        attendance.child = Some(launch::spawn(shim, &attendance.dir, launch)?);
-        Ok(attendance)
+    ) -> Result<Self, AttachError> {
+        let mut handle = Self::adopt(dir_watcher, dir, launch.mark())?;
+        handle.child = Some(launch::spawn(shim, &handle.dir, launch)?);
+        Ok(handle)
     }
 
     /// Attends an attempt that may have been started before, by whomever.
-    pub fn adopt(lookout: &Lookout, dir: AttemptDir, mark: Mark) -> Result<Self, AttendError> {
+    pub fn adopt(dir_watcher: &DirWatcher, dir: AttemptDir, mark: Mark) -> Result<Self, AttachError> {
         let reports = [dir.report(), dir.submitted(), dir.partial()];
-        let watched = dir.create().and_then(|()| lookout.watch(dir.path(), &reports));
-        let watch = watched.map_err(|source| AttendError::Watch { path: text(dir.path()), source })?;
+        let watched = dir.create().and_then(|()| dir_watcher.watch(dir.path(), &reports));
+        let watch = watched.map_err(|source| AttachError::Watch { path: text(dir.path()), source })?;
         let wrote = reports.iter().any(|report| report.exists());
         Ok(Self { dir, mark, watch, child: None, reaped: None, shim: None, wrote })
     }
@@ -133,7 +133,7 @@ impl Attendance {
     }
 
     /// Waits for the next news. Cancel-safe; asked again after [`News::Over`], it says the same again.
-    pub async fn next(&mut self) -> Result<News, AttendError> {
+    pub async fn next(&mut self) -> Result<News, AttachError> {
         loop {
             if self.child.is_none() && self.shim.is_none() {
                 match self.look().await? {
@@ -145,7 +145,7 @@ impl Attendance {
                 return Ok(News::Wrote);
             }
             let spawned = self.child.as_ref().and_then(number);
-            let waiting = |source| AttendError::Wait { attempt: self.mark.attempt.to_string(), source };
+            let waiting = |source| AttachError::Wait { attempt: self.mark.attempt.to_string(), source };
             // `select!` drops the losers; each of the three keeps its news until it is asked again.
             tokio::select! {
                 biased;
@@ -159,7 +159,7 @@ impl Attendance {
                     self.shim = None;
                 }
                 written = self.watch.written() => {
-                    written.map_err(|source| AttendError::Watch { path: text(self.dir.path()), source })?;
+                    written.map_err(|source| AttachError::Watch { path: text(self.dir.path()), source })?;
                     self.wrote = true;
                 }
             }
@@ -219,7 +219,7 @@ impl Attendance {
 
     /// Looks how the attempt stands, with no child of ours in it (any more). The living come first: an exit record may
     /// be anybody's as long as the shim has not ended.
-    async fn look(&self) -> Result<Look, AttendError> {
+    async fn look(&self) -> Result<Look, AttachError> {
         match claim::standing(&self.dir, self.reaped)? {
             Standing::Alive(process) => Ok(Look::Runs(process)),
             Standing::Void => Ok(Look::Over(Over::Voided)),
@@ -229,32 +229,32 @@ impl Attendance {
                 None => Ok(Look::Over(Over::Unclaimed)),
             },
             Standing::Elsewhere(identity) => {
-                Err(AttendError::Elsewhere { attempt: self.mark.attempt.to_string(), identity })
+                Err(AttachError::Elsewhere { attempt: self.mark.attempt.to_string(), identity })
             }
         }
     }
 
     /// The shim is dead. It may have written its record after we looked for it; else we end what it left.
-    async fn bury(&self) -> Result<Over, AttendError> {
+    async fn bury(&self) -> Result<Over, AttachError> {
         if let Some(record) = self.exit_record()? {
             return Ok(Over::Exit(record));
         }
         let mark = self.mark.clone();
         let swept = tokio::task::spawn_blocking(move || mark::sweep(&mark)).await;
         let swept = swept.unwrap_or_else(|error| Err(io::Error::other(error)));
-        let failed = |source| AttendError::Sweep { attempt: self.mark.attempt.to_string(), source };
+        let failed = |source| AttachError::Sweep { attempt: self.mark.attempt.to_string(), source };
         let swept = swept.map_err(failed)?;
         tracing::warn!(attempt = %self.mark.attempt, swept, "the shim died; what it left has been ended");
         Ok(Over::Vanished)
     }
 
-    fn exit_record(&self) -> Result<Option<ExitRecord>, AttendError> {
+    fn exit_record(&self) -> Result<Option<ExitRecord>, AttachError> {
         ExitRecord::read(&self.dir)
-            .map_err(|source| AttendError::Exit { path: text(&self.dir.exit()), source })
+            .map_err(|source| AttachError::Exit { path: text(&self.dir.exit()), source })
     }
 
-    fn listen(&self, process: Process) -> Result<AsyncFd<OwnedFd>, AttendError> {
-        let failed = |source| AttendError::Wait { attempt: self.mark.attempt.to_string(), source };
+    fn listen(&self, process: Process) -> Result<AsyncFd<OwnedFd>, AttachError> {
+        let failed = |source| AttachError::Wait { attempt: self.mark.attempt.to_string(), source };
         os::listen(process).map_err(failed)
     }
 }

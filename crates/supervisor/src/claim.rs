@@ -56,7 +56,7 @@ pub fn void(dir: &AttemptDir) -> Result<Voided, ClaimError> {
     match read(dir)? {
         Some(Claim::Shim(identity)) => Ok(Voided::ClaimedBy(identity)),
         Some(Claim::Void(_)) => Ok(Voided::Already),
-        // It was there a moment ago: somebody deletes our files. Nothing is certain any more.
+        // It was there a run_at ago: somebody deletes our files. Nothing is certain any more.
         None => Err(ClaimError::Read { path: name(dir), source: io::ErrorKind::NotFound.into() }),
     }
 }
@@ -79,7 +79,7 @@ pub(crate) enum Standing {
 /// process which had the number before it; neither lives.
 pub(crate) fn standing(dir: &AttemptDir, reaped: Option<Pid>) -> Result<Standing, ClaimError> {
     let claim = match read(dir) {
-        // A claim is whole from its first moment, so only a power cut tears one, and that killed its holder too.
+        // A claim is whole from its first run_at, so only a power cut tears one, and that killed its holder too.
         Err(ClaimError::Malformed { .. }) if !locked(dir)? => return Ok(Standing::Dead),
         claim => claim?,
     };

@@ -6,7 +6,7 @@
 //! the kernel, and it learns it the same way for an agent it started and for one it found:
 //!
 //! ```text
-//! engine ── Attendance ──▶ launch.json ──▶ shim ──▶ agent ──▶ stdout.log, stderr.log, report.json
+//! engine ── AttemptHandle ──▶ launch.json ──▶ shim ──▶ agent ──▶ stdout.log, stderr.log, report.json
 //!    ▲                                      │ claim (who runs it), exit.json (how it ended)
 //!    └──── pidfd of the shim, inotify ◀─────┘
 //! ```
@@ -36,14 +36,14 @@ mod whole;
 #[cfg(target_os = "linux")]
 use linux as os;
 
-pub use attend::{AttendError, Attendance, News, OrderError, Ordered, Over, Shutdown};
+pub use attend::{AttachError, AttemptHandle, News, OrderError, Ordered, Over, Shutdown};
 pub use census::{Marked, ShimLife, census, shim_life};
 pub use claim::{ClaimError, Voided, void};
 pub use dir::AttemptDir;
 pub use exit::{Because, ExitRecord, How};
 pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
 pub use mark::{Mark, enclosing_attempt, enclosing_mark, sweep, sweep_unclaimed};
-pub use os::{Departure, Identity, Lookout, boot_id, raise_descriptor_limit};
+pub use os::{Departure, DirWatcher, Identity, boot_id, raise_descriptor_limit};
 pub use os_text::OsText;
 pub use probe::{ProbeError, probe};
 pub use program::find_program;

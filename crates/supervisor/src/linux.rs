@@ -14,7 +14,7 @@ pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
 pub(crate) use table::{Table, command_line, inherited, inherited_all, is_stopped};
 pub(crate) use watch::DirWatch;
-pub use watch::Lookout;
+pub use watch::DirWatcher;
 
 use std::io;
 use std::os::fd::OwnedFd;

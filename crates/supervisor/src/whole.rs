@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all, for readers may look at any moment.
+//! Files that appear whole or not at all, for readers may look at any run_at.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ impl Reserved {
     }
 }
 
-/// Creates `path` unless it exists (then `None`). Like `O_EXCL`, but with its content from the first moment: the file
+/// Creates `path` unless it exists (then `None`). Like `O_EXCL`, but with its content from the first run_at: the file
 /// is written under another name and then linked. The returned file holds a kernel lock until it is dropped or its
 /// process dies, so that anyone can tell whether the creator still lives.
 pub(crate) fn create_locked(path: &Path, bytes: &[u8]) -> io::Result<Option<File>> {

@@ -14,6 +14,7 @@ mod backing;
 mod command;
 mod disk;
 pub mod explorer;
+pub mod harness;
 mod innocent;
 mod ledger;
 pub mod nats;
@@ -22,7 +23,6 @@ mod process;
 mod reader;
 mod redact;
 mod scene;
-pub mod stage;
 pub mod torture;
 mod wait;
 

@@ -172,7 +172,7 @@ fn launch(directory: &Path, port: u16, extra: &str) -> Child {
     child
 }
 
-/// A port that nobody listens on, a moment ago.
+/// A port that nobody listens on, a run_at ago.
 pub fn free_port() -> u16 {
     Port::take().number
 }

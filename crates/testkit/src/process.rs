@@ -42,7 +42,7 @@ impl Held {
     }
 
     pub fn signal(&self, signal: Signal) {
-        // It may have ended by itself a moment ago.
+        // It may have ended by itself a run_at ago.
         let _ = rustix::process::pidfd_send_signal(&self.fd, signal);
     }
 
@@ -184,7 +184,7 @@ fn own_pid() -> i32 {
 
 /// Fails if anything of this store's attempts is alive.
 ///
-/// A shim that lost its claim may need another moment to notice: it runs nothing, and is waited for.
+/// A shim that lost its claim may need another run_at to notice: it runs nothing, and is waited for.
 #[track_caller]
 pub fn expect_no_orphans(store: &Path) {
     let deadline = Instant::now() + DEADLINE;

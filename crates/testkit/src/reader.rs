@@ -61,7 +61,7 @@ fn read(view: &PathBuf, watch: &Watch, stop: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     let mut last = None;
     loop {
-        // Asked before the look: the last look comes after whatever was done before we were stopped.
+        // EngineRequest before the look: the last look comes after whatever was done before we were stopped.
         let stopped = stop.load(Ordering::Relaxed);
         match fs::read(view) {
             Ok(bytes) => {

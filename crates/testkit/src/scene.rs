@@ -14,9 +14,9 @@ use tempfile::TempDir;
 
 use crate::backing::Backing;
 use crate::command::Callboard;
+use crate::harness;
 use crate::ledger::Ledger;
 use crate::nats::Server;
-use crate::stage;
 
 const AGENT: &str = include_str!("agent.sh");
 
@@ -163,7 +163,7 @@ impl Scene {
             }
             Backing::Nats { .. } => {
                 let run = RunId::new(run).expect("a name");
-                let leader = stage::wait(self.open_store().leader(&run)).expect("the server answers");
+                let leader = harness::wait(self.open_store().leader(&run)).expect("the server answers");
                 leader.map(|leader| i32::try_from(leader.pid).expect("a pid is small"))
             }
         }
@@ -184,13 +184,13 @@ impl Scene {
         path
     }
 
-    /// Writes `wf.yaml` with steps given as `id: need need`, all played by agent `player` with the prompt `task.md`.
+    /// Writes `wf.yaml` with steps given as `id: need need`, all played by agent `profile` with the prompt `task.md`.
     pub fn workflow(&self, steps: &[&str]) -> PathBuf {
         let mut text = "name: trial\nsteps:\n".to_owned();
         for step in steps {
             let (id, needs) = step.split_once(':').unwrap_or((step, ""));
             let needs: Vec<_> = needs.split_whitespace().collect();
-            text.push_str(&format!("  - id: {id}\n    agent: player\n    prompt: task.md\n"));
+            text.push_str(&format!("  - id: {id}\n    agent: profile\n    prompt: task.md\n"));
             if !needs.is_empty() {
                 text.push_str(&format!("    needs: [{}]\n", needs.join(", ")));
             }
@@ -200,7 +200,7 @@ impl Scene {
 
     /// The same with more keys, steps given as in YAML: `id: review, needs: [code], loop_back_to: code`.
     pub fn workflow_of(&self, steps: &[&str]) -> PathBuf {
-        let steps = steps.iter().map(|step| format!("  - {{agent: player, prompt: task.md, {step}}}\n"));
+        let steps = steps.iter().map(|step| format!("  - {{agent: profile, prompt: task.md, {step}}}\n"));
         self.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()))
     }
 

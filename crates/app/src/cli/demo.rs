@@ -9,7 +9,7 @@ mod hold;
 mod journal;
 mod ledger;
 mod proof;
-mod stage;
+mod sandbox;
 mod story;
 
 use std::io::IsTerminal as _;
@@ -21,7 +21,7 @@ use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::render;
 use proof::Finding;
-use stage::Stage;
+use sandbox::Sandbox;
 use story::Teller;
 
 /// Watch a run survive `kill -9`: three scripted agents mend a bug, no model, no network
@@ -59,22 +59,22 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let teller = Teller { paced };
     block_on(async {
         let interrupted = interrupted()?;
-        let stage = Stage::build(if paced { PACE } else { Duration::ZERO }).await?;
+        let sandbox = Sandbox::build(if paced { PACE } else { Duration::ZERO }).await?;
         let told = tokio::select! {
-            told = story::tell(&stage, &teller) => told.map(Some),
+            told = story::tell(&sandbox, &teller) => told.map(Some),
             () = interrupted => Ok(None),
         };
         match told {
-            Ok(Some(findings)) => conclude(stage, &findings, &arguments),
+            Ok(Some(findings)) => conclude(sandbox, &findings, &arguments),
             Ok(None) => {
-                stage.clear().await?;
-                leave(stage, arguments.keep)?;
+                sandbox.clear().await?;
+                leave(sandbox, arguments.keep)?;
                 render::note("interrupted: engine and agents were ended");
                 Ok(Exit::Interrupted)
             }
             Err(failure) => {
-                stage.clear().await?;
-                let folder = stage.keep();
+                sandbox.clear().await?;
+                let folder = sandbox.keep();
                 Err(failure.hint(format!("`{}` was kept as it is", folder.display())))
             }
         }
@@ -82,17 +82,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Whether the story holds decides how the command ends.
-fn conclude(stage: Stage, findings: &[Finding], arguments: &Arguments) -> Result<Exit, Failure> {
+fn conclude(sandbox: Sandbox, findings: &[Finding], arguments: &Arguments) -> Result<Exit, Failure> {
     let broken = findings.iter().filter(|finding| !finding.holds).count();
     if broken > 0 {
-        let folder = stage.keep();
+        let folder = sandbox.keep();
         return Err(Failure::new(
             Exit::Failed,
             format!("the story does not hold: {broken} of {} checks failed", findings.len()),
         )
         .hint(format!("everything was kept in `{}`", folder.display())));
     }
-    leave(stage, arguments.keep)?;
+    leave(sandbox, arguments.keep)?;
     if !arguments.keep {
         render::data("`callboard demo --keep` leaves the folder, to look around in.");
     }
@@ -100,13 +100,13 @@ fn conclude(stage: Stage, findings: &[Finding], arguments: &Arguments) -> Result
 }
 
 /// Takes the folder away, or says what can be done in it.
-fn leave(stage: Stage, keep: bool) -> Result<(), Failure> {
+fn leave(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     if !keep {
-        return stage.remove();
+        return sandbox.remove();
     }
-    let run = stage::RUN;
-    let repo = stage.repo().to_owned();
-    stage.keep();
+    let run = sandbox::RUN;
+    let repo = sandbox.repo().to_owned();
+    sandbox.keep();
     render::data(format_args!("It is all still there:\n\n  cd {}", repo.display()));
     for (command, what) in [
         (format!("callboard show {run}"), "how far each step is"),

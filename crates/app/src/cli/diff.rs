@@ -2,7 +2,7 @@
 
 use protocol::entry::Entry;
 use protocol::{Revision, RunId};
-use runner::Moment;
+use runner::RunAt;
 use serde_json::{Value, json};
 use store::Store as _;
 
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 
 /// One side of the comparison.
 struct Side<P: Face> {
-    moment: Moment<P>,
+    run_at: RunAt<P>,
     entry: Option<Entry<P>>,
 }
 
@@ -69,7 +69,7 @@ impl Deed for Comparing<'_> {
         let Self { sight, arguments } = self;
         let old = side::<P>(sight, Some(arguments.from)).await?;
         let new = side::<P>(sight, arguments.to).await?;
-        let found = difference::between(&compared(&old.moment), &compared(&new.moment));
+        let found = difference::between(&compared(&old.run_at), &compared(&new.run_at));
         if arguments.json {
             render::json_pretty(&found);
         } else {
@@ -97,31 +97,31 @@ fn tell(found: &[Difference], steps_at: &str) {
 }
 
 async fn side<P: Face>(sight: &Sight, revision: Option<u64>) -> Result<Side<P>, Failure> {
-    let moment = sight.moment(revision.map(Revision)).await?;
-    let stored = sight.store.entry(&sight.run, moment.revision).await?;
+    let run_at = sight.run_at(revision.map(Revision)).await?;
+    let stored = sight.store.entry(&sight.run, run_at.revision).await?;
     let entry = stored.and_then(|stored| Entry::decode(&stored.body).ok());
-    Ok(Side { moment, entry })
+    Ok(Side { run_at, entry })
 }
 
 /// What is compared: the same fields that `show --json` prints.
-fn compared<P: Face>(moment: &Moment<P>) -> Value {
-    json!({ "status": run_status::name(moment.folded.run.status), "document": moment.document })
+fn compared<P: Face>(run_at: &RunAt<P>) -> Value {
+    json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.document })
 }
 
 fn head<P: Face>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     render::data(format_args!(
         "{}  revision {} → {}",
         styled(BOLD, run),
-        old.moment.revision,
-        new.moment.revision
+        old.run_at.revision,
+        new.run_at.revision
     ));
-    for Side { moment, entry } in [old, new] {
+    for Side { run_at, entry } in [old, new] {
         let told = entry.as_ref().map_or_else(
             || "its entry cannot be read".to_owned(),
             |entry| format!("{}  {}", words::what(&entry.input), styled(DIM, words::who(&entry.by))),
         );
-        let revision = styled(BOLD, format_args!("{:>4}", moment.revision));
-        render::data(format_args!("{revision} {}  {told}", styled(DIM, moment.folded.at)));
+        let revision = styled(BOLD, format_args!("{:>4}", run_at.revision));
+        render::data(format_args!("{revision} {}  {told}", styled(DIM, run_at.state.at)));
     }
 }
 

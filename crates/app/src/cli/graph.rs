@@ -18,12 +18,12 @@ use store::AnyStore;
 
 use super::{block_on, check};
 use crate::config::Flags;
+use crate::definition::workflow;
 use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
 use crate::run_status;
-use crate::stage::workflow;
 use picture::{Picture, Run};
 use words::Charset;
 
@@ -160,9 +160,9 @@ impl Deed for Drawing<'_> {
         let journal = here.load::<P>(store, run).await?;
         let run = journal.run.to_string();
         let Some(at) = at else {
-            let (_, status) = run_status::word(journal.folded.run.status);
+            let (_, status) = run_status::word(journal.state.run.status);
             let run = Run { run, revision: journal.position.revision.0, status: Some(status) };
-            return Ok(Picture::of_run(run, &journal.frozen, &journal.document, here.clock.now()));
+            return Ok(Picture::of_run(run, &journal.spec, &journal.document, here.clock.now()));
         };
         let (entry, document) = (journal.entry(at).await?, journal.document_at(at).await?);
         let (Some(entry), Some(document)) = (entry, document) else {
@@ -170,7 +170,7 @@ impl Deed for Drawing<'_> {
                 .hint(format!("it has 1 to {}", journal.position.revision)));
         };
         let run = Run { run, revision: at.0, status: None };
-        Ok(Picture::of_run(run, &journal.frozen, &document, entry.at))
+        Ok(Picture::of_run(run, &journal.spec, &document, entry.at))
     }
 }
 

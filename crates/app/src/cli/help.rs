@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Look", &["ls", "show", "watch", "log", "diff", "graph", "prompt"]),
     ("For agents", &["state", "report"]),
     ("Files", &["check", "export", "import", "recover"]),
-    ("House", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
+    ("EngineConfig", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
 ];
 
 /// The command line with its help.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::RunId;
 use protocol::run::RunStatus;
-use runner::{ImportError, Imported, Restaging, Unpacked};
+use runner::{ImportError, ImportTarget, Imported, Unpacked};
 use store::AnyStore;
 
 use super::block_on;
@@ -20,7 +20,7 @@ use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
 use crate::views::{self, SetAside};
-use crate::{render, run_status, stage, wish};
+use crate::{definition, render, run_status, wish};
 
 /// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
@@ -87,15 +87,16 @@ async fn take(
     archive: Box<dyn Read>,
     name: Option<RunId>,
 ) -> Result<Exit, Failure> {
-    let restaging = Restaging { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
+    let import_target =
+        ImportTarget { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
     let store = here.store().await?;
-    stage::exclude_views(&here.repo)?;
+    definition::exclude_views(&here.repo)?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
     if !face::is_known(&protocol) {
         return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
     }
-    let taking = Taking { here, store: &store, unpacked, restaging, file };
+    let taking = Taking { here, store: &store, unpacked, import_target, file };
     let (imported, set_aside) = face::by_name(&protocol, &run, taking).await?;
     tell(&imported, arguments.json);
     for (view, kept) in set_aside.into_iter().flatten() {
@@ -112,7 +113,7 @@ struct Taking<'a> {
     here: &'a Here,
     store: &'a AnyStore,
     unpacked: Unpacked,
-    restaging: Restaging,
+    import_target: ImportTarget,
     file: &'a Path,
 }
 
@@ -120,14 +121,14 @@ impl Deed for Taking<'_> {
     type Done = (Imported, Option<SetAside>);
 
     async fn with<P: Face>(self) -> Result<Self::Done, Failure> {
-        let Self { here, store, unpacked, restaging, file } = self;
-        let other = restaging.name.as_ref().filter(|name| **name != unpacked.manifest.run);
+        let Self { here, store, unpacked, import_target, file } = self;
+        let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
         if let Some(other) = other.filter(|_| !P::RENAMES) {
             let what =
                 format!("a `{}` run is named by what it is about; it cannot be `{other}` here", P::NAME);
             return Err(Failure::usage(what).hint("without `--as` it keeps its name"));
         }
-        let imported = runner::import::<P>(store, unpacked, &restaging).await;
+        let imported = runner::import::<P>(store, unpacked, &import_target).await;
         let imported = imported.map_err(|error| refused(file, &error))?;
         let set_aside = views::write::<P>(here, store, &imported.run).await?;
         Ok((imported, set_aside))
@@ -157,7 +158,7 @@ fn tell(imported: &Imported, json: bool) {
     }
     if !matches!(status, RunStatus::Finished(_)) {
         render::note(format_args!(
-            "`callboard resume {run}` goes on with it here; give it the players of this machine"
+            "`callboard resume {run}` goes on with it here; give it the profiles of this machine"
         ));
     }
 }

@@ -6,7 +6,7 @@ use protocol::entry::Entry;
 use protocol::report::Expected;
 use protocol::run::{Change, Run};
 use protocol::{AttemptId, Revision, StepId};
-use runner::{Moment, for_each_entry};
+use runner::{RunAt, for_each_entry};
 use serde_json::json;
 use store::{Store as _, StoredEntry};
 
@@ -111,8 +111,8 @@ impl Deed for Telling<'_> {
         if arguments.follow {
             let mut watch = sight.store.watch(&sight.run, newest).await?;
             loop {
-                let moment = sight.moment::<P>(None).await?;
-                if moment.rest().is_some() && moment.revision <= watch.after() {
+                let run_at = sight.run_at::<P>(None).await?;
+                if run_at.rest().is_some() && run_at.revision <= watch.after() {
                     break;
                 }
                 for stored in watch.next().await? {
@@ -131,7 +131,7 @@ struct Log<'a, P: Face> {
     json: bool,
     step: Option<P::Step>,
     /// For what passed between the engine and an attempt, if that is to be shown.
-    full: Option<Moment<P>>,
+    full: Option<RunAt<P>>,
     /// Attempts that have begun and are not over yet.
     at_work: BTreeMap<AttemptId, Exchange>,
     /// Where attempts were begun, if there is more than one place, and if what they were given is to be shown.
@@ -140,18 +140,18 @@ struct Log<'a, P: Face> {
 
 impl<'a, P: Face> Log<'a, P> {
     async fn new(sight: &'a Sight, arguments: &Arguments) -> Result<Self, Failure> {
-        let moment = match (arguments.full, &arguments.step) {
+        let run_at = match (arguments.full, &arguments.step) {
             (false, None) => None,
-            (true, _) | (_, Some(_)) => Some(sight.moment::<P>(None).await?),
+            (true, _) | (_, Some(_)) => Some(sight.run_at::<P>(None).await?),
         };
-        let step = match (&moment, &arguments.step) {
-            (Some(moment), Some(step)) => Some(sight.step(moment, step)?),
+        let step = match (&run_at, &arguments.step) {
+            (Some(run_at), Some(step)) => Some(sight.step(run_at, step)?),
             (_, None) | (None, _) => None,
         };
-        let full = moment.filter(|_| arguments.full);
+        let full = run_at.filter(|_| arguments.full);
         let hosts = match &full {
-            Some(moment) if sight.store.is_shared() => {
-                let begun = sight.history(moment).await?.attempts.into_iter();
+            Some(run_at) if sight.store.is_shared() => {
+                let begun = sight.history(run_at).await?.attempts.into_iter();
                 begun.map(|attempted| (attempted.id, attempted.host)).collect()
             }
             Some(_) | None => BTreeMap::new(),
@@ -214,7 +214,7 @@ impl<'a, P: Face> Log<'a, P> {
 
     /// What passed between the engine and the attempt that the entry says is over.
     fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
-        let definition = &self.full.as_ref()?.frozen.definition;
+        let definition = &self.full.as_ref()?.spec.definition;
         if self.sight.store.is_shared() {
             // Of those that begin while we follow the run, nobody knew before.
             self.hosts.extend(began(entry).map(|attempt| (attempt, entry.by.host().to_owned())));

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
 use protocol::steps::load::parse_duration;
-use runner::{Again, Asked, House, Player};
+use runner::{AgentProfile, EngineConfig, EngineRequest, Overrides};
 use serde_json::json;
 use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
 use crate::cycles::{self, Draft};
+use crate::definition;
+use crate::drive::{self, Show};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::play::{self, Show};
-use crate::players::PlayerFlags;
+use crate::profiles::AgentFlags;
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::render::{self, BOLD, styled};
-use crate::stage;
 
 /// Run a peer cycle: plan, execute, express, review, each by an agent of its own
 ///
@@ -42,7 +42,7 @@ Examples:
   callboard peer create-spec --spec password-reset 'users can reset a forgotten password by mail'
   callboard peer execute-tasks --wrapper ./agent.sh
   callboard peer create-spec - < requirements.md
-  callboard peer create-spec 'dark mode' --rehearse   # the built-in player plays, no token is spent
+  callboard peer create-spec 'dark mode' --rehearse   # the built-in scripted agent plays, no token is spent
   callboard peer --continue                           # the last cycle that was not completed"
 )]
 pub(super) struct Arguments {
@@ -64,7 +64,7 @@ pub(super) struct Arguments {
         long_help = "Go on with the last cycle that was not completed: with --spec the highest number of that spec, with \
                      --global of those about the repository, else the one that was begun last. Completed phases \
                      never run again. A cycle that has failed stays failed: the next one goes on with it and takes \
-                     over what was completed there. Its instruction, requirements and players hold unless players \
+                     over what was completed there. Its instruction, requirements and profiles hold unless profiles \
                      are given again"
     )]
     continues: bool,
@@ -81,7 +81,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     max_attempts: Option<NonZeroU32>,
 
-    /// How long an attempt of a phase may take, such as 10m [default: as its player says]
+    /// How long an attempt of a phase may take, such as 10m [default: as its profile says]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 
@@ -96,7 +96,7 @@ pub(super) struct Arguments {
     place: Place,
 
     #[command(flatten)]
-    players: PlayerFlags,
+    profiles: AgentFlags,
 
     #[command(flatten)]
     rehearse: RehearseFlag,
@@ -117,7 +117,7 @@ async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
     let (instruction, requirements) = arguments.asked()?;
     let spec = arguments.spec_name(here)?;
     let scope = cycles::scope(&here.repo, instruction, spec, &requirements)?;
-    let house = play::house(here, Again::default())?;
+    let engine_config = drive::engine_config(here, Overrides::default())?;
     let mut draft = Draft {
         scope,
         instruction: instruction.to_string(),
@@ -128,31 +128,31 @@ async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
         max_attempts: here.config.max_attempts.value,
         timeout: arguments.timeout,
         repo_dir: here.repo_dir()?,
-        workdir: arguments.players.workdir(&here.repo)?,
-        player: arguments.player()?,
-        env: arguments.players.env.clone(),
+        workdir: arguments.profiles.workdir(&here.repo)?,
+        profile: arguments.profile()?,
+        env: arguments.profiles.env.clone(),
     };
-    somebody_plays(&house, &draft)?;
+    has_profile(&engine_config, &draft)?;
     here.traces().iter().for_each(render::note);
     let store = here.store().await?;
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
     }
-    stage::exclude_views(&here.repo)?;
+    definition::exclude_views(&here.repo)?;
     let cycle = cycles::open(&store, &here.clock, here::person(), &draft).await?;
-    arguments.play(here, &store, house, &cycle, &draft).await
+    arguments.drive(here, &store, engine_config, &cycle, &draft).await
 }
 
-/// Whoever will be asked must have a player before anything is written.
-fn somebody_plays(house: &House, draft: &Draft) -> Result<(), Failure> {
+/// Whoever will be asked must have a profile before anything is written.
+fn has_profile(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failure> {
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     let asked = Phase::ALL.into_iter().skip(taken_over);
     let mut alone =
-        asked.filter(|phase| draft.player.is_none() && !house.by_agent.contains_key(phase.step()));
+        asked.filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.step()));
     match alone.next() {
         None => Ok(()),
-        Some(phase) => Err(play::nobody_plays(phase.step(), phase.as_str())
-            .hint("or let the built-in player play, without an agent: `--rehearse`")),
+        Some(phase) => Err(drive::no_profile(phase.step(), phase.as_str())
+            .hint("or let the built-in scripted agent play, without an agent: `--rehearse`")),
     }
 }
 
@@ -187,18 +187,18 @@ impl Arguments {
     }
 
     /// Who plays, if the command line says it.
-    fn player(&self) -> Result<Option<Player>, Failure> {
-        match self.rehearse.player(&Roles::of_peer())? {
-            Some(player) => Ok(Some(player)),
-            None => self.players.player(),
+    fn profile(&self) -> Result<Option<AgentProfile>, Failure> {
+        match self.rehearse.profile(&Roles::of_peer())? {
+            Some(profile) => Ok(Some(profile)),
+            None => self.profiles.profile(),
         }
     }
 
-    async fn play(
+    async fn drive(
         &self,
         here: &Here,
         store: &AnyStore,
-        house: House,
+        engine_config: EngineConfig,
         cycle: &CycleId,
         draft: &Draft,
     ) -> Result<Exit, Failure> {
@@ -206,9 +206,10 @@ impl Arguments {
         self.announce("opened", cycle, &draft.instruction, continues);
         let run = cycles::run_of(cycle);
         if self.detach {
-            return play::detach(here, store, &run, &self.show, Vec::new()).await;
+            return drive::detach(here, store, &run, &self.show, Vec::new()).await;
         }
-        play::play::<Peer>(here, store, house, &run, Asked::to_resume(None), &self.show).await
+        drive::drive::<Peer>(here, store, engine_config, &run, EngineRequest::to_resume(None), &self.show)
+            .await
     }
 
     /// The first line: which cycle this is, and which run.

@@ -1,7 +1,7 @@
 //! `callboard prompt RUN STEP`.
 
 use protocol::{AttemptId, AttemptNo, StepId, Turn};
-use runner::{History, Moment, would_be_told};
+use runner::{History, RunAt, would_be_told};
 
 use super::block_on;
 use crate::face::{Deed, Face};
@@ -69,10 +69,10 @@ impl Deed for Prompting<'_> {
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { sight, arguments } = self;
-        let moment = sight.moment::<P>(None).await?;
-        let step = sight.step(&moment, &arguments.step)?;
+        let run_at = sight.run_at::<P>(None).await?;
+        let step = sight.step(&run_at, &arguments.step)?;
         let name = P::step_id(&step);
-        let history = sight.history(&moment).await?;
+        let history = sight.history(&run_at).await?;
         let attempt = match arguments.attempt {
             Some((turn, attempt_no)) => Some(named(sight, &history, &name, turn, attempt_no)?),
             None if arguments.next => None,
@@ -81,8 +81,8 @@ impl Deed for Prompting<'_> {
         let text = match attempt {
             Some(attempt) => given(sight, &history, &attempt, arguments.context)?,
             None => {
-                tell_what_is_missing(&moment, &history, &step);
-                let told = would_be_told(&moment, &step, &sight.store.premises().attempts_dir());
+                tell_what_is_missing(&run_at, &history, &step);
+                let told = would_be_told(&run_at, &step, &sight.store.premises().attempts_dir());
                 if arguments.context { told.context } else { told.prompt }
             }
         };
@@ -140,12 +140,12 @@ fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -
 }
 
 /// What is made now may lack what is not done yet.
-fn tell_what_is_missing<P: Face>(moment: &Moment<P>, history: &History, step: &P::Step) {
+fn tell_what_is_missing<P: Face>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
     let name = P::step_id(step);
     if history.newest_of(&name).is_none() {
         render::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
     }
-    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);
+    let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     let needs = P::needs(definition, step).into_iter();
     let missing = needs.filter(|need| !P::is_behind(definition, state, need));
     let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();

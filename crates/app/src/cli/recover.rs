@@ -16,7 +16,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::here::{Here, Place};
-use crate::players::PlayerFlags;
+use crate::profiles::AgentFlags;
 
 /// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
 ///
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     view: view::ViewFlags,
 
     #[command(flatten)]
-    players: PlayerFlags,
+    profiles: AgentFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {

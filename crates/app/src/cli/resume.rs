@@ -6,17 +6,17 @@ use std::ffi::OsString;
 
 use protocol::RunId;
 use protocol::run::{Request, RunStatus, StopCause};
-use runner::{Asked, House, Journal};
+use runner::{EngineConfig, EngineRequest, Journal};
 use store::{Access, AnyStore, RunRow, Store as _};
 
 use self::following::{elsewhere, follow, may_be_free_soon};
 use super::block_on;
 use crate::config::Flags;
+use crate::drive::{self, Show};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::play::{self, Show};
-use crate::players::PlayerFlags;
+use crate::profiles::AgentFlags;
 use crate::wish::{self, Wish};
 use crate::{render, restore};
 
@@ -73,7 +73,7 @@ pub(super) struct Arguments {
     place: Place,
 
     #[command(flatten)]
-    players: PlayerFlags,
+    profiles: AgentFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -87,15 +87,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         by: here::person(),
         reason: arguments.reason.clone(),
     });
-    let again = runner::Again { recover: arguments.recover, abandoned, ..arguments.players.again()? };
-    let house = play::house(&here, again)?;
+    let again = runner::Overrides { recover: arguments.recover, abandoned, ..arguments.profiles.again()? };
+    let engine_config = drive::engine_config(&here, again)?;
     block_on(async {
         if arguments.all {
-            return all(&here, &house, &arguments).await;
+            return all(&here, &engine_config, &arguments).await;
         }
         let (store, run) = here.find_run_or_only(arguments.run.as_deref(), "resume").await?;
-        here.with_run(&store, &run, Resuming { here: &here, store: &store, run: &run, house, arguments })
-            .await
+        here.with_run(
+            &store,
+            &run,
+            Resuming { here: &here, store: &store, run: &run, engine_config, arguments },
+        )
+        .await
     })
 }
 
@@ -111,17 +115,17 @@ pub(super) async fn go_on<P: Face>(
     here: &Here,
     store: &AnyStore,
     run: &RunId,
-    house: House,
+    engine_config: EngineConfig,
     arguments: Arguments,
 ) -> Result<Exit, Failure> {
-    Resuming { here, store, run, house, arguments }.with::<P>().await
+    Resuming { here, store, run, engine_config, arguments }.with::<P>().await
 }
 
 struct Resuming<'a> {
     here: &'a Here,
     store: &'a AnyStore,
     run: &'a RunId,
-    house: House,
+    engine_config: EngineConfig,
     arguments: Arguments,
 }
 
@@ -129,16 +133,16 @@ impl Deed for Resuming<'_> {
     type Done = Exit;
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, house, arguments } = self;
-        let restored = restore::restore::<P>(here, store, &house, run).await?;
+        let Self { here, store, run, engine_config, arguments } = self;
+        let restored = restore::restore::<P>(here, store, &engine_config, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
-        if restored && matches!(journal.folded.run.status, RunStatus::Finished(_)) {
+        if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
             render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
             return Ok(Exit::Success);
         }
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
-        let paused = journal.folded.run.status == RunStatus::Paused;
+        let paused = journal.state.run.status == RunStatus::Paused;
         if paused && wish::engine_of(store, run).await?.is_some() {
             let wish =
                 Wish::<P> { doing: "resume".to_owned(), request: Request::Resume, reason: arguments.reason };
@@ -146,9 +150,9 @@ impl Deed for Resuming<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Success);
         }
-        play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))?;
-        somebody_plays(&house, &journal)?;
-        let asked = Asked::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
+        drive::is_staged_here(here, store, run, &engine_config.options(&journal.spec.options))?;
+        has_profile(&engine_config, &journal)?;
+        let asked = EngineRequest::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
         loop {
             if let Some(leader) = elsewhere(store, run).await?
                 && let Some(exit) = follow::<P>(here, store, run, leader, &arguments).await?
@@ -156,10 +160,10 @@ impl Deed for Resuming<'_> {
                 return Ok(exit);
             }
             if arguments.detach {
-                return play::detach(here, store, run, &arguments.show, arguments.flags()).await;
+                return drive::detach(here, store, run, &arguments.show, arguments.flags()).await;
             }
-            let (house, asked) = (house.clone(), asked.clone());
-            match play::play::<P>(here, store, house, run, asked, &arguments.show).await {
+            let (engine_config, asked) = (engine_config.clone(), asked.clone());
+            match drive::drive::<P>(here, store, engine_config, run, asked, &arguments.show).await {
                 // Of several who waited for it, another host was first.
                 Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
                 played => return played,
@@ -168,20 +172,20 @@ impl Deed for Resuming<'_> {
     }
 }
 
-/// Whoever is asked next must have a player, or the journal would tell of an attempt that began and never was. Somebody
+/// Whoever is asked next must have a profile, or the journal would tell of an attempt that began and never was. Somebody
 /// who is at work needs none to be adopted, so then nothing is asked before.
-fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, AnyStore>) -> Result<(), Failure> {
-    let (run, definition) = (&journal.folded.run, &journal.frozen.definition);
+fn has_profile<P: Face>(engine_config: &EngineConfig, journal: &Journal<P, AnyStore>) -> Result<(), Failure> {
+    let (run, definition) = (&journal.state.run, &journal.spec.definition);
     if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {
         return Ok(());
     }
     let is_behind = |step: &P::Step| P::is_behind(definition, &run.state, step);
     let is_next = |step: &P::Step| !is_behind(step) && P::needs(definition, step).iter().all(is_behind);
-    let staging = house.staging(&journal.frozen.staging);
+    let options = engine_config.options(&journal.spec.options);
     for step in P::steps(definition).iter().filter(|step| is_next(step)) {
         let agent = P::agent(definition, step);
-        if house.player(&staging, &agent).is_none() {
-            return Err(play::nobody_plays(&agent, P::step_id(step).as_str()));
+        if engine_config.profile(&options, &agent).is_none() {
+            return Err(drive::no_profile(&agent, P::step_id(step).as_str()));
         }
     }
     Ok(())
@@ -189,7 +193,7 @@ fn somebody_plays<P: Face>(house: &House, journal: &Journal<P, AnyStore>) -> Res
 
 impl Arguments {
     /// As another command was given them, for a run that it names itself.
-    pub(super) fn like(show: Show, detach: bool, place: Place, players: PlayerFlags) -> Self {
+    pub(super) fn like(show: Show, detach: bool, place: Place, profiles: AgentFlags) -> Self {
         let (run, reason, abandon_host) = (None, None, None);
         let (all, recover, at_once, access_from_stdin) = (false, false, false, false);
         Self {
@@ -203,13 +207,13 @@ impl Arguments {
             at_once,
             access_from_stdin,
             place,
-            players,
+            profiles,
         }
     }
 
     /// What the engine in the background is to be given.
     fn flags(&self) -> Vec<OsString> {
-        let mut flags = self.players.as_arguments();
+        let mut flags = self.profiles.as_arguments();
         flags.extend(self.recover.then(|| "--recover".into()));
         flags.extend(self.abandon_host.iter().flat_map(|host| ["--abandon-host".into(), host.into()]));
         flags.extend(self.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
@@ -218,7 +222,7 @@ impl Arguments {
 }
 
 /// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
-async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, Failure> {
+async fn all(here: &Here, engine_config: &EngineConfig, arguments: &Arguments) -> Result<Exit, Failure> {
     let store = here.existing_store().await?;
     let rows = match &store {
         Some(store) => store.runs().await?,
@@ -231,7 +235,7 @@ async fn all(here: &Here, house: &House, arguments: &Arguments) -> Result<Exit, 
     let mut worst = Exit::Success;
     for row in rows.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
-        let again = Again { here, store: &store, run, house, arguments };
+        let again = Again { here, store: &store, run, engine_config, arguments };
         match face::by_name(&row.protocol, run, again).await {
             Ok(()) => {}
             // Nor would it be let near any other run.
@@ -250,7 +254,7 @@ struct Again<'a> {
     here: &'a Here,
     store: &'a AnyStore,
     run: &'a RunId,
-    house: &'a House,
+    engine_config: &'a EngineConfig,
     arguments: &'a Arguments,
 }
 
@@ -258,19 +262,19 @@ impl Deed for Again<'_> {
     type Done = ();
 
     async fn with<P: Face>(self) -> Result<(), Failure> {
-        let Self { here, store, run, house, arguments } = self;
-        restore::restore::<P>(here, store, house, run).await?;
+        let Self { here, store, run, engine_config, arguments } = self;
+        restore::restore::<P>(here, store, engine_config, run).await?;
         let mut journal = here.load::<P>(store, run).await?;
         wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if wish::engine_of(store, run).await?.is_none() {
             if let Err(failure) =
-                play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))
+                drive::is_staged_here(here, store, run, &engine_config.options(&journal.spec.options))
             {
                 // Whoever types this in every repository and on every host reaches it there.
                 render::note(format_args!("{}; it is left to be resumed there", failure.what));
                 return Ok(());
             }
-            play::detach(here, store, run, &arguments.show, arguments.flags()).await?;
+            drive::detach(here, store, run, &arguments.show, arguments.flags()).await?;
         }
         Ok(())
     }

@@ -2,16 +2,16 @@
 
 use protocol::RunId;
 use protocol::run::Request;
-use runner::{Asked, House};
+use runner::{EngineConfig, EngineRequest};
 use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::drive::{self, Show};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::play::{self, Show};
-use crate::players::PlayerFlags;
+use crate::profiles::AgentFlags;
 use crate::wish::{self, Wish};
 
 /// Try failed steps again: one, or all of them
@@ -39,17 +39,21 @@ pub(super) struct Arguments {
     place: Place,
 
     #[command(flatten)]
-    players: PlayerFlags,
+    profiles: AgentFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
     let here = Here::find(&arguments.place, flags)?;
-    let house = play::house(&here, arguments.players.again()?)?;
+    let engine_config = drive::engine_config(&here, arguments.profiles.again()?)?;
     block_on(async {
         let (store, run) = here.find_run(&arguments.run).await?;
-        here.with_run(&store, &run, Retrying { here: &here, store: &store, run: &run, house, arguments })
-            .await
+        here.with_run(
+            &store,
+            &run,
+            Retrying { here: &here, store: &store, run: &run, engine_config, arguments },
+        )
+        .await
     })
 }
 
@@ -57,7 +61,7 @@ struct Retrying<'a> {
     here: &'a Here,
     store: &'a AnyStore,
     run: &'a RunId,
-    house: House,
+    engine_config: EngineConfig,
     arguments: Arguments,
 }
 
@@ -65,9 +69,9 @@ impl Deed for Retrying<'_> {
     type Done = Exit;
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, house, arguments } = self;
+        let Self { here, store, run, engine_config, arguments } = self;
         let mut journal = here.load::<P>(store, run).await?;
-        let named = |step: &String| face::step::<P>(run, &journal.frozen.definition, step);
+        let named = |step: &String| face::step::<P>(run, &journal.spec.definition, step);
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
         wish::refuse_agents(&mut journal, "retry", &request).await?;
@@ -85,8 +89,8 @@ impl Deed for Retrying<'_> {
             wish::tell_who_goes_on(run, &taken);
             return Ok(Exit::Success);
         }
-        play::is_staged_here(here, store, run, &house.staging(&journal.frozen.staging))?;
-        let asked = Asked { request, by: Some(here::person()), reason: arguments.reason };
-        play::play::<P>(here, store, house, run, asked, &arguments.show).await
+        drive::is_staged_here(here, store, run, &engine_config.options(&journal.spec.options))?;
+        let asked = EngineRequest { request, by: Some(here::person()), reason: arguments.reason };
+        drive::drive::<P>(here, store, engine_config, run, asked, &arguments.show).await
     }
 }

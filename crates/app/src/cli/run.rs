@@ -3,28 +3,28 @@
 use std::path::PathBuf;
 
 use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
-use protocol::{RunId, Stage, StepId};
-use runner::{Again, Asked, Frozen, OpenError, Staging};
+use protocol::{RunId, RunLocation, StepId};
+use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 
 use super::block_on;
 use crate::config::Flags;
+use crate::definition::Limits;
+use crate::drive::{self, Show};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here, Place};
-use crate::play::{self, Show};
-use crate::players::PlayerFlags;
+use crate::profiles::AgentFlags;
 use crate::rehearsal::{RehearseFlag, Roles};
-use crate::stage::Limits;
-use crate::{render, stage};
+use crate::{definition, render};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
 ///
-/// The run is durable from its first moment. Kill this command at any time: agents work on, and `callboard resume`
+/// The run is durable from its first run_at. Kill this command at any time: agents work on, and `callboard resume`
 /// adopts them; nothing that is finished runs again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard run wf.yaml --wrapper ./agent.sh
   callboard run wf.yaml --command-template 'my-agent --prompt {prompt} --out {report}'
-  callboard run wf.yaml --rehearse          # the built-in player plays, no token is spent
+  callboard run wf.yaml --rehearse          # the built-in scripted agent plays, no token is spent
   callboard run wf.yaml --detach            # goes on in the background
   callboard run wf.yaml --json | jq .       # one event per line
   callboard run wf.yaml --store nats://127.0.0.1:4222   # for several machines to share (docs/nats.md)")]
@@ -64,7 +64,7 @@ pub(super) struct Arguments {
     place: Place,
 
     #[command(flatten)]
-    players: PlayerFlags,
+    profiles: AgentFlags,
 
     #[command(flatten)]
     rehearse: RehearseFlag,
@@ -142,34 +142,42 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
         on_failure: arguments.on_failure.into(),
     };
-    let definition = stage::definition(&here.repo, &file, limits)?;
-    let staging = Staging {
-        stage: Stage { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
-        workdir: arguments.players.workdir(&here.repo)?,
-        player: match arguments.rehearse.player(&Roles::of_workflow(definition.workflow()))? {
-            Some(player) => Some(player),
-            None => arguments.players.player()?,
+    let definition = definition::read(&here.repo, &file, limits)?;
+    let options = RunOptions {
+        location: RunLocation { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
+        workdir: arguments.profiles.workdir(&here.repo)?,
+        profile: match arguments.rehearse.profile(&Roles::of_workflow(definition.workflow()))? {
+            Some(profile) => Some(profile),
+            None => arguments.profiles.profile()?,
         },
-        env: arguments.players.env.clone(),
+        env: arguments.profiles.env.clone(),
     };
-    let house = play::house(&here, Again::default())?;
+    let engine_config = drive::engine_config(&here, Overrides::default())?;
     for step in &definition.workflow().steps {
-        if house.player(&staging, &step.agent).is_none() {
-            return Err(play::nobody_plays(&step.agent, step.id.as_str()));
+        if engine_config.profile(&options, &step.agent).is_none() {
+            return Err(drive::no_profile(&step.agent, step.id.as_str()));
         }
     }
-    let run = staging.stage.run.clone();
-    let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
+    let run = options.location.run.clone();
+    let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     block_on(async {
         here.traces().iter().for_each(render::note);
         let store = here.store().await?;
-        stage::exclude_views(&here.repo)?;
-        let opened = runner::open::<Steps, _>(&store, &here.clock, here::person(), frozen).await;
+        definition::exclude_views(&here.repo)?;
+        let opened = runner::open::<Steps, _>(&store, &here.clock, here::person(), spec).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
-            return play::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
+            return drive::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
         }
-        play::play::<Steps>(&here, &store, house, &run, Asked::to_resume(None), &arguments.show).await
+        drive::drive::<Steps>(
+            &here,
+            &store,
+            engine_config,
+            &run,
+            EngineRequest::to_resume(None),
+            &arguments.show,
+        )
+        .await
     })
 }
 

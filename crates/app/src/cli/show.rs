@@ -2,7 +2,7 @@
 
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, Stamp, StepId};
-use runner::Moment;
+use runner::RunAt;
 use serde_json::json;
 
 use super::block_on;
@@ -64,79 +64,79 @@ impl Deed for Showing<'_> {
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Self { sight, arguments } = self;
-        let (moment, answers) = Answers::about::<P>(sight, arguments.at.map(Revision)).await?;
+        let (run_at, answers) = Answers::about::<P>(sight, arguments.at.map(Revision)).await?;
         if arguments.json {
-            as_json(&moment, &answers);
+            as_json(&run_at, &answers);
         } else {
-            in_words(&moment, &answers, arguments.at.is_some());
+            in_words(&run_at, &answers, arguments.at.is_some());
         }
         Ok(Exit::Success)
     }
 }
 
-fn as_json<P: Face>(moment: &Moment<P>, answers: &Answers) {
+fn as_json<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
     let mut shown = json!({
-        "run": moment.run,
+        "run": run_at.run,
         "protocol": P::NAME,
-        "title": moment.frozen.title,
-        "status": run_status::shown(moment.folded.run.status, answers.acts.engine()).1,
-        "revision": moment.revision,
-        "newest": moment.newest,
+        "title": run_at.spec.title,
+        "status": run_status::shown(run_at.state.run.status, answers.acts.engine()).1,
+        "revision": run_at.revision,
+        "newest": run_at.newest,
     });
     let mut rest = serde_json::to_value(answers).expect("BUG: what we print is plain data");
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
-        shown.append(&mut P::result_fields(&moment.document));
-        shown.insert("document".to_owned(), json!(moment.document));
+        shown.append(&mut P::result_fields(&run_at.document));
+        shown.insert("document".to_owned(), json!(run_at.document));
     }
     render::json_pretty(&shown);
 }
 
-fn in_words<P: Face>(moment: &Moment<P>, answers: &Answers, travels: bool) {
-    head(moment, travels, answers.acts.engine());
-    for line in P::about(&moment.document) {
+fn in_words<P: Face>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
+    head(run_at, travels, answers.acts.engine());
+    for line in P::about(&run_at.document) {
         render::data(format_args!("  {}", render::harmless(&line)));
     }
     for Recovered { revision, from } in &answers.recovered {
         render::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
-    who_acts(moment, answers);
-    steps(moment, answers);
-    last_error(moment, answers);
+    who_acts(run_at, answers);
+    steps(run_at, answers);
+    last_error(run_at, answers);
     for gate in &answers.gates {
         render::data(format_args!(
             "iterations: {} has used {} of {}, and sends back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
         ));
     }
-    P::result(&moment.document).iter().for_each(render::data);
-    if let Some(view) = P::view(&moment.document) {
+    P::result(&run_at.document).iter().for_each(render::data);
+    if let Some(view) = P::view(&run_at.document) {
         render::data(styled(DIM, view.path));
     }
 }
 
-fn head<P: Face>(moment: &Moment<P>, travels: bool, engine: EnginePresence) {
-    let summary = moment.summary();
+fn head<P: Face>(run_at: &RunAt<P>, travels: bool, engine: EnginePresence) {
+    let summary = run_at.summary();
     let (style, word) = run_status::shown(summary.status, engine);
-    let when = if travels { format!(" of {}  {}", moment.newest, moment.folded.at) } else { String::new() };
+    let when = if travels { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
     render::data(format_args!(
         "{} {}  {}  {}/{} {}  revision {}{when}",
-        styled(BOLD, &moment.run),
+        styled(BOLD, &run_at.run),
         summary.title,
         styled(style, word),
         summary.progress.done,
         summary.progress.total,
         P::STEP.1,
-        moment.revision,
+        run_at.revision,
     ));
 }
 
 /// Whose move it is.
-fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
-    let run = &moment.run;
-    let rests = matches!(moment.folded.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
+fn who_acts<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+    let run = &run_at.run;
+    let rests = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(held) = &answers.held {
-        let (_, word) = run_status::word(moment.folded.run.status);
+        let (_, word) = run_status::word(run_at.state.run.status);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
         render::advice(format_args!(
@@ -161,7 +161,7 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         )),
         Acts::Missing => {
             for (host, attempts) in &answers.elsewhere {
-                let is_to_end = matches!(moment.folded.run.status, RunStatus::Stopping(_));
+                let is_to_end = matches!(run_at.state.run.status, RunStatus::Stopping(_));
                 let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
                 let advice = advise(run, host, attempts);
                 render::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
@@ -172,19 +172,17 @@ fn who_acts<P: Face>(moment: &Moment<P>, answers: &Answers) {
         }
         Acts::WroteLast { by } => render::data(words::who(by)),
         Acts::NotNeeded => {
-            let failed = matches!(
-                moment.folded.run.status,
-                RunStatus::Finished(Outcome::Incomplete | Outcome::Failed)
-            );
-            if failed && moment.revision == moment.newest {
-                render::advice(P::after_failure(run, &moment.document));
+            let failed =
+                matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
+            if failed && run_at.revision == run_at.newest {
+                render::advice(P::after_failure(run, &run_at.document));
             }
         }
     }
 }
 
-fn steps<P: Face>(moment: &Moment<P>, answers: &Answers) {
-    let steps = progress::shown_steps(moment);
+fn steps<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+    let steps = progress::shown_steps(run_at);
     let (wide, width) = progress::widths(&steps);
     for (name, shown) in &steps {
         let told = particulars(shown, answers.steps.get(name), answers.at);
@@ -264,12 +262,12 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// A succeeded run's troubles are over.
-fn last_error<P: Face>(moment: &Moment<P>, answers: &Answers) {
-    let succeeded = moment.folded.run.status == RunStatus::Finished(Outcome::Succeeded);
+fn last_error<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+    let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = render::duration(answers.at.since(last.at));
     let step = &last.attempt.step;
-    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);
+    let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     let mended =
         face::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
     let (style, since) =

@@ -54,12 +54,12 @@ impl Deed for Skipping<'_> {
         let Self { here, store, run, arguments } = self;
         let (word, _) = P::STEP;
         let journal = here.load::<P>(store, run).await?;
-        let step = face::step::<P>(run, &journal.frozen.definition, &arguments.step)?;
+        let step = face::step::<P>(run, &journal.spec.definition, &arguments.step)?;
         let request = Request::Skip { step: step.clone() };
         let wish = Wish::<P> { doing: format!("skip a {word} of"), request, reason: Some(arguments.reason) };
         let taken = wish.make(here, store, run).await?;
         render::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
-        let status = here.load::<P>(store, run).await?.folded.run.status;
+        let status = here.load::<P>(store, run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::word(status);
             render::note(format_args!("with that the run is {word}"));

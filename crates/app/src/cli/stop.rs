@@ -54,7 +54,7 @@ impl Deed for Stopping<'_> {
         let wish = Wish::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
         wish.fulfil(here, store, run).await?;
         let journal = here.load::<P>(store, run).await?;
-        render::talk(match journal.folded.run.status {
+        render::talk(match journal.state.run.status {
             RunStatus::Finished(Outcome::Succeeded) => {
                 format!("run `{run}` succeeded before it could be stopped")
             }

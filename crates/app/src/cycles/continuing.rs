@@ -7,7 +7,7 @@ use protocol::peer::{
 };
 use protocol::run::RunStatus;
 use protocol::{Outcome, Protocol as _, RunId};
-use runner::{LoadError, Moment, MomentError, Staging};
+use runner::{LoadError, RunAt, RunAtError, RunOptions};
 use serde_json::Value;
 use store::{AnyStore, RunRow, Store as _};
 
@@ -21,7 +21,7 @@ pub(crate) struct Continuable {
     pub(crate) cycle: CycleId,
     pub(crate) run: RunId,
     pub(crate) definition: Definition,
-    pub(crate) staging: Staging,
+    pub(crate) options: RunOptions,
     /// What its completed phases have produced, if it has failed: then only a new cycle can go on with it.
     pub(crate) failed: Option<Continued>,
     /// It has failed, and somebody may still be at work in it: it was stopped, and nobody was left to see to that.
@@ -42,8 +42,8 @@ pub(crate) async fn newest_incomplete(
     let (mut continued, mut unread) = (BTreeSet::new(), Vec::new());
     for (cycle, row) in newest_first(&rows, scope) {
         let run = row.run.clone();
-        let moment = match look(store, row).await? {
-            Look::Found(moment) => *moment,
+        let run_at = match look(store, row).await? {
+            Look::Found(run_at) => *run_at,
             Look::Gone => continue,
             Look::Unread(error) if is_succeeded(row) => {
                 unread.push((cycle.scope, error));
@@ -51,8 +51,8 @@ pub(crate) async fn newest_incomplete(
             }
             Look::Unread(error) => return Err(error.into()),
         };
-        let Moment { frozen, folded, document, .. } = moment;
-        continued.extend(frozen.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
+        let RunAt { spec, state, document, .. } = run_at;
+        continued.extend(spec.definition.continues.as_ref().map(|continued| continued.cycle.clone()));
         let failed = match document.metadata.status {
             CycleStatus::Completed => continue,
             CycleStatus::Failed => Some(completed(&document)),
@@ -66,9 +66,9 @@ pub(crate) async fn newest_incomplete(
                 return Err(unread.swap_remove(at).1.into());
             }
             let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
-            let (definition, staging) = (frozen.definition, frozen.staging);
-            let is_ending = failed.is_some() && !matches!(folded.run.status, RunStatus::Finished(_));
-            return Ok(Some(Continuable { cycle, run, definition, staging, failed, is_ending, next }));
+            let (definition, options) = (spec.definition, spec.options);
+            let is_ending = failed.is_some() && !matches!(state.run.status, RunStatus::Finished(_));
+            return Ok(Some(Continuable { cycle, run, definition, options, failed, is_ending, next }));
         }
     }
     Ok(None)
@@ -78,7 +78,7 @@ pub(crate) async fn newest_incomplete(
 pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
     for (cycle, row) in newest_first(&store.runs().await?, Some(scope)) {
         let document = match look(store, row).await? {
-            Look::Found(moment) => moment.document,
+            Look::Found(run_at) => run_at.document,
             Look::Gone => continue,
             Look::Unread(error) => {
                 let why = runner::with_causes(&error);
@@ -96,17 +96,17 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
 }
 
 enum Look {
-    Found(Box<Moment<Peer>>),
+    Found(Box<RunAt<Peer>>),
     Gone,
     /// Something is wrong with this one, and with no other.
     Unread(LoadError),
 }
 
 async fn look(store: &AnyStore, row: &RunRow) -> Result<Look, Failure> {
-    match Moment::<Peer>::at(store, &row.run, None).await {
-        Ok(Some(moment)) => Ok(Look::Found(Box::new(moment))),
+    match RunAt::<Peer>::at(store, &row.run, None).await {
+        Ok(Some(run_at)) => Ok(Look::Found(Box::new(run_at))),
         Ok(None) => Ok(Look::Gone),
-        Err(MomentError::Load(error)) if is_of_this_run(&error) => Ok(Look::Unread(error)),
+        Err(RunAtError::Load(error)) if is_of_this_run(&error) => Ok(Look::Unread(error)),
         Err(error) => Err(error.into()),
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use protocol::entry::Author;
 use protocol::peer::name::LARGEST;
 use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
-use protocol::{RunId, Stage};
-use runner::{Clock, Frozen, OpenError, Player, Staging};
+use protocol::{RunId, RunLocation};
+use runner::{AgentProfile, Clock, OpenError, RunOptions, RunSpec};
 use store::Store;
 
 use crate::failure::{Exit, Failure};
@@ -27,7 +27,7 @@ pub(crate) struct Draft {
     pub(crate) timeout: Option<Duration>,
     pub(crate) repo_dir: String,
     pub(crate) workdir: PathBuf,
-    pub(crate) player: Option<Player>,
+    pub(crate) profile: Option<AgentProfile>,
     pub(crate) env: Vec<(String, String)>,
 }
 
@@ -85,12 +85,12 @@ pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &S
 }
 
 impl Draft {
-    fn numbered(&self, cycle: CycleId) -> Frozen<Peer> {
-        let stage = Stage { run: run_of(&cycle), repo_dir: self.repo_dir.clone() };
-        let staging = Staging {
-            stage,
+    fn numbered(&self, cycle: CycleId) -> RunSpec<Peer> {
+        let location = RunLocation { run: run_of(&cycle), repo_dir: self.repo_dir.clone() };
+        let options = RunOptions {
+            location,
             workdir: self.workdir.clone(),
-            player: self.player.clone(),
+            profile: self.profile.clone(),
             env: self.env.clone(),
         };
         let definition = Definition {
@@ -104,6 +104,6 @@ impl Draft {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
         };
-        Frozen { title: self.instruction.clone(), definition, staging }
+        RunSpec { title: self.instruction.clone(), definition, options }
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::{Finding, Ground};
 use crate::config::{Adapter, Config};
 use crate::failure::{Code, Failure};
-use crate::players;
+use crate::profiles;
 
 const CHECK: &str = "config";
 
@@ -30,17 +30,17 @@ fn of_fault(fault: &crate::config::Fault) -> Finding {
 fn summary(config: &Config) -> String {
     let names: Vec<_> = config.adapters.keys().map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
-        [] => "no adapters are configured; `--wrapper` or `--command-template` names the player".to_owned(),
+        [] => "no adapters are configured; `--wrapper` or `--command-template` names the profile".to_owned(),
         names => format!("adapters for {}", names.join(", ")),
     }
 }
 
 fn of_adapter(ground: &Ground, name: &str, adapter: &Adapter) -> Option<Finding> {
-    let player = match players::configured(name, adapter) {
-        Ok(player) => player,
+    let profile = match profiles::configured(name, adapter) {
+        Ok(profile) => profile,
         Err(failure) => return Some(Finding::failure(CHECK, &failure)),
     };
-    let program = player.adapter.program()?;
+    let program = profile.adapter.program()?;
     let path = adapter.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     if supervisor::find_program(program, &path.unwrap_or_default(), &ground.repo).is_some() {
         return None;

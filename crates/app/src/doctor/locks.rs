@@ -25,7 +25,7 @@ pub(super) struct Engine {
     since: Option<Duration>,
 }
 
-/// The locks of a store at one moment.
+/// The locks of a store at one run_at.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     ticket: Vec<Holder>,

@@ -15,7 +15,7 @@ use super::{Finding, Ground};
 use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
 use crate::render::{count, shell_word};
-use crate::{here, hosts, play, render, run_status, typed};
+use crate::{drive, here, hosts, render, run_status, typed};
 
 const CHECK: &str = "runs";
 
@@ -140,15 +140,15 @@ impl Deed for Looking<'_> {
         let Self { location, store, run } = self;
         let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
         let Some(journal) = journal else { return Ok(Looked { live_attempts: Vec::new(), place: None }) };
-        let live_attempts = journal.folded.run.live_attempts().map(|(attempt, _)| {
+        let live_attempts = journal.state.run.live_attempts().map(|(attempt, _)| {
             let attempt = Run::<P>::id(&attempt);
             let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
-            let host = hosts::of(store, &journal.folded, &attempt).map(str::to_owned);
+            let host = hosts::of(store, &journal.state, &attempt).map(str::to_owned);
             LiveAttempt { shim: supervisor::shim_life(&dir), host, attempt }
         });
         let live_attempts = live_attempts.collect();
-        let repository = Path::new(&journal.frozen.staging.stage.repo_dir);
-        let is_here = !repository.is_dir() || play::is_kept_beside(store, repository)?;
+        let repository = Path::new(&journal.spec.options.location.repo_dir);
+        let is_here = !repository.is_dir() || drive::is_kept_beside(store, repository)?;
         Ok(Looked { live_attempts, place: (!is_here).then(|| repository.to_owned()) })
     }
 }

@@ -1,7 +1,7 @@
 //! How often each gate has been executed, of how often it may be.
 
 use protocol::StepId;
-use runner::Moment;
+use runner::RunAt;
 use serde::Serialize;
 
 use crate::face::{Face, Light, WayBack};
@@ -18,11 +18,11 @@ pub(crate) struct Gate {
 }
 
 /// Every gate of a run, in the order of its steps.
-pub(crate) fn of<P: Face>(moment: &Moment<P>) -> Vec<Gate> {
-    let definition = &moment.frozen.definition;
+pub(crate) fn of<P: Face>(run_at: &RunAt<P>) -> Vec<Gate> {
+    let definition = &run_at.spec.definition;
     let gates = P::steps(definition).into_iter().filter_map(|step| {
         let WayBack { to, most } = P::way_back(definition, &step)?;
-        let shown = P::shown(&moment.document, &step);
+        let shown = P::shown(&run_at.document, &step);
         let begun = shown.attempts > 0 || shown.light != Light::Pending;
         Some(Gate {
             step: P::step_id(&step),

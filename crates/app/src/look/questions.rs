@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use protocol::entry::Author;
 use protocol::run::RunStatus;
 use protocol::{AttemptId, Revision, Stamp, StepId};
-use runner::{History, Moment};
+use runner::{History, RunAt};
 use serde::Serialize;
 use store::Leader;
 use supervisor::{AttemptDir, ShimLife};
@@ -22,10 +22,10 @@ use crate::failure::Failure;
 use crate::hosts;
 use crate::run_status::EnginePresence;
 
-/// The answers, at one moment.
+/// The answers, at one run_at.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answers {
-    /// The moment's own time: now, or that of the revision looked at.
+    /// The run_at's own time: now, or that of the revision looked at.
     pub(crate) at: Stamp,
     #[serde(rename = "engine")]
     pub(crate) acts: Acts,
@@ -93,17 +93,17 @@ impl Answers {
     pub(crate) async fn about<P: Face>(
         sight: &Sight,
         at: Option<Revision>,
-    ) -> Result<(Moment<P>, Self), Failure> {
+    ) -> Result<(RunAt<P>, Self), Failure> {
         // The engine first, the run second: one that finishes in between is seen finished, not left alone.
         let leader = match at {
             None => sight.engine().await,
             Some(_) => Ok(None),
         };
-        let moment = sight.moment::<P>(at).await?;
-        let history = sight.history(&moment).await?;
+        let run_at = sight.run_at::<P>(at).await?;
+        let history = sight.history(&run_at).await?;
         let acts = match at {
-            None => acts_now(&moment, &history, leader.map_err(|error| error.to_string())),
-            Some(_) => acted(&moment, &history),
+            None => acts_now(&run_at, &history, leader.map_err(|error| error.to_string())),
+            Some(_) => acted(&run_at, &history),
         };
         let engine = match acts {
             Acts::AtWork { .. } | Acts::NotNeeded | Acts::WroteLast { .. } | Acts::Unknown { .. } => {
@@ -111,26 +111,26 @@ impl Answers {
             }
             Acts::Missing => Engine::Nobody,
         };
-        let trace = |attempt: &_| match hosts::of(&sight.store, &moment.folded, attempt) {
+        let trace = |attempt: &_| match hosts::of(&sight.store, &run_at.state, attempt) {
             Some(host) => Trace::Elsewhere { host: host.to_owned() },
             None if at.is_none() && is_gone(&sight.dir(attempt)) => Trace::Gone,
             None => Trace::Here,
         };
-        let mut steps = steps::doing(&moment, &history, engine, trace);
+        let mut steps = steps::doing(&run_at, &history, engine, trace);
         let now = match at {
             // A run's time never runs backwards, whatever the wall clock says.
-            None => sight.here.clock.now().max(moment.folded.at),
-            Some(_) => moment.folded.at,
+            None => sight.here.clock.now().max(run_at.state.at),
+            Some(_) => run_at.state.at,
         };
-        usual::mark(sight, &moment, &history, now, &mut steps).await?;
+        usual::mark(sight, &run_at, &history, now, &mut steps).await?;
         if at.is_none() {
             heard::mark(sight, now, &mut steps);
         }
         let answers = Self {
             at: now,
             acts,
-            elsewhere: hosts::elsewhere(&sight.store, &moment.folded),
-            last_error: trouble::last(sight, &moment, &history),
+            elsewhere: hosts::elsewhere(&sight.store, &run_at.state),
+            last_error: trouble::last(sight, &run_at, &history),
             recovered: history
                 .recovered
                 .iter()
@@ -138,20 +138,20 @@ impl Answers {
                 .collect(),
             held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
             steps,
-            gates: gates::of(&moment),
+            gates: gates::of(&run_at),
         };
-        Ok((moment, answers))
+        Ok((run_at, answers))
     }
 }
 
 /// Who acts now.
-fn acts_now<P: Face>(moment: &Moment<P>, history: &History, leader: Result<Option<Leader>, String>) -> Acts {
+fn acts_now<P: Face>(run_at: &RunAt<P>, history: &History, leader: Result<Option<Leader>, String>) -> Acts {
     let leader = match leader {
         Ok(leader) => leader,
         Err(why) => return Acts::Unknown { why },
     };
     let Some(leader) = leader else {
-        return match moment.folded.run.status {
+        return match run_at.state.run.status {
             // Of a run that is stopped or interrupted it is what was wanted.
             RunStatus::Finished(_) | RunStatus::Stopped(_) => Acts::NotNeeded,
             RunStatus::Running
@@ -168,8 +168,8 @@ fn acts_now<P: Face>(moment: &Moment<P>, history: &History, leader: Result<Optio
 }
 
 /// Who had acted by then.
-fn acted<P: Face>(moment: &Moment<P>, history: &History) -> Acts {
-    match (&history.engine, moment.folded.run.status) {
+fn acted<P: Face>(run_at: &RunAt<P>, history: &History) -> Acts {
+    match (&history.engine, run_at.state.run.status) {
         (_, RunStatus::Finished(_)) => Acts::NotNeeded,
         (Some(engine), _) => Acts::WroteLast { by: engine.who.clone() },
         (None, _) => Acts::Missing,

@@ -1,7 +1,7 @@
 //! What a command that looks at a run has in its hands.
 
 use protocol::{AttemptId, Revision, RunId};
-use runner::{History, Moment, MomentError};
+use runner::{History, RunAt, RunAtError};
 use store::{AnyStore, Leader, ReadError, Store as _, Tenure};
 use supervisor::AttemptDir;
 
@@ -32,9 +32,9 @@ impl Sight {
     }
 
     /// The run as it was at a revision, or as it is.
-    pub(crate) async fn moment<P: Face>(&self, at: Option<Revision>) -> Result<Moment<P>, Failure> {
-        let moment = Moment::at(&self.store, &self.run, at).await?;
-        moment.ok_or_else(|| self.here.no_such_run(self.run.as_str()))
+    pub(crate) async fn run_at<P: Face>(&self, at: Option<Revision>) -> Result<RunAt<P>, Failure> {
+        let run_at = RunAt::at(&self.store, &self.run, at).await?;
+        run_at.ok_or_else(|| self.here.no_such_run(self.run.as_str()))
     }
 
     /// The newest revision.
@@ -46,14 +46,14 @@ impl Sight {
     pub(crate) fn in_range(&self, asked: u64, newest: Revision) -> Result<Revision, Failure> {
         let (asked, run) = (Revision(asked), self.run.clone());
         if asked < Revision(1) || asked > newest {
-            return Err(MomentError::OutOfRange { run, asked, newest }.into());
+            return Err(RunAtError::OutOfRange { run, asked, newest }.into());
         }
         Ok(asked)
     }
 
-    /// What the journal tells up to that moment.
-    pub(crate) async fn history<P: Face>(&self, moment: &Moment<P>) -> Result<History, Failure> {
-        Ok(History::read::<P, _>(&self.store, &self.run, moment.revision).await?)
+    /// What the journal tells up to that run_at.
+    pub(crate) async fn history<P: Face>(&self, run_at: &RunAt<P>) -> Result<History, Failure> {
+        Ok(History::read::<P, _>(&self.store, &self.run, run_at.revision).await?)
     }
 
     /// The engine of the run, if it has one. Somebody on an errand is none.
@@ -73,16 +73,16 @@ impl Sight {
     }
 
     /// The step of that name, or who it may have been meant to be.
-    pub(crate) fn step<P: Face>(&self, moment: &Moment<P>, name: &str) -> Result<P::Step, Failure> {
-        face::step::<P>(&self.run, &moment.frozen.definition, name)
+    pub(crate) fn step<P: Face>(&self, run_at: &RunAt<P>, name: &str) -> Result<P::Step, Failure> {
+        face::step::<P>(&self.run, &run_at.spec.definition, name)
     }
 }
 
-impl From<MomentError> for Failure {
-    fn from(error: MomentError) -> Self {
+impl From<RunAtError> for Failure {
+    fn from(error: RunAtError) -> Self {
         match error {
-            MomentError::Load(error) => error.into(),
-            MomentError::OutOfRange { ref run, .. } => {
+            RunAtError::Load(error) => error.into(),
+            RunAtError::OutOfRange { ref run, .. } => {
                 let hint = format!("`callboard log {run}` lists its revisions");
                 Self::usage(&error).hint(hint)
             }

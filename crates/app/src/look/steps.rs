@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::rules::Standing;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
 use protocol::{AttemptId, Stamp, StepId};
-use runner::{History, Moment};
+use runner::{History, RunAt};
 use serde::Serialize;
 
 use super::heard::Heard;
@@ -70,25 +70,25 @@ pub(crate) enum Trace {
     Here,
 }
 
-/// What every step that is still to do something does, at this moment.
+/// What every step that is still to do something does, at this run_at.
 pub(crate) fn doing<P: Face>(
-    moment: &Moment<P>,
+    run_at: &RunAt<P>,
     history: &History,
     engine: Engine,
     trace: impl Fn(&AttemptId) -> Trace,
 ) -> BTreeMap<StepId, Doing> {
-    let run = &moment.folded.run;
+    let run = &run_at.state.run;
     if matches!(run.status, RunStatus::Finished(_)) {
         return BTreeMap::new();
     }
-    let definition = &moment.frozen.definition;
+    let definition = &run_at.spec.definition;
     let held_back = P::due(definition, &run.state).map(|due| due.quiet).unwrap_or_default();
     let about = |step: &P::Step| match run.active_turns.get(step) {
         Some(active) => {
             let on_its_way = held_back.contains(step);
-            Some(live_attempts(moment, history, engine, &P::step_id(step), active, on_its_way, &trace))
+            Some(live_attempts(run_at, history, engine, &P::step_id(step), active, on_its_way, &trace))
         }
-        None => unseated(moment, step),
+        None => unseated(run_at, step),
     };
     let steps = P::steps(definition).into_iter();
     steps.filter_map(|step| Some((P::step_id(&step), about(&step)?))).collect()
@@ -96,7 +96,7 @@ pub(crate) fn doing<P: Face>(
 
 /// A step in its turn.
 fn live_attempts<P: Face>(
-    moment: &Moment<P>,
+    run_at: &RunAt<P>,
     history: &History,
     engine: Engine,
     step: &StepId,
@@ -106,8 +106,8 @@ fn live_attempts<P: Face>(
 ) -> Doing {
     let attempt = AttemptId { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no };
     let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
-    let began = attempted.map_or(moment.folded.at, |attempted| attempted.began);
-    let since = history.waiting.get(step).copied().unwrap_or(moment.folded.at);
+    let began = attempted.map_or(run_at.state.at, |attempted| attempted.began);
+    let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
     let host = match trace(&attempt) {
         Trace::Gone if engine == Engine::Nobody && active.status.holds_slot() => {
             return Doing::Ended { attempt, since: began };
@@ -121,11 +121,11 @@ fn live_attempts<P: Face>(
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);
             Doing::Ending { attempt, since: asked.unwrap_or(began), host }
         }
-        TurnStatus::BackingOff if moment.folded.run.status.starts() => {
-            let due = moment.folded.timers.get(&attempt).map_or(since, |timer| timer.due);
+        TurnStatus::BackingOff if run_at.state.run.status.starts() => {
+            let due = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.due);
             Doing::Resting { since, until: due }
         }
-        TurnStatus::Queued | TurnStatus::BackingOff if !moment.folded.run.status.starts() => {
+        TurnStatus::Queued | TurnStatus::BackingOff if !run_at.state.run.status.starts() => {
             Doing::Held { since }
         }
         TurnStatus::Queued | TurnStatus::BackingOff if held_back => Doing::WaitsForWayBack { since },
@@ -137,8 +137,8 @@ fn live_attempts<P: Face>(
 }
 
 /// A step that has not been called, and is still to be done.
-fn unseated<P: Face>(moment: &Moment<P>, step: &P::Step) -> Option<Doing> {
-    let (definition, state) = (&moment.frozen.definition, &moment.folded.run.state);
+fn unseated<P: Face>(run_at: &RunAt<P>, step: &P::Step) -> Option<Doing> {
+    let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     if P::standing(definition, state, step) != Standing::Open {
         return None;
     }

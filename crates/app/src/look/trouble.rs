@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::run::Exit;
 use protocol::{AttemptId, Revision, Stamp};
-use runner::{Attempted, History, Moment, Over};
+use runner::{Attempted, History, Over, RunAt};
 use serde::Serialize;
 use store::Store as _;
 use supervisor::AttemptDir;
@@ -26,11 +26,11 @@ pub(crate) struct Trouble {
     pub(crate) log: Option<PathBuf>,
 }
 
-/// The last attempt that failed before this moment. One that somebody stopped did not fail.
-pub(crate) fn last<P: Face>(sight: &Sight, moment: &Moment<P>, history: &History) -> Option<Trouble> {
+/// The last attempt that failed before this run_at. One that somebody stopped did not fail.
+pub(crate) fn last<P: Face>(sight: &Sight, run_at: &RunAt<P>, history: &History) -> Option<Trouble> {
     let failed = history.attempts.iter().filter_map(|attempted| {
         let over = attempted.over.as_ref()?;
-        Some((over, attempted, error(moment, history, attempted, over)?))
+        Some((over, attempted, error(run_at, history, attempted, over)?))
     });
     let (over, attempted, error) = failed.max_by_key(|(over, ..)| over.revision)?;
     let log = log(&sight.dir(&attempted.id));
@@ -46,7 +46,7 @@ pub(crate) fn last<P: Face>(sight: &Sight, moment: &Moment<P>, history: &History
 }
 
 fn error<P: Face>(
-    moment: &Moment<P>,
+    run_at: &RunAt<P>,
     history: &History,
     attempted: &Attempted,
     over: &Over,
@@ -57,8 +57,8 @@ fn error<P: Face>(
         }
         // A good report, of a gate that failed once too often.
         Exit::Reported => {
-            let step = face::find_step::<P>(&moment.frozen.definition, &attempted.id.step)?;
-            let shown = P::shown(&moment.document, &step);
+            let step = face::find_step::<P>(&run_at.spec.definition, &attempted.id.step)?;
+            let shown = P::shown(&run_at.document, &step);
             let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
             (shown.light == Light::Failed && is_newest()).then_some(shown.error)?
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Exit};
 use protocol::{Revision, Stamp, StepId};
-use runner::{History, Moment};
+use runner::{History, RunAt};
 use serde::Serialize;
 use store::Store as _;
 
@@ -23,7 +23,7 @@ use crate::here;
 
 /// How many times the usual length is longer than usual.
 const FACTOR: u32 = 2;
-/// And by how much at least: twice as long as a moment is still a moment.
+/// And by how much at least: twice as long as a run_at is still a run_at.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Fewer than this many are no measure.
 const ENOUGH: usize = 3;
@@ -46,7 +46,7 @@ pub(crate) struct Slow {
 /// Marks those at work that take longer than usual.
 pub(crate) async fn mark<P: Face>(
     sight: &Sight,
-    moment: &Moment<P>,
+    run_at: &RunAt<P>,
     history: &History,
     now: Stamp,
     steps: &mut BTreeMap<StepId, Doing>,
@@ -69,7 +69,7 @@ pub(crate) async fn mark<P: Face>(
             keep(&mut samples, &attempted.id.step, over.took);
         }
     }
-    from_other_runs(sight, moment, now, &mut samples).await?;
+    from_other_runs(sight, run_at, now, &mut samples).await?;
     for (step, (since, slow)) in &mut at_work {
         **slow = samples.get(*step).and_then(|samples| slower(now.since(*since), samples));
     }
@@ -86,7 +86,7 @@ fn keep(samples: &mut BTreeMap<StepId, Vec<Duration>>, step: &StepId, took: Opti
 
 async fn from_other_runs<P: Face>(
     sight: &Sight,
-    moment: &Moment<P>,
+    run_at: &RunAt<P>,
     now: Stamp,
     samples: &mut BTreeMap<StepId, Vec<Duration>>,
 ) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ async fn from_other_runs<P: Face>(
     let is_alike = |row: &&store::RunRow| {
         row.protocol == P::NAME
             && row.run != sight.run
-            && here::summary(row).is_some_and(|summary| summary.title == moment.frozen.title)
+            && here::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
     };
     for row in rows.iter().rev().filter(is_alike).take(RUNS) {
         if samples.values().all(|samples| samples.len() >= PLENTY) {
@@ -172,7 +172,7 @@ mod tests {
         assert!(slower(Duration::from_secs(119), &minutes).is_none());
         assert!(slower(Duration::from_secs(120), &minutes).is_some());
         let moments = seconds(&[1, 1, 1]);
-        assert!(slower(Duration::from_secs(5), &moments).is_none(), "five times as long, and still a moment");
+        assert!(slower(Duration::from_secs(5), &moments).is_none(), "five times as long, and still a run_at");
         assert!(slower(Duration::from_secs(6), &moments).is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use runner::Player;
+use runner::AgentProfile;
 
 use super::{Roles, cast};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// The flag that makes a run a rehearsal.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RehearseFlag {
-    /// Let the built-in player play, from a script if one is given
+    /// Let the built-in scripted agent play, from a script if one is given
     #[arg(
         long,
         value_name = "SCRIPT",
@@ -18,7 +18,7 @@ pub(crate) struct RehearseFlag {
         require_equals = true,
         conflicts_with_all = ["wrapper", "command_template"],
         help_heading = "Who plays",
-        long_help = "Let the built-in player play: real processes, no agent, no token spent. Without a script everything \
+        long_help = "Let the built-in scripted agent play: real processes, no agent, no token spent. Without a script everything \
                      is done at once and the run succeeded. `callboard rehearse-script` prints a script to edit. The \
                      run stays rehearsed for life"
     )]
@@ -34,8 +34,8 @@ impl RehearseFlag {
         self.rehearse.as_ref()?.as_deref()
     }
 
-    /// The built-in player, if it is to play.
-    pub(crate) fn player(&self, roles: &Roles) -> Result<Option<Player>, Failure> {
+    /// The built-in scripted agent, if it is to play.
+    pub(crate) fn profile(&self, roles: &Roles) -> Result<Option<AgentProfile>, Failure> {
         self.rehearse.as_ref().map(|script| cast(script.as_deref(), roles)).transpose()
     }
 }

@@ -1,14 +1,14 @@
-//! Rehearsal: any workflow or cycle played through by the built-in player, without an agent and without a token spent.
+//! Rehearsal: any workflow or cycle played through by the built-in scripted agent, without an agent and without a token spent.
 //!
-//! `--rehearse` freezes the built-in player with the run ([`cast`]), with the parts of a [`script`] if one was given.
-//! Every attempt is then a real process under the real shim: our own program as `__player` ([`player`]). Which part
+//! `--rehearse` freezes the built-in scripted agent with the run ([`cast`]), with the parts of a [`script`] if one was given.
+//! Every attempt is then a real process under the real shim: our own program as `__rehearse` ([`agent`]). Which part
 //! is played when is decided beside the other adapters, in `supervisor::adapter::rehearsal`.
 
+pub(crate) mod agent;
 mod blank;
 mod flag;
 mod node;
 mod outputs;
-pub(crate) mod player;
 mod roles;
 mod script;
 
@@ -16,15 +16,15 @@ use std::fs;
 use std::path::Path;
 
 use protocol::steps::load;
-use runner::{GRACE, Player};
+use runner::{AgentProfile, GRACE};
 use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
 
 use crate::failure::Failure;
 pub(crate) use flag::RehearseFlag;
 pub(crate) use roles::Roles;
 
-/// The built-in player for all of these steps. Whatever is wrong with the script is told now.
-fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
+/// The built-in scripted agent for all of these steps. Whatever is wrong with the script is told now.
+fn cast(script: Option<&Path>, roles: &Roles) -> Result<AgentProfile, Failure> {
     let rehearsal = match script {
         None => Rehearsal { by_default: roles.by_default(), ..Rehearsal::default() },
         Some(file) => {
@@ -35,7 +35,7 @@ fn cast(script: Option<&Path>, roles: &Roles) -> Result<Player, Failure> {
             })?
         }
     };
-    Ok(Player {
+    Ok(AgentProfile {
         adapter: Adapter::Rehearsal(rehearsal),
         report: ReportRule::Required,
         pass: Pass::AllowList(Vec::new()),

@@ -1,4 +1,4 @@
-//! What the built-in player hands in for the phases of a cycle when no script says otherwise: little, and true.
+//! What the built-in scripted agent hands in for the phases of a cycle when no script says otherwise: little, and true.
 
 use protocol::peer::Phase;
 use protocol::peer::output::{CYCLE_SUMMARY, INSIGHTS, OUTPUT, succeeded};
@@ -41,7 +41,7 @@ fn output(phase: Phase) -> Value {
         }),
         Phase::Execute => json!({
             "execution_status": "success",
-            "notes": "Rehearsed by the built-in player: the artifacts named in its report are all there is",
+            "notes": "Rehearsed by the built-in scripted agent: the artifacts named in its report are all there is",
         }),
         Phase::Express => json!({
             "summary": "A rehearsal: the phases were played without an agent, and no work was done.",
@@ -61,7 +61,7 @@ fn output(phase: Phase) -> Value {
 fn summary(success: bool) -> Value {
     json!({
         "success": success,
-        "summary": "The cycle was rehearsed by the built-in player.",
+        "summary": "The cycle was rehearsed by the built-in scripted agent.",
         "next_action": "Play it with agents",
     })
 }

@@ -15,7 +15,7 @@ use testkit::Scene;
 use tokio::sync::Notify;
 
 use crate::built::built;
-use crate::house::Stand;
+use crate::engine_config::Stand;
 use crate::scene;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
@@ -82,7 +82,7 @@ async fn set_while_nobody_waits(backoff: Duration, by: i64) -> (Scene, Stand) {
     scene.plan(&["a 1 exit 1"]);
     let wall = Wall::new();
     let mut stand = Stand::open(&scene, wall.clock()).await;
-    stand.house.backoff = backoff;
+    stand.engine_config.backoff = backoff;
     let failed = Notify::new();
     let tell = |notice: Notice<'_, Steps>| {
         if let Notice::Committed { entry, .. } = notice

@@ -1,4 +1,4 @@
-//! An agent that has reported and does not go: half a minute in earnest, a moment here.
+//! An agent that has reported and does not go: half a minute in earnest, a run_at here.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use protocol::Outcome;
 use runner::{Clock, Notice, Rest};
 use testkit::Held;
 
-use crate::house::Stand;
+use crate::engine_config::Stand;
 use crate::scene;
 
 #[tokio::test]
@@ -14,7 +14,7 @@ async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts
     let scene = scene();
     scene.plan(&["a * report-then-hang"]);
     let mut stand = Stand::open(&scene, Clock::system()).await;
-    stand.house.lingering = Duration::from_millis(50);
+    stand.engine_config.lingering = Duration::from_millis(50);
     let (mut lingered, mut agent) = (0, None);
     let rest = stand.play(|notice| {
         if let Notice::Lingers { attempt, .. } = notice {

@@ -6,8 +6,8 @@
 mod built;
 mod cleaned;
 mod clock;
+mod engine_config;
 mod full_disk;
-mod house;
 mod lingering;
 mod many_runs;
 mod pid_reuse;

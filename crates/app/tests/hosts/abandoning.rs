@@ -3,61 +3,61 @@
 use rustix::process::Signal;
 use testkit::Held;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 #[test]
 fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
-    let (stage, agent, mut gate) = Stage::deserted();
+    let (fixture, agent, mut gate) = Fixture::deserted();
     let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
-    let session = stage.on("b", &["resume", "trial"]).run();
+    let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     // The try that was interrupted does not count, so this one is the first again.
-    stage.scene.plan(&[]);
-    let session = stage.on("b", &abandon).run();
+    fixture.scene.plan(&[]);
+    let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let told = "first#1.1 was interrupted: Agent process was interrupted: tester gave up its host `a`: its disk died";
     assert!(session.stderr.contains(told), "{}", session.stderr);
-    let entries = stage.scene.journal("trial").len();
+    let entries = fixture.scene.journal("trial").len();
     gate.open();
     agent.wait();
-    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1", "first#1.2"]);
+    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1", "first#1.2"]);
     // It has written its report by now, and nobody takes it up.
-    let refused = stage.on("a", &["resume", "trial"]).run();
+    let refused = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
-    assert_eq!(stage.scene.journal("trial").len(), entries);
+    assert_eq!(fixture.scene.journal("trial").len(), entries);
 }
 
 #[test]
 fn its_agent_is_told_when_it_reports() {
-    let stage = Stage::new();
-    let mut gate = stage.scene.gate("gate");
-    stage.scene.workflow(&["first"]);
+    let fixture = Fixture::new();
+    let mut gate = fixture.scene.gate("gate");
+    fixture.scene.workflow(&["first"]);
     let reports = "read -r _ <\"$kit/gate\"; \"$kit/callboard\" report --status COMPLETED 2>\"$kit/told\"; \
                    echo $? >\"$kit/code\"; hang";
-    stage.scene.plan(&[&format!("first 1 do {reports}")]);
-    let engine = stage.run_on("a", &[]).start();
-    let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    fixture.scene.plan(&[&format!("first 1 do {reports}")]);
+    let engine = fixture.run_on("a", &[]).start();
+    let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
     engine.kill();
     engine.wait();
-    assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
-    stage.scene.plan(&[]);
-    assert_eq!(stage.on("b", &["resume", "trial", "--abandon-host", "a"]).run().code, 0);
+    assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
+    fixture.scene.plan(&[]);
+    assert_eq!(fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run().code, 0);
     gate.open();
-    testkit::until(&stage.scene.kit(), "the agent's answer", || {
-        let code = std::fs::read_to_string(stage.scene.kit().join("code")).ok()?;
+    testkit::until(&fixture.scene.kit(), "the agent's answer", || {
+        let code = std::fs::read_to_string(fixture.scene.kit().join("code")).ok()?;
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
-    let told = stage.scene.wait_for_note("told");
+    let told = fixture.scene.wait_for_note("told");
     assert!(told.contains("`first#1.1` of run `trial` is not at work any more"), "{told}");
-    Held::shim(&stage.scene.attempt("trial", "first", "1.1")).expect("its shim lives").signal(Signal::TERM);
+    Held::shim(&fixture.scene.attempt("trial", "first", "1.1")).expect("its shim lives").signal(Signal::TERM);
     agent.wait();
 }
 
 #[test]
 fn a_host_whose_engine_leads_is_not_given_up() {
-    let stage = Stage::new();
-    let (engine, _agent, mut gate) = stage.at_work();
-    let refused = stage.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
+    let fixture = Fixture::new();
+    let (engine, _agent, mut gate) = fixture.at_work();
+    let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     let told = format!("already has an engine: process {} on `a`", engine.pid());
     assert!(refused.stderr.contains(&told), "{}", refused.stderr);
@@ -67,13 +67,13 @@ fn a_host_whose_engine_leads_is_not_given_up() {
 
 #[test]
 fn a_host_that_has_nothing_is_not_given_up() {
-    let (stage, agent, _gate) = Stage::deserted();
-    let refused = stage.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
+    let (fixture, agent, _gate) = Fixture::deserted();
+    let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
     // While the lease lasts somebody may lead.
     let refused = match refused.code {
         5 => {
-            assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
-            stage.on("b", &["resume", "trial", "--abandon-host", "c"]).run()
+            assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
+            fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run()
         }
         _ => refused,
     };
@@ -91,22 +91,22 @@ fn a_host_that_has_nothing_is_not_given_up() {
 /// The entry of a cycle in the bucket goes along.
 #[test]
 fn a_cycle_goes_on_from_the_phase_that_was_on_it() {
-    let stage = Stage::new();
-    let _gate = stage.scene.gate("gate");
-    stage.scene.plan(&["execute * wait gate"]);
-    let peer = stage.scene.played(&["peer", "create-spec", "--spec", "x"]);
+    let fixture = Fixture::new();
+    let _gate = fixture.scene.gate("gate");
+    fixture.scene.plan(&["execute * wait gate"]);
+    let peer = fixture.scene.played(&["peer", "create-spec", "--spec", "x"]);
     let engine = peer.env("CALLBOARD_HOST", "a").start();
-    let agent = Held::of(stage.scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
+    let agent = Held::of(fixture.scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     let cycle = "peer:spec:x:cycle:1";
-    let session = stage.on("b", &["resume", cycle]).run();
+    let session = fixture.on("b", &["resume", cycle]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    stage.scene.plan(&[]);
-    let session = stage.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
+    fixture.scene.plan(&[]);
+    let session = fixture.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let begun = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
-    assert_eq!(stage.scene.ledger().begun(), begun);
+    assert_eq!(fixture.scene.ledger().begun(), begun);
     agent.kill();
     agent.wait();
 }

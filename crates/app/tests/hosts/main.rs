@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod abandoning;
-mod stage;
+mod fixture;
 mod staging;
 mod taking_over;
 mod telling;

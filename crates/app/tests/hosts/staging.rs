@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 #[test]
 fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
-    let stage = Stage::new();
-    stage.interrupted(&[]);
+    let fixture = Fixture::new();
+    fixture.interrupted(&[]);
     // On another machine there is a clone elsewhere.
-    let (repo, away) = (stage.scene.repo(), stage.scene.repo().with_file_name("away"));
+    let (repo, away) = (fixture.scene.repo(), fixture.scene.repo().with_file_name("away"));
     fs::rename(repo, &away).unwrap();
-    let there = |arguments: &[&str]| stage.on("b", arguments).current_dir(&away).run();
+    let there = |arguments: &[&str]| fixture.on("b", arguments).current_dir(&away).run();
     let refused = there(&["resume", "trial"]);
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     let told = format!("run `trial` takes place in `{}`, which is not on `b`", repo.display());
@@ -21,18 +21,18 @@ fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert!(!repo.exists(), "nothing is written where no repository is");
     fs::rename(&away, repo).unwrap();
-    let session = stage.on("a", &["show", "trial", "--json"]).run();
+    let session = fixture.on("a", &["show", "trial", "--json"]).run();
     assert_eq!(session.json()["phase"], "succeeded");
 }
 
 /// What is at work in one repository cannot be seen from the other: it would be begun a second time beside itself.
 #[test]
 fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it() {
-    let (stage, agent, mut gate) = Stage::deserted();
-    let repo = stage.scene.repo().to_str().unwrap();
-    stage.scene.git(&["clone", "--quiet", ".", "../clone"]);
-    let clone = stage.scene.repo().with_file_name("clone");
-    let there = |arguments: &[&str]| stage.on("a", arguments).current_dir(&clone).run();
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    let repo = fixture.scene.repo().to_str().unwrap();
+    fixture.scene.git(&["clone", "--quiet", ".", "../clone"]);
+    let clone = fixture.scene.repo().with_file_name("clone");
+    let there = |arguments: &[&str]| fixture.on("a", arguments).current_dir(&clone).run();
     for command in ["resume", "stop"] {
         let refused = there(&[command, "trial"]);
         assert_eq!(refused.code, 2, "{}", refused.transcript());
@@ -46,7 +46,7 @@ fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it()
     let doctor = there(&["doctor"]);
     assert!(doctor.stdout.contains(&format!("it takes place in {repo}")), "{}", doctor.transcript());
     assert!(!doctor.stdout.contains("never begun"), "{}", doctor.transcript());
-    let address = stage.scene.backing().address().unwrap();
+    let address = fixture.scene.backing().address().unwrap();
     let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
     assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
     gate.open();
@@ -54,35 +54,35 @@ fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it()
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("first#1.1"), "{}", session.stderr);
     agent.wait();
-    let begun = fs::read_to_string(stage.scene.kit().join("ledger")).unwrap();
+    let begun = fs::read_to_string(fixture.scene.kit().join("ledger")).unwrap();
     assert_eq!(begun.matches("begin first#").count(), 1, "{begun}");
 }
 
 #[test]
 fn a_run_whose_agents_start_elsewhere_needs_that_directory_too() {
-    let stage = Stage::new();
-    let workdir = stage.scene.repo().with_file_name("desk");
+    let fixture = Fixture::new();
+    let workdir = fixture.scene.repo().with_file_name("desk");
     fs::create_dir(&workdir).unwrap();
-    stage.interrupted(&["--workdir", workdir.to_str().unwrap()]);
+    fixture.interrupted(&["--workdir", workdir.to_str().unwrap()]);
     fs::remove_dir(&workdir).unwrap();
-    let refused = stage.on("b", &["resume", "trial"]).run();
+    let refused = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("`--workdir DIR` names another directory"), "{}", refused.stderr);
-    let session = stage.on("b", &["resume", "trial", "--workdir", "."]).run();
+    let session = fixture.on("b", &["resume", "trial", "--workdir", "."]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
 /// Each host has its own file; the store remembers whose shows what.
 #[test]
 fn a_view_that_a_host_wrote_before_another_took_over_is_not_a_strangers() {
-    let (stage, agent, mut gate) = Stage::deserted();
-    let view = stage.scene.view("trial");
+    let (fixture, agent, mut gate) = Fixture::deserted();
+    let view = fixture.scene.view("trial");
     let of_a = fs::read(&view).unwrap();
-    assert_eq!(stage.on("b", &["resume", "trial"]).run().code, 4);
+    assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     assert_ne!(fs::read(&view).unwrap(), of_a);
     fs::write(&view, of_a).unwrap();
     gate.open();
-    let session = stage.on("a", &["resume", "trial"]).run();
+    let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains("changed by somebody else"), "{}", session.stderr);
     agent.wait();

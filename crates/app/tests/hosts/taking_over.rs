@@ -3,54 +3,54 @@
 use rustix::process::Signal;
 use testkit::Held;
 
-use crate::stage::{LONG, Stage};
+use crate::fixture::{Fixture, LONG};
 
 #[test]
 fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back() {
-    let (stage, agent, mut gate) = Stage::deserted();
+    let (fixture, agent, mut gate) = Fixture::deserted();
     // The lease runs out, then the run is taken over: the second step is played here, the first is left alone.
-    let session = stage.on("b", &["resume", "trial", "--jobs", "1"]).run();
+    let session = fixture.on("b", &["resume", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     let told = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
                 `callboard resume trial --abandon-host a` here";
     assert!(session.stderr.contains(told), "{}", session.stderr);
-    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"]);
+    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
-    let engine = stage.on("a", &["resume", "trial"]).start();
+    let engine = fixture.on("a", &["resume", "trial"]).start();
     engine.wait_until_it_says("first#1.1 was found at work and adopted");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
-    stage.scene.expect_no_orphans();
+    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    fixture.scene.expect_no_orphans();
 }
 
 #[test]
 fn a_second_host_follows_the_run_and_ends_as_it_does() {
-    let stage = Stage::new();
-    let (engine, _agent, mut gate) = stage.at_work();
-    let leaving = stage.on("b", &["resume", "trial"]).start();
+    let fixture = Fixture::new();
+    let (engine, _agent, mut gate) = fixture.at_work();
+    let leaving = fixture.on("b", &["resume", "trial"]).start();
     leaving.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
     leaving.wait_until_it_says("first#1.1 is at work on `a`");
     leaving.interrupt();
     assert_eq!(leaving.wait().code, 130);
-    let following = stage.on("b", &["resume", "trial"]).start();
+    let following = fixture.on("b", &["resume", "trial"]).start();
     following.wait_until_it_says("first#1.1 is at work on `a`");
     gate.open();
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(stage.scene.ledger().begun(), ["first#1.1"]);
+    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1"]);
     // Nobody on `b` has written anything.
-    let by_b = stage.scene.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
+    let by_b = fixture.scene.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
     assert_eq!(by_b, 0);
 }
 
 #[test]
 fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
-    let stage = Stage::new();
-    let (engine, agent, mut gate) = stage.at_work();
-    let following = stage.on("b", &["resume", "trial"]).start();
+    let fixture = Fixture::new();
+    let (engine, agent, mut gate) = fixture.at_work();
+    let following = fixture.on("b", &["resume", "trial"]).start();
     following.wait_until_it_says("first#1.1 is at work on `a`");
     let gone = format!("its engine, process {} on `a`, leads no more; it is this host's turn", engine.pid());
     engine.kill();
@@ -59,16 +59,16 @@ fn whoever_follows_says_that_it_takes_over_and_not_what_to_type() {
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains(&gone), "{}", session.transcript());
     gate.open();
-    assert_eq!(stage.on("a", &["resume", "trial"]).run().code, 0);
+    assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
 
 /// Without a word at the end the others would have to wait for the lease, and this is a long one.
 #[test]
 fn a_run_that_rests_is_free_for_other_hosts_at_once() {
-    let stage = Stage::with_lease(LONG);
-    stage.interrupted(&[]);
-    let session = stage.on("b", &["resume", "trial"]).run();
+    let fixture = Fixture::with_lease(LONG);
+    fixture.interrupted(&[]);
+    let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains("following"), "{}", session.stderr);
 }
@@ -76,24 +76,24 @@ fn a_run_that_rests_is_free_for_other_hosts_at_once() {
 /// An errand ends with its request, and must not take its last word with it.
 #[test]
 fn a_run_is_free_for_other_hosts_after_an_errand() {
-    let (stage, agent, mut gate) = Stage::deserted_with_lease(LONG);
+    let (fixture, agent, mut gate) = Fixture::deserted_with_lease(LONG);
     // On the host of the dead engine nobody waits for its lease.
-    assert_eq!(stage.on("a", &["pause", "trial"]).run().code, 0);
-    let session = stage.on("b", &["resume", "trial"]).run();
+    assert_eq!(fixture.on("a", &["pause", "trial"]).run().code, 0);
+    let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     gate.open();
-    assert_eq!(stage.on("a", &["resume", "trial"]).run().code, 0);
+    assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
 
 #[test]
 fn a_run_can_be_stopped_from_another_host() {
-    let stage = Stage::new();
-    stage.scene.workflow(&["first"]);
-    stage.scene.plan(&["first 1 hang"]);
-    let engine = stage.run_on("a", &[]).start();
-    stage.scene.ledger().wait_for_begin("first#1.1");
-    let stopped = stage.on("b", &["stop", "trial"]).run();
+    let fixture = Fixture::new();
+    fixture.scene.workflow(&["first"]);
+    fixture.scene.plan(&["first 1 hang"]);
+    let engine = fixture.run_on("a", &[]).start();
+    fixture.scene.ledger().wait_for_begin("first#1.1");
+    let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     let waited = format!("waiting for its engine, process {} on `a`", engine.pid());
     assert!(stopped.stderr.contains(&waited), "{}", stopped.stderr);
@@ -102,36 +102,36 @@ fn a_run_can_be_stopped_from_another_host() {
 
 #[test]
 fn what_is_on_a_host_that_is_gone_cannot_be_stopped_from_another() {
-    let (stage, agent, _gate) = Stage::deserted();
-    let stopped = stage.on("b", &["stop", "trial"]).run();
+    let (fixture, agent, _gate) = Fixture::deserted();
+    let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 4, "{}", stopped.transcript());
     let told = "attempts of it are on other hosts, and cannot be ended from here";
     assert!(stopped.stderr.contains(told), "{}", stopped.stderr);
     // Whoever resumed it there would start what was to end.
     let advice = "`first#1.1` is on `a`: `callboard stop trial` there ends what is left";
     assert!(stopped.stderr.contains(advice), "{}", stopped.stderr);
-    let shown = stage.on("b", &["show", "trial"]).run();
+    let shown = fixture.on("b", &["show", "trial"]).run();
     assert!(shown.stdout.contains(advice), "{}", shown.transcript());
-    assert_eq!(stage.shown_on("b")["phase"], "stopping");
+    assert_eq!(fixture.shown_on("b")["phase"], "stopping");
     assert!(!agent.has_ended());
     // Its own host ends it.
-    let stopped = stage.on("a", &["stop", "trial"]).run();
+    let stopped = fixture.on("a", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     agent.wait();
-    stage.scene.expect_no_orphans();
+    fixture.scene.expect_no_orphans();
 }
 
 #[test]
 fn an_engine_that_was_thought_dead_stops_and_its_attempt_stays_on_its_host() {
-    let stage = Stage::new();
-    let mut gate = stage.scene.gate("gate");
-    stage.scene.workflow(&["first", "second"]);
-    stage.scene.plan(&["first 1 wait gate"]);
-    let stopped = stage.run_on("a", &["--jobs", "1"]).start();
-    let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let fixture = Fixture::new();
+    let mut gate = fixture.scene.gate("gate");
+    fixture.scene.workflow(&["first", "second"]);
+    fixture.scene.plan(&["first 1 wait gate"]);
+    let stopped = fixture.run_on("a", &["--jobs", "1"]).start();
+    let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
     stopped.signal(Signal::STOP);
     testkit::wait_until_stopped(stopped.pid());
-    let session = stage.on("b", &["resume", "trial"]).run();
+    let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     stopped.signal(Signal::CONT);
     // What it hears next is the end of its attempt, and it must not decide about that any more.
@@ -140,37 +140,37 @@ fn an_engine_that_was_thought_dead_stops_and_its_attempt_stays_on_its_host() {
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
     agent.wait();
-    let session = stage.on("a", &["resume", "trial"]).run();
+    let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
 }
 
 #[test]
 fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
-    let stage = Stage::new();
-    stage.interrupted(&[]);
-    let mut gate = stage.scene.gate("gate");
-    stage.scene.plan(&["first * wait gate"]);
-    let both = ["b", "c"].map(|host| stage.on(host, &["resume", "trial"]).start());
-    stage.scene.ledger().wait_for_begin("first#1.2");
-    let leader = stage.shown_on("a")["engine"]["pid"].clone();
+    let fixture = Fixture::new();
+    fixture.interrupted(&[]);
+    let mut gate = fixture.scene.gate("gate");
+    fixture.scene.plan(&["first * wait gate"]);
+    let both = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
+    fixture.scene.ledger().wait_for_begin("first#1.2");
+    let leader = fixture.shown_on("a")["engine"]["pid"].clone();
     let follower = both.iter().find(|one| leader != one.pid()).expect("two cannot be one");
     follower.wait_until_it_says(&format!("its engine is process {leader} on"));
     gate.open();
     for session in both.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(stage.scene.ledger().begun(), ["first#1.1", "first#1.2"]);
+    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "first#1.2"]);
 }
 
 #[test]
 fn nobody_follows_in_the_background() {
-    let stage = Stage::new();
-    let (engine, _agent, mut gate) = stage.at_work();
-    let refused = stage.on("b", &["resume", "trial", "--detach"]).run();
+    let fixture = Fixture::new();
+    let (engine, _agent, mut gate) = fixture.at_work();
+    let refused = fixture.on("b", &["resume", "trial", "--detach"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     // And what is led elsewhere is no run that was cut off.
-    assert_eq!(stage.on("b", &["resume", "--all"]).run().code, 0);
+    assert_eq!(fixture.on("b", &["resume", "--all"]).run().code, 0);
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{DEADLINE, Session, stage};
+use testkit::{DEADLINE, Session, harness};
 
 use crate::outages::in_the_middle;
 use crate::{client, scene, scene_on, three};
@@ -30,7 +30,7 @@ fn is_named_until_it_is_back(who: &Who) {
     let ([first, second, third], addresses) = three();
     let scene = scene_on(first);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 3\n");
-    let journal = stage::wait(client(&scene).get_stream("callboard-journal")).unwrap();
+    let journal = harness::wait(client(&scene).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
     let down = match (who, leader.as_str()) {
         (Who::Leader, leader) => leader.to_owned(),
@@ -82,7 +82,7 @@ fn a_leader_of_three_that_is_down_is_not_taken_for_one_that_is_behind() {
 fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
-    stage::wait(store.open()).unwrap();
+    harness::wait(store.open()).unwrap();
     let scene = scene_on(server);
     let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "a lease ends");
     let finding = doctor();
@@ -95,7 +95,7 @@ fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
     assert_eq!(doctor(), Value::Null);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
     let client = client(&scene);
-    stage::wait(async {
+    harness::wait(async {
         let leases = client.get_stream("callboard-leases").await.unwrap();
         let mut config = leases.cached_info().config.clone();
         config.max_age = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::scene;
 
-/// As many as a debug build plays in a moment. `CALLBOARD_STEPS` sets another number; docs/nats.md tells of 5,000.
+/// As many as a debug build plays in a run_at. `CALLBOARD_STEPS` sets another number; docs/nats.md tells of 5,000.
 const STEPS: usize = 1000;
 
 /// A busy machine plays some ten of them in a second.

@@ -1,6 +1,6 @@
 //! Streams that somebody deletes: named, never made again, and what was in them told as far as it is known.
 
-use testkit::{Scene, stage};
+use testkit::{Scene, harness};
 
 use crate::{client, delete_stream, has_stream, scene};
 
@@ -134,7 +134,7 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
         recovered.transcript()
     );
     let client = client(&scene);
-    let entry = stage::wait(async {
+    let entry = harness::wait(async {
         let bucket = client.get_stream("KV_agent-os-peer-state").await.unwrap();
         let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
         bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload

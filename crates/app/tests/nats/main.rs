@@ -17,7 +17,7 @@ mod units;
 use async_nats::jetstream;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::{Server, settings};
-use testkit::{Scene, stage};
+use testkit::{Scene, harness};
 
 /// A fresh repository whose runs are on that server.
 fn scene_on(server: Server) -> Scene {
@@ -34,7 +34,7 @@ fn three() -> ([Server; 3], String) {
     let servers = Server::start_three();
     let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
     let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
-    assert_eq!(stage::wait(store.open()).unwrap(), [], "three replicas of everything");
+    assert_eq!(harness::wait(store.open()).unwrap(), [], "three replicas of everything");
     (servers, addresses)
 }
 
@@ -46,13 +46,13 @@ fn configure(scene: &Scene, settings: &str) {
 /// A client of that server that knows nothing of us.
 fn client(scene: &Scene) -> jetstream::Context {
     let address = scene.backing().address().unwrap();
-    stage::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
+    harness::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
 }
 
 fn delete_stream(scene: &Scene, stream: &str) {
-    stage::wait(client(scene).delete_stream(stream)).unwrap();
+    harness::wait(client(scene).delete_stream(stream)).unwrap();
 }
 
 fn has_stream(scene: &Scene, stream: &str) -> bool {
-    stage::wait(client(scene).get_stream(stream)).is_ok()
+    harness::wait(client(scene).get_stream(stream)).is_ok()
 }

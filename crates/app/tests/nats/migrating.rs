@@ -6,7 +6,7 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::stream;
 use futures_util::TryStreamExt as _;
 use serde_json::Value;
-use testkit::{Scene, stage};
+use testkit::{Scene, harness};
 
 use crate::{client, scene};
 
@@ -37,7 +37,7 @@ async fn fill_so(client: &Context, lines: &str) {
 }
 
 fn fill(scene: &Scene, lines: &str) {
-    stage::wait(fill_so(&client(scene), lines));
+    harness::wait(fill_so(&client(scene), lines));
 }
 
 async fn put(client: &Context, key: &str, value: String) {
@@ -59,7 +59,7 @@ async fn keys_of(client: &Context) -> BTreeSet<String> {
 }
 
 fn keys(scene: &Scene) -> BTreeSet<String> {
-    stage::wait(keys_of(&client(scene)))
+    harness::wait(keys_of(&client(scene)))
 }
 
 fn import(scene: &Scene, more: &[&str]) -> testkit::Session {
@@ -89,7 +89,7 @@ fn a_bucket_in_use_is_told_first_then_taken_over_and_its_old_keys_stay() {
 fn delete_old_rids_the_bucket_of_what_was_taken_over_and_of_nothing_else() {
     let scene = scene();
     fill(&scene, G1);
-    stage::wait(put(&client(&scene), "somebody.elses", "1".to_owned()));
+    harness::wait(put(&client(&scene), "somebody.elses", "1".to_owned()));
     let entered = import(&scene, &["--write", "--delete-old"]);
     assert_eq!(entered.code, 0, "{}", entered.transcript());
     let left = keys(&scene);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use testkit::nats::Server;
-use testkit::{Gate, Held, Running, Scene, stage, status};
+use testkit::{Gate, Held, Running, Scene, harness, status};
 
 use crate::{client, configure, delete_stream, has_stream, scene, scene_on, three};
 
@@ -64,7 +64,7 @@ fn two_of_three_servers_that_are_killed_in_the_middle_of_a_run_cost_no_step() {
     let (mut gate, mut second) = (scene.gate("gate"), scene.gate("second"));
     let engine = scene.run(&["--store", &addresses]).start();
     scene.ledger().wait_for_begin("b#1.1");
-    let journal = stage::wait(client(&scene).get_stream("callboard-journal")).unwrap();
+    let journal = harness::wait(client(&scene).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
     with(leader, Server::kill);

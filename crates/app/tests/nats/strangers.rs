@@ -1,6 +1,6 @@
 //! Somebody publishes on the subject of a run: it stops that run and no other, and a person can set it aside.
 
-use testkit::{Scene, stage, status};
+use testkit::{Scene, harness, status};
 
 use crate::{client, scene};
 
@@ -21,7 +21,7 @@ fn two_runs(scene: &Scene) {
 fn publish(scene: &Scene, run: &str, bytes: &'static str) {
     let subject = format!("callboard.run.{run}");
     let client = client(scene);
-    stage::wait(async { client.publish(subject, bytes.into()).await.unwrap().await.unwrap() });
+    harness::wait(async { client.publish(subject, bytes.into()).await.unwrap().await.unwrap() });
 }
 
 #[test]

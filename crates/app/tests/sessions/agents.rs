@@ -22,7 +22,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     let scene = scene();
     scene.write(
         "wf.yaml",
-        "name: two words\nsteps:\n  - {id: plan-it, agent: player, prompt: task.md}\n  - {id: b, agent: player, prompt: \
+        "name: two words\nsteps:\n  - {id: plan-it, agent: profile, prompt: task.md}\n  - {id: b, agent: profile, prompt: \
          task.md, needs: [plan-it], model: large}\n",
     );
     scene.plan(&["b 1 exit 1", "b * tell"]);
@@ -37,7 +37,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     #[rustfmt::skip]
     assert_eq!(
         arguments.lines().collect::<Vec<_>>(),
-        ["--run-id", "trial", "--step-id", "b", "--agent", "player", "--prompt", &path("prompt.md"), "--repo", &repo,
+        ["--run-id", "trial", "--step-id", "b", "--agent", "profile", "--prompt", &path("prompt.md"), "--repo", &repo,
          "--report", &path("report.json"), "--model", "a b"]
     );
     let told = environment(&scene);
@@ -47,7 +47,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     let expected = [
         ("RUN_ID", "trial"),
         ("STEP_ID", "b"),
-        ("AGENT_ID", "player"),
+        ("AGENT_ID", "profile"),
         ("REPO_DIR", &repo),
         ("PROMPT_PATH", &path("prompt.md")),
         ("REPORT_PATH", &path("report.json")),
@@ -81,7 +81,7 @@ fn the_prompt_holds_the_task_the_last_failure_and_what_others_handed_over() {
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
-    You are `player`, playing step `b` of run `trial`.
+    You are `profile`, playing step `b` of run `trial`.
 
     This is try 2 of 2. The one before failed: Agent reported failure: b did not work out
 
@@ -116,7 +116,7 @@ fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
     let scene = scene();
     let agent = scene.agent();
     let text = format!(
-        "[adapters.player]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n"
+        "[adapters.profile]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n"
     );
     scene.write("callboard.toml", &text);
     scene.workflow(&["a"]);
@@ -158,7 +158,7 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
 #[test]
 fn the_command_line_wins_over_the_configuration() {
     let scene = scene();
-    scene.write("callboard.toml", "[adapters.player]\ncommand = [\"false\"]\n");
+    scene.write("callboard.toml", "[adapters.profile]\ncommand = [\"false\"]\n");
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_eq!(scene.ledger().begun(), ["a#1.1"]);

@@ -1,4 +1,4 @@
-//! `kill -9`, on purpose and at a known moment. `torture.rs` does it at random ones.
+//! `kill -9`, on purpose and at a known run_at. `torture.rs` does it at random ones.
 
 use insta::assert_snapshot;
 use testkit::{Held, ViewReader, embedded_only};

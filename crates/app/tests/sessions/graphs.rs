@@ -20,19 +20,19 @@ fn a_line() {
     trial  3 steps
     ┌─────────┐
     │ plan    │
-    │ player  │
+    │ profile  │
     └─────────┘
          │
          ▾
     ┌─────────┐
     │ code    │
-    │ player  │
+    │ profile  │
     └─────────┘
          │
          ▾
     ┌─────────┐
     │ docs    │
-    │ player  │
+    │ profile  │
     └─────────┘
     ");
 }
@@ -45,19 +45,19 @@ fn a_diamond() {
     trial  4 steps
            ┌─────────┐
            │ plan    │
-           │ player  │
+           │ profile  │
            └─────────┘
          ╭──────┴──────╮
          ▾             ▾
     ┌─────────┐   ┌─────────┐
     │ files   │   │ words   │
-    │ player  │   │ player  │
+    │ profile  │   │ profile  │
     └─────────┘   └─────────┘
          ╰──────┬──────╯
                 ▾
            ┌─────────┐
            │ summary │
-           │ player  │
+           │ profile  │
            └─────────┘
     ");
 }
@@ -70,50 +70,50 @@ fn a_gate_has_a_dashed_way_back() {
     trial  4 steps
     ┌─────────┐
     │ plan    │
-    │ player  │
+    │ profile  │
     └─────────┘
          │
          ▾
     ┌─────────┐
     │ fix     │◂
-    │ player  │┆
+    │ profile  │┆
     └─────────┘┆
          │     ┆
          ▾     ┆
     ┌─────────┐┆
     │ test    │╯
-    │ player  │
+    │ profile  │
     └─────────┘
          │
          ▾
     ┌─────────┐
     │ docs    │
-    │ player  │
+    │ profile  │
     └─────────┘
     ");
     assert_snapshot!(drawn(&scene, &["--ascii"]), @"
     trial  4 steps
     +---------+
     | plan    |
-    | player  |
+    | profile  |
     +---------+
          |
          v
     +---------+
     | fix     |<
-    | player  |:
+    | profile  |:
     +---------+:
          |     :
          v     :
     +---------+:
     | test    |+
-    | player  |
+    | profile  |
     +---------+
          |
          v
     +---------+
     | docs    |
-    | player  |
+    | profile  |
     +---------+
     ");
 }
@@ -161,14 +161,14 @@ fn twenty_steps_whose_lines_join_only_where_they_have_an_end_in_common() {
     trial  20 steps
                               ┌─────────┐
                               │ s01     │◂
-                              │ player  │┆
+                              │ profile  │┆
                               └─────────┘┆
                ╭─────────────┬─────┴─────┆─┬─────────╮
                │             │           ╰┄│┄┄┄┄┄┄┄┄┄│┄┄┄┄┄┄┄┄┄┄┄┄╮
                ▾             ▾             ▾         │            ┆
           ┌─────────┐   ┌─────────┐   ┌─────────┐    │            ┆
           │ s02     │   │ s03     │   │ s04     │    │            ┆
-          │ player  │   │ player  │   │ player  │    │            ┆
+          │ profile  │   │ profile  │   │ profile  │    │            ┆
           └─────────┘   └─────────┘   └─────────┘    │            ┆
     ╭──────────┼─────────────│─────────────│──╮      │            ┆
     │          ╰──╮          │  ╭──────────┴──┤      │            ┆
@@ -176,7 +176,7 @@ fn twenty_steps_whose_lines_join_only_where_they_have_an_end_in_common() {
     │             ▾             ▾             ▾      │            ┆
     │        ┌─────────┐   ┌─────────┐   ┌─────────┐ │            ┆
     │        │ s05     │◂  │ s06     │   │ s07     │ │            ┆
-    │        │ player  │┆  │ player  │   │ player  │ │            ┆
+    │        │ profile  │┆  │ profile  │   │ profile  │ │            ┆
     │        └─────────┘┆  └─────────┘   └─────────┘ │            ┆
     │      ╭──────┴─────┆──────╮│            ╭┴──────│─────╮      ┆
     │      │            ┆      ├┴────────────┤       ╰─────┤      ┆
@@ -184,46 +184,46 @@ fn twenty_steps_whose_lines_join_only_where_they_have_an_end_in_common() {
     │      ▾           ┆       ▾             ▾             ▾      ┆
     │ ┌─────────┐      ┆  ┌─────────┐   ┌─────────┐   ┌─────────┐ ┆
     │ │ s08     │      ┆  │ s09     │   │ s10     │   │ s11     │ ┆
-    │ │ player  │      ┆  │ player  │   │ player  │   │ player  │ ┆
+    │ │ profile  │      ┆  │ profile  │   │ profile  │   │ profile  │ ┆
     │ └─────────┘      ┆  └─────────┘   └─────────┘   └─────────┘ ┆
     │      ╰───────────┆────┬──╯          ╭──┴─────────────╯      ┆
     │                  ╰┄┄┄┄│┄┄┄┄┄╮       │                       ┆
     │                       ▾     ┆       ▾                       ┆
     │                  ┌─────────┐┆  ┌─────────┐                  ┆
     │                  │ s12     │╯  │ s13     │                  ┆
-    │                  │ player  │   │ player  │                  ┆
+    │                  │ profile  │   │ profile  │                  ┆
     │                  └─────────┘   └─────────┘                  ┆
     │                       ╰─────────┬───╯                       ┆
     │                                 │     ╭┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄╯
     │                                 ▾     ┆
     │                            ┌─────────┐┆
     │                            │ s14     │╯
-    │                            │ player  │
+    │                            │ profile  │
     │                            └─────────┘
     │                          ╭──────┴──────╮
     │                          ▾             ▾
     │                     ┌─────────┐   ┌─────────┐
     │                     │ s15     │   │ s16     │
-    │                     │ player  │   │ player  │
+    │                     │ profile  │   │ profile  │
     │                     └─────────┘   └─────────┘
     │                          ╰──────┬──────╯
     │                                 ▾
     │                            ┌─────────┐
     │                            │ s17     │
-    │                            │ player  │
+    │                            │ profile  │
     │                            └─────────┘
     ╰───────────────────────╮         │
                             ├─────────┴───╮
                             ▾             ▾
                        ┌─────────┐   ┌─────────┐
                        │ s18     │   │ s19     │
-                       │ player  │   │ player  │
+                       │ profile  │   │ profile  │
                        └─────────┘   └─────────┘
                             ╰──────┬──────╯
                                    ▾
                               ┌─────────┐
                               │ s20     │
-                              │ player  │
+                              │ profile  │
                               └─────────┘
     ");
 }
@@ -239,26 +239,26 @@ fn what_does_not_fit_is_drawn_smaller_and_at_last_listed() {
     }
     assert_snapshot!(drawn(&scene, &["--width", "20"]), @"
     trial  20 steps
-    s01  player
-    s02  player  ← s01
-    s03  player  ← s01
-    s04  player  ← s01
-    s05  player  ← s02, s03
-    s06  player  ← s03, s04
-    s07  player  ← s02, s04
-    s08  player  ← s05
-    s09  player  ← s05, s06
-    s10  player  ← s06, s07
-    s11  player  ← s07, s01
-    s12  player  ← s08, s09  ⟲ s05
-    s13  player  ← s10, s11
-    s14  player  ← s12, s13  ⟲ s01
-    s15  player  ← s14
-    s16  player  ← s14
-    s17  player  ← s15, s16
-    s18  player  ← s17, s02
-    s19  player  ← s17
-    s20  player  ← s18, s19
+    s01  profile
+    s02  profile  ← s01
+    s03  profile  ← s01
+    s04  profile  ← s01
+    s05  profile  ← s02, s03
+    s06  profile  ← s03, s04
+    s07  profile  ← s02, s04
+    s08  profile  ← s05
+    s09  profile  ← s05, s06
+    s10  profile  ← s06, s07
+    s11  profile  ← s07, s01
+    s12  profile  ← s08, s09  ⟲ s05
+    s13  profile  ← s10, s11
+    s14  profile  ← s12, s13  ⟲ s01
+    s15  profile  ← s14
+    s16  profile  ← s14
+    s17  profile  ← s15, s16
+    s18  profile  ← s17, s02
+    s19  profile  ← s17
+    s20  profile  ← s18, s19
     ");
 }
 

@@ -1,4 +1,4 @@
-//! `callboard peer`: cycles of the real binary, played by the built-in player or by the scripted agent.
+//! `callboard peer`: cycles of the real binary, played by the built-in scripted agent or by the scripted agent.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
 
@@ -13,8 +13,8 @@ mod stopping;
 
 use protocol::RunId;
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
-use runner::Moment;
-use testkit::{Callboard, Scene, stage};
+use runner::RunAt;
+use testkit::{Callboard, Scene, harness};
 
 /// `callboard peer` with the scripted agent, and more arguments.
 fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
@@ -34,9 +34,9 @@ fn load(scene: &Scene, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = scene.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let moment = stage::wait(Moment::<Peer>::at(&store, &run, None)).unwrap();
-    let Moment { frozen, document, .. } = moment.expect("there is such a cycle");
-    (frozen.definition, document)
+    let run_at = harness::wait(RunAt::<Peer>::at(&store, &run, None)).unwrap();
+    let RunAt { spec, document, .. } = run_at.expect("there is such a cycle");
+    (spec.definition, document)
 }
 
 /// Its document, which keeps every rule.

@@ -6,9 +6,9 @@ use std::fs;
 
 use insta::assert_snapshot;
 use protocol::peer::{Continued, Definition, Mode, Peer};
-use runner::{Clock, Frozen};
+use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
-use testkit::{Callboard, Scene, embedded_only, stage};
+use testkit::{Callboard, Scene, embedded_only, harness};
 
 use crate::scene;
 
@@ -34,14 +34,14 @@ fn open_cycle(scene: &Scene, cycle: &str, continues: Option<Continued>) {
     answer(scene, "review", &json!({"quality_score": 85}));
     scene.write_program(scene.kit().join("peer.sh"), AGENT);
     let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
-    let definition = Definition { mode, continues, ..stage::new_cycle(cycle) };
-    let run = stage::run_of(&definition);
-    let frozen = Frozen::<Peer> {
+    let definition = Definition { mode, continues, ..harness::new_cycle(cycle) };
+    let run = harness::run_of(&definition);
+    let spec = RunSpec::<Peer> {
         title: "create-spec feature-name".to_owned(),
-        ..stage::frozen(definition, &run, scene.repo(), None)
+        ..harness::spec(definition, &run, scene.repo(), None)
     };
     let store = scene.open_store();
-    stage::wait(runner::open(&store, &Clock::system(), stage::person(), frozen)).unwrap();
+    harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec)).unwrap();
 }
 
 fn answer(scene: &Scene, phase: &str, output: &Value) {
@@ -50,8 +50,8 @@ fn answer(scene: &Scene, phase: &str, output: &Value) {
     fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
 }
 
-/// The command with the players of a cycle.
-fn with_players<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
+/// The command with the profiles of a cycle.
+fn with_profiles<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
     let (agent, answers) = (scene.kit().join("peer.sh"), scene.kit().join("answers"));
     let answers = format!("ANSWERS={}", answers.display());
     scene.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &answers]].concat())
@@ -61,7 +61,7 @@ fn with_players<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
 fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
     let scene = scene();
     open(&scene);
-    assert_snapshot!(with_players(&scene, &["resume", CYCLE]).run().transcript(), @"
+    assert_snapshot!(with_profiles(&scene, &["resume", CYCLE]).run().transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.1 in [REPO]
     ▸ plan#1.1 started
@@ -155,7 +155,7 @@ fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
     open(&scene);
     let review = r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
     fs::write(scene.kit().join("answers/review"), review).unwrap();
-    let session = with_players(&scene, &["resume", RUN, "--json"]).run();
+    let session = with_profiles(&scene, &["resume", RUN, "--json"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let rest = session.events().pop().unwrap();
     let judged = json!({
@@ -184,7 +184,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     let scene = scene();
     open(&scene);
     fs::remove_file(scene.kit().join("answers/execute")).unwrap();
-    let session = with_players(&scene, &["resume", RUN]).run();
+    let session = with_profiles(&scene, &["resume", RUN]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.1 in [REPO]
@@ -216,7 +216,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
       [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
     [exit 0]
     ");
-    assert_snapshot!(with_players(&scene, &["resume", RUN]).run().transcript(), @"
+    assert_snapshot!(with_profiles(&scene, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot go on with run `peer.spec.feature-name.cycle.1`
       caused by: it failed
@@ -224,7 +224,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 3]
     ");
-    assert_snapshot!(with_players(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
+    assert_snapshot!(with_profiles(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
     $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
       caused by: a phase of a `peer` run is not tried again once it has failed
@@ -246,7 +246,7 @@ fn what_a_cycle_takes_over_from_the_one_before_is_told() {
     let plan = json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"});
     let continued = Continued { cycle: CYCLE.parse().unwrap(), outputs: vec![plan] };
     open_cycle(&scene, "peer:spec:feature-name:cycle:2", Some(continued));
-    let session = with_players(&scene, &["resume", "peer:spec:feature-name:cycle:2"]).run();
+    let session = with_profiles(&scene, &["resume", "peer:spec:feature-name:cycle:2"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.2 in [REPO]
@@ -315,7 +315,7 @@ fn the_first_cycle_is_not_the_beginning_of_the_tenth() {
 fn a_cycle_is_exported_and_imported_under_its_own_name() {
     let (there, here) = (scene(), scene());
     open(&there);
-    assert_eq!(with_players(&there, &["resume", RUN]).run().code, 0);
+    assert_eq!(with_profiles(&there, &["resume", RUN]).run().code, 0);
     let archive = there.kit().join("cycle.tar");
     let archive = archive.to_str().unwrap();
     assert_eq!(there.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
@@ -360,7 +360,7 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
         told.contains("run `trial` is a `opera` run") && told.contains(&format!("run `{RUN}` is unfinished")),
         "{told}"
     );
-    let session = with_players(&scene, &["resume", "--all"]).run();
+    let session = with_profiles(&scene, &["resume", "--all"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E006]: run `trial` is a `opera` run, which this program does not know
@@ -386,7 +386,7 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     open(&scene);
-    assert_eq!(with_players(&scene, &["resume", RUN]).run().code, 0);
+    assert_eq!(with_profiles(&scene, &["resume", RUN]).run().code, 0);
     let listed = |protocol: &str| scene.callboard(&["ls", "--protocol", protocol]).run().stdout;
     assert!(listed("steps").starts_with("trial  "), "{}", listed("steps"));
     assert!(listed("peer").starts_with(RUN), "{}", listed("peer"));

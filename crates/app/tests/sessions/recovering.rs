@@ -13,7 +13,7 @@ use std::path::Path;
 use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
-use testkit::stage::wait;
+use testkit::harness::wait;
 use testkit::{Callboard, Scene, embedded_only};
 
 use crate::{scene, status};

@@ -1,4 +1,4 @@
-//! Rehearsed runs: the built-in player in the place of agents.
+//! Rehearsed runs: the built-in scripted agent in the place of agents.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
 
@@ -203,20 +203,20 @@ fn a_player_that_reports_and_hangs_has_written_its_whole_report() {
         ("REPO_DIR", &path),
         ("ARTIFACTS_DIR", &path),
     ];
-    let mut player = Command::new(CALLBOARD)
-        .args(["__player", part])
+    let mut profile = Command::new(CALLBOARD)
+        .args(["__rehearse", part])
         .envs(told)
         .env("REPORT_PATH", &report)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let said: Vec<_> =
-        BufReader::new(player.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
+        BufReader::new(profile.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
     assert_eq!(said[1..], ["reported COMPLETED", "hanging"]);
     assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.txt"]));
-    assert!(player.try_wait().unwrap().is_none(), "it does not end by itself");
-    player.kill().unwrap();
-    player.wait().unwrap();
+    assert!(profile.try_wait().unwrap().is_none(), "it does not end by itself");
+    profile.kill().unwrap();
+    profile.wait().unwrap();
 }
 
 #[test]
@@ -251,10 +251,10 @@ fn a_printed_script_can_be_used_and_is_never_overwritten() {
 
 #[test]
 fn a_player_that_nobody_asked_for_says_so() {
-    for arguments in [&["__player"][..], &["__player", "{"], &["__player", r#"{"play":"hang"}"#]] {
+    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"play":"hang"}"#]] {
         let output = Command::new(CALLBOARD).args(arguments).env_clear().output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.starts_with("error: `__player` is how a rehearsed run"), "{said}");
+        assert!(said.starts_with("error: `__rehearse` is how a rehearsed run"), "{said}");
     }
 }

@@ -188,7 +188,7 @@ fn a_missing_workflow() {
 #[test]
 fn a_disagreement_of_next_on_success_is_only_a_warning() {
     let scene = scene();
-    let step = "agent: player, prompt: task.md";
+    let step = "agent: profile, prompt: task.md";
     scene.write(
         "wf.yaml",
         &format!("name: t\nsteps:\n  - {{id: a, {step}, next_on_success: [b]}}\n  - {{id: b, {step}}}\n"),
@@ -199,7 +199,7 @@ fn a_disagreement_of_next_on_success_is_only_a_warning() {
     warning[successor-does-not-need]: `b` is named as next after `a`, but does not need it
      --> wf.yaml:3:63
       |
-    3 |   - {id: a, agent: player, prompt: task.md, next_on_success: [b]}
+    3 |   - {id: a, agent: profile, prompt: task.md, next_on_success: [b]}
       |                                                               ^
       |
       = hint: only `needs` makes a step wait: add `a` to the `needs` of `b`
@@ -220,11 +220,11 @@ fn an_agent_that_nobody_plays() {
     scene.workflow(&["a"]);
     assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
     $ callboard run wf.yaml
-    error[E007]: nobody plays agent `player`, which `a` asks for
+    error[E007]: nobody plays agent `profile`, which `a` asks for
 
     hint: give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:
 
-        [adapters.player]
+        [adapters.profile]
         command = ["your-agent", "{prompt}"]
         report = "required"    # without this line its exit code is its report
     [exit 2]

@@ -47,8 +47,8 @@ use crate::edit::{Hand, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Due, Event as RunEvent, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable,
-    View,
+    Due, Event as RunEvent, Move, Progress, Protocol, Reading, RunLocation, Standing, Unadoptable,
+    Unrecordable, View,
 };
 use crate::{Stamp, StepId};
 
@@ -168,7 +168,7 @@ impl Protocol for Peer {
         Some(Patch::Set(vec![(format!("/phases/{step}/output"), content)]))
     }
 
-    fn open_document(definition: &Definition, _: &Stage, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, _: &RunLocation, at: Stamp) -> Document {
         change::initialise(definition.opening(), at.into())
     }
 

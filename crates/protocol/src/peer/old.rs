@@ -104,7 +104,14 @@ fn migrated(cycle: &CycleId, bundle: &Bundle, at: Second) -> Migrated {
     if !rest.is_empty() {
         document.unknown.insert(MIGRATED_FROM.to_owned(), rest.into());
     }
-    Migrated { cycle: cycle.clone(), origin: Origin::Folded, sources, notes, left_out: Vec::new(), document }
+    Migrated {
+        cycle: cycle.clone(),
+        origin: Origin::RunState,
+        sources,
+        notes,
+        left_out: Vec::new(),
+        document,
+    }
 }
 
 /// A document of version 2 needs no migration; whatever else there is of its cycle is older.

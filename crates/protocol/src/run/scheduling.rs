@@ -7,7 +7,7 @@ use crate::rules::Protocol;
 /// Gives free places to steps that wait for one, in the protocol's order; steps that something due concerns stay
 /// where they are. `places` is how many there are in all.
 ///
-/// It is apart from [`absorb`](super::absorb()) because the number of places belongs to the engine of the moment, not
+/// It is apart from [`absorb`](super::absorb()) because the number of places belongs to the engine of the run_at, not
 /// to the run; whatever it decides goes into the same entry.
 pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
     let mut decision = Decision::nothing();

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 use crate::rules::Outcome;
-use crate::steps::{Definition, Frozen, OnFailure, StepSpec, Steps, Verdict, Workflow};
+use crate::steps::{Definition, DefinitionSource, OnFailure, StepSpec, Steps, Verdict, Workflow};
 use crate::{AttemptNo, StepId, Turn};
 
 type Step = StepId;
@@ -15,11 +15,11 @@ fn step(id: &str) -> Step {
 }
 
 fn workflow(steps: &[(&str, &[&str])]) -> Definition {
-    Definition::from(frozen(steps, &[], OnFailure::Stop))
+    Definition::from(source(steps, &[], OnFailure::Stop))
 }
 
 /// Steps with what they need; gates with where they go back to.
-fn frozen(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> Frozen {
+fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> DefinitionSource {
     let steps = steps.iter().map(|(id, needs)| {
         let way_back = gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| step(target));
         StepSpec {
@@ -28,7 +28,7 @@ fn frozen(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailu
             ..StepSpec::new(step(id), "agent", "prompt.md")
         }
     });
-    Frozen {
+    DefinitionSource {
         workflow: Workflow {
             name: "test".to_owned(),
             description: String::new(),
@@ -246,7 +246,7 @@ const REVIEWED: &[(&str, &[&str])] = &[
 
 #[test]
 fn a_failed_gate_sends_its_target_and_everything_downstream_back() {
-    let mut scene = Scene::of(frozen(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    let mut scene = Scene::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
     scene.done("plan#1.1");
     scene.done("code#1.1");
     scene.done("docs#1.1");
@@ -263,7 +263,7 @@ fn a_failed_gate_sends_its_target_and_everything_downstream_back() {
 
 #[test]
 fn the_way_back_waits_until_nothing_downstream_of_the_target_is_at_work() {
-    let mut scene = Scene::of(frozen(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    let mut scene = Scene::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
     scene.done("plan#1.1");
     scene.done("code#1.1");
     scene.gate_fails("review#1.1");
@@ -279,7 +279,7 @@ fn the_way_back_waits_until_nothing_downstream_of_the_target_is_at_work() {
 #[test]
 fn nothing_downstream_of_the_target_starts_while_a_way_back_is_pending() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["c"]), ("e", &[])];
-    let mut scene = Scene::of(frozen(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    let mut scene = Scene::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
     scene.done("a#1.1");
     scene.gate_fails("b#1.1");
     assert_eq!(scene.playing(), ["c#1.1", "e#1.1"]);
@@ -296,7 +296,7 @@ fn gate_failures_gathered_meanwhile_make_one_way_back_to_the_most_upstream_targe
     let steps: &[(&str, &[&str])] =
         &[("a", &[]), ("b", &["a"]), ("far", &["b"]), ("near", &["b"]), ("u", &[]), ("v", &["u"])];
     let gates = [("far", "a"), ("near", "b"), ("v", "u")];
-    let mut scene = Scene::of(frozen(steps, &gates, OnFailure::Stop).into(), 8);
+    let mut scene = Scene::of(source(steps, &gates, OnFailure::Stop).into(), 8);
     for attempt in ["a#1.1", "b#1.1", "u#1.1"] {
         scene.done(attempt);
     }
@@ -311,7 +311,7 @@ fn gate_failures_gathered_meanwhile_make_one_way_back_to_the_most_upstream_targe
 #[test]
 fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     let steps: &[(&str, &[&str])] = &[("code", &[]), ("review", &["code"])];
-    let mut scene = Scene::of(frozen(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
+    let mut scene = Scene::of(source(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
     for execution in 1..=2 {
         scene.done(&format!("code#{execution}.1"));
         scene.gate_fails(&format!("review#{execution}.1"));
@@ -327,7 +327,7 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
 #[test]
 fn a_final_failure_under_stop_wins_over_a_pending_way_back() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"])];
-    let mut scene = Scene::of(frozen(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    let mut scene = Scene::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
     scene.done("a#1.1");
     scene.over("c#1.1", Ending::Failed);
     scene.absorb(Fact::BackoffElapsed { attempt: parse("c#1.1") });
@@ -358,7 +358,7 @@ fn fail_for_good(scene: &mut Scene, step: &str) {
 #[test]
 fn drain_lets_running_steps_finish_and_starts_nothing_more() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"])];
-    let mut scene = Scene::of(frozen(steps, &[], OnFailure::Drain).into(), 8);
+    let mut scene = Scene::of(source(steps, &[], OnFailure::Drain).into(), 8);
     fail_for_good(&mut scene, "a");
     assert_eq!(
         (scene.run.status, scene.playing()),
@@ -373,7 +373,7 @@ fn drain_lets_running_steps_finish_and_starts_nothing_more() {
 #[test]
 fn continue_goes_on_with_what_does_not_depend_on_the_failed_step() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a", "c"])];
-    let mut scene = Scene::of(frozen(steps, &[], OnFailure::Continue).into(), 8);
+    let mut scene = Scene::of(source(steps, &[], OnFailure::Continue).into(), 8);
     fail_for_good(&mut scene, "a");
     scene.done("b#1.1");
     assert_eq!(scene.playing(), ["c#1.1"]);

@@ -203,7 +203,7 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
     }
 }
 
-/// Exactly as the seed writes it: what we would print for the same moment.
+/// Exactly as the seed writes it: what we would print for the same run_at.
 fn is_time(text: &str) -> bool {
     text.parse::<Stamp>().is_ok_and(|stamp| stamp.to_string() == text)
 }

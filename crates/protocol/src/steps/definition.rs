@@ -1,4 +1,4 @@
-//! What a run is opened with: the workflow, the prompts' texts and the limits, frozen.
+//! What a run is opened with: the workflow, the prompts' texts and the limits, source.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::workflow::{StepSpec, Workflow};
 use crate::StepId;
 
-/// The frozen definition of a run, with an index over its graph.
+/// The source definition of a run, with an index over its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Read", into = "Frozen")]
+#[serde(try_from = "Read", into = "DefinitionSource")]
 pub struct Definition {
-    frozen: Frozen,
+    source: DefinitionSource,
     position: BTreeMap<StepId, usize>,
     /// Per step, the steps that need it.
     dependents: Vec<Vec<usize>>,
@@ -20,7 +20,7 @@ pub struct Definition {
 
 /// The part that is written down.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Frozen {
+pub struct DefinitionSource {
     pub workflow: Workflow,
     /// The workflow file, verbatim.
     pub source: String,
@@ -55,34 +55,34 @@ pub enum OnFailure {
     Continue,
 }
 
-impl From<Definition> for Frozen {
+impl From<Definition> for DefinitionSource {
     fn from(definition: Definition) -> Self {
-        definition.frozen
+        definition.source
     }
 }
 
 /// What was read back: it may come from an archive of somebody else's.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Read(Frozen);
+struct Read(DefinitionSource);
 
 impl TryFrom<Read> for Definition {
     type Error = String;
 
-    fn try_from(Read(frozen): Read) -> Result<Self, String> {
-        let steps = &frozen.workflow.steps;
+    fn try_from(Read(source): Read) -> Result<Self, String> {
+        let steps = &source.workflow.steps;
         let known = |id: &StepId| steps.iter().any(|step| step.id == *id);
         let mut named = steps.iter().flat_map(|step| step.needs.iter().chain(&step.loop_back_to));
         match named.find(|id| !known(id)) {
             Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),
-            None => Ok(frozen.into()),
+            None => Ok(source.into()),
         }
     }
 }
 
-impl From<Frozen> for Definition {
-    fn from(frozen: Frozen) -> Self {
-        let steps = &frozen.workflow.steps;
+impl From<DefinitionSource> for Definition {
+    fn from(source: DefinitionSource) -> Self {
+        let steps = &source.workflow.steps;
         let position: BTreeMap<_, _> =
             steps.iter().enumerate().map(|(index, step)| (step.id.clone(), index)).collect();
         let mut dependents = vec![Vec::new(); steps.len()];
@@ -94,17 +94,17 @@ impl From<Frozen> for Definition {
                 }
             }
         }
-        Self { frozen, position, dependents }
+        Self { source, position, dependents }
     }
 }
 
 impl Definition {
     pub fn workflow(&self) -> &Workflow {
-        &self.frozen.workflow
+        &self.source.workflow
     }
 
     pub fn source(&self) -> &str {
-        &self.frozen.source
+        &self.source.source
     }
 
     pub fn step_ids(&self) -> impl Iterator<Item = &StepId> {
@@ -116,7 +116,7 @@ impl Definition {
     }
 
     pub fn prompt(&self, id: &StepId) -> &str {
-        self.frozen.prompts.get(id).map_or("", String::as_str)
+        self.source.prompts.get(id).map_or("", String::as_str)
     }
 
     /// The place of a step in the workflow file.
@@ -143,14 +143,14 @@ impl Definition {
     }
 
     pub fn max_iterations(&self) -> NonZeroU32 {
-        self.frozen.max_iterations
+        self.source.max_iterations
     }
 
     pub fn on_failure(&self) -> OnFailure {
-        self.frozen.on_failure
+        self.source.on_failure
     }
 
     pub fn max_attempts(&self, id: &StepId) -> NonZeroU32 {
-        self.step(id).max_attempts.unwrap_or(self.frozen.max_attempts)
+        self.step(id).max_attempts.unwrap_or(self.source.max_attempts)
     }
 }

@@ -1,14 +1,14 @@
 //! Which files show a run: the seed's layout under `<repo>/.agents/runs/<run_id>/`.
 
 use super::document::Document;
-use crate::rules::{Stage, View};
+use crate::rules::{RunLocation, View};
 
-pub(super) fn reports_dir(stage: &Stage) -> String {
-    format!("{}/reports", stage.run_dir())
+pub(super) fn reports_dir(location: &RunLocation) -> String {
+    format!("{}/reports", location.run_dir())
 }
 
-pub(super) fn manual_inputs_dir(stage: &Stage) -> String {
-    format!("{}/manual_inputs", stage.run_dir())
+pub(super) fn manual_inputs_dir(location: &RunLocation) -> String {
+    format!("{}/manual_inputs", location.run_dir())
 }
 
 /// The file that shows the report of a step's latest attempt.

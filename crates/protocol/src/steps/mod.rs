@@ -20,7 +20,7 @@ use std::num::NonZeroU32;
 
 pub use check::{check, check_document};
 pub use decide::{Change, State};
-pub use definition::{DEFAULT_ITERATIONS, Definition, Frozen, OnFailure};
+pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use step::Verdict;
 pub use workflow::{StepSpec, Workflow};
@@ -31,7 +31,7 @@ use crate::edit::{Hand, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Due, Event, Move, Progress, Protocol, Reading, Stage, Standing, Unadoptable, Unrecordable, View,
+    Due, Event, Move, Progress, Protocol, Reading, RunLocation, Standing, Unadoptable, Unrecordable, View,
 };
 use crate::{Stamp, StepId};
 
@@ -143,8 +143,8 @@ impl Protocol for Steps {
         None
     }
 
-    fn open_document(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
-        record::open(definition, stage, at)
+    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+        record::open(definition, location, at)
     }
 
     fn record(

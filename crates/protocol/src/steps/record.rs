@@ -10,17 +10,17 @@ use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part,
 use super::{Steps, adopt, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, Remains};
-use crate::rules::Stage;
+use crate::rules::RunLocation;
 use crate::run::{Change, Exit};
 use crate::{Stamp, StepId};
 
-pub(super) fn open(definition: &Definition, stage: &Stage, at: Stamp) -> Document {
+pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
     let head = Head {
-        run_id: stage.run.to_string(),
+        run_id: location.run.to_string(),
         workflow_name: definition.workflow().name.clone(),
-        repo_dir: stage.repo_dir.clone(),
-        reports_dir: layout::reports_dir(stage),
-        manual_inputs_dir: layout::manual_inputs_dir(stage),
+        repo_dir: location.repo_dir.clone(),
+        reports_dir: layout::reports_dir(location),
+        manual_inputs_dir: layout::manual_inputs_dir(location),
         created_at: at,
         updated_at: at,
     };
@@ -133,7 +133,7 @@ fn record_transition(
         }
         ProtocolChange::Failed(id) => {
             let step = step(document, id, parts);
-            // Completed a moment ago, by a report whose gate failed once too often.
+            // Completed a run_at ago, by a report whose gate failed once too often.
             if step.status == Status::Completed {
                 step.status = Status::Failed;
                 let executions = step.iteration_count + 1;

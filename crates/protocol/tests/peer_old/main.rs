@@ -51,7 +51,7 @@ fn keeps_the_rules(migrated: &Migrated) {
     let checked = check_document(&migrated.document);
     assert_eq!(checked.violations, [], "{}", migrated.document.render());
     assert_eq!(migrated.document.cycle_id, migrated.cycle);
-    if migrated.origin == Origin::Folded {
+    if migrated.origin == Origin::RunState {
         assert_eq!(checked.warnings, []);
         let (transition, _) = check_write(None, &migrated.document.to_value()).unwrap();
         assert_eq!(transition, Transition::Migrated);

@@ -191,7 +191,7 @@ fn a_document_of_version_2_is_taken_as_it_is_and_what_is_older_is_left_out() {
     let mut dump = dump(G2, ".");
     dump.push(("peer:spec:feature-name:cycle:1".to_owned(), current.clone()));
     let (cycles, _) = migrate(&dump);
-    assert_eq!((cycles[0].origin, cycles[1].origin), (Origin::Current, Origin::Folded));
+    assert_eq!((cycles[0].origin, cycles[1].origin), (Origin::Current, Origin::RunState));
     assert_eq!(cycles[0].document.to_value(), current);
     let left: Vec<_> = cycles[0].left_out.iter().map(|left| left.key.as_str()).collect();
     assert_eq!(left, ["peer.spec.feature-name.cycle.1"]);

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Folded, Input};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input, RunState};
 use protocol::report::{self, Expected};
 use protocol::run::{self, Absorbed, Attempt, Decision, Ending, Fact};
 use protocol::steps::{
-    DEFAULT_ITERATIONS, Definition, Document, Frozen, OnFailure, StepDocument, StepSpec, Steps, Verdict,
-    Workflow, check_document,
+    DEFAULT_ITERATIONS, Definition, DefinitionSource, Document, OnFailure, StepDocument, StepSpec, Steps,
+    Verdict, Workflow, check_document,
 };
-use protocol::{AttemptNo, Protocol, RunId, Stage, Stamp, StepId, Turn};
+use protocol::{AttemptNo, Protocol, RunId, RunLocation, Stamp, StepId, Turn};
 
 /// Id, needs, and where its gate goes back to.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 
 pub(crate) struct Journal {
     pub(crate) definition: Definition,
-    pub(crate) folded: Folded<Steps>,
+    pub(crate) state: RunState<Steps>,
     pub(crate) document: Document,
     pub(crate) parts: BTreeMap<String, String>,
     pub(crate) entries: Vec<Entry<Steps>>,
@@ -42,7 +42,7 @@ impl Journal {
             loop_back_to: back.map(name),
             ..StepSpec::new(name(id), "coder", "p.md")
         });
-        let definition = Definition::from(Frozen {
+        let definition = Definition::from(DefinitionSource {
             workflow: Workflow {
                 name: "demo".to_owned(),
                 description: String::new(),
@@ -55,18 +55,18 @@ impl Journal {
             max_iterations: DEFAULT_ITERATIONS,
             on_failure: OnFailure::Stop,
         });
-        let stage = Stage { run: RunId::new("f8c1a491").unwrap(), repo_dir: "/repo".to_owned() };
+        let location = RunLocation { run: RunId::new("f8c1a491").unwrap(), repo_dir: "/repo".to_owned() };
         let at = Stamp::from_micros(0);
         let mut journal = Self {
-            folded: Folded::blank(&definition, at),
-            document: Steps::open_document(&definition, &stage, at),
+            state: RunState::blank(&definition, at),
+            document: Steps::open_document(&definition, &location, at),
             definition,
             parts: BTreeMap::new(),
             entries: Vec::new(),
             places,
             seconds: 0,
         };
-        let decision = run::open(&journal.definition, &mut journal.folded.run);
+        let decision = run::open(&journal.definition, &mut journal.state.run);
         journal.commit(Input::Opened { definition: "digest".to_owned() }, decision);
         journal
     }
@@ -75,7 +75,7 @@ impl Journal {
     #[track_caller]
     pub(crate) fn commit(&mut self, input: Input<Steps>, mut decision: Decision<Steps>) {
         self.seconds += 1;
-        decision.append(run::start_queued(&self.definition, &mut self.folded.run, self.places));
+        decision.append(run::start_queued(&self.definition, &mut self.state.run, self.places));
         let entry = Entry {
             v: ENTRY_VERSION,
             at: Stamp::from_micros(self.seconds * 1_000_000),
@@ -85,7 +85,7 @@ impl Journal {
             actions: decision.actions,
             timers: Vec::new(),
         };
-        self.folded.keep_time_and_place(&entry);
+        self.state.keep_time_and_place(&entry);
         for path in Steps::record(&self.definition, &mut self.document, &entry).unwrap() {
             self.parts.insert(path.clone(), Steps::part(&self.document, &path));
         }
@@ -95,7 +95,7 @@ impl Journal {
 
     #[track_caller]
     pub(crate) fn fact(&mut self, fact: Fact<StepId, Verdict>, evidence: Option<Evidence>) {
-        let Absorbed::Decided(decision) = run::absorb(&self.definition, &mut self.folded.run, fact.clone())
+        let Absorbed::Decided(decision) = run::absorb(&self.definition, &mut self.state.run, fact.clone())
         else {
             panic!("stale");
         };
@@ -109,14 +109,14 @@ impl Journal {
 
     #[track_caller]
     pub(crate) fn request(&mut self, request: run::Request<StepId>) {
-        let decision = run::consider(&self.definition, &mut self.folded.run, &request).unwrap();
+        let decision = run::consider(&self.definition, &mut self.state.run, &request).unwrap();
         self.commit(Input::Request { request, reason: None }, decision);
     }
 
     /// What the engine does without any news: what is due, and filling free places.
     #[track_caller]
     pub(crate) fn proceed(&mut self) {
-        let decision = run::proceed(&self.definition, &mut self.folded.run);
+        let decision = run::proceed(&self.definition, &mut self.state.run);
         self.commit(Input::Due, decision.unwrap_or_else(Decision::nothing));
     }
 

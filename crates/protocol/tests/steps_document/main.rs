@@ -6,7 +6,7 @@ mod journal;
 mod seed;
 
 use journal::{Journal, attempt, error, reported};
-use protocol::entry::{Entry, Folded, Input};
+use protocol::entry::{Entry, Input, RunState};
 use protocol::run::{self, Absorbed, Ending, Fact};
 use protocol::steps::{Document, Status, Steps, Verdict};
 use protocol::{Protocol, Stamp};
@@ -51,7 +51,7 @@ fn a_step_is_shown_from_start_through_failure_to_completion() {
     assert_eq!(a.last_error.as_deref(), Some("Agent process exited with code 1"));
 
     let fact = Fact::BackoffElapsed { attempt: attempt("a", 1, 1) };
-    let Absorbed::Decided(decision) = run::absorb(&journal.definition, &mut journal.folded.run, fact.clone())
+    let Absorbed::Decided(decision) = run::absorb(&journal.definition, &mut journal.state.run, fact.clone())
     else {
         panic!("stale");
     };
@@ -85,15 +85,15 @@ fn folding_the_entries_gives_the_state_and_the_parts_give_the_document() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
     journal.over(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
     journal.over(attempt("a", 1, 1), Ending::Reported(Verdict::Done), reported("a", "OK"));
-    let mut folded = Folded::blank(&journal.definition, Stamp::from_micros(0));
+    let mut state = RunState::blank(&journal.definition, Stamp::from_micros(0));
     for entry in &journal.entries {
         let decoded = Entry::decode(&entry.encode()).unwrap();
         assert_eq!(&decoded, entry);
-        folded.fold(&decoded);
+        state.fold(&decoded);
     }
-    assert_eq!(folded, journal.folded);
-    let snapshot: Folded<Steps> = serde_json::from_str(&serde_json::to_string(&folded).unwrap()).unwrap();
-    assert_eq!(snapshot, folded);
+    assert_eq!(state, journal.state);
+    let snapshot: RunState<Steps> = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+    assert_eq!(snapshot, state);
     let parts: Vec<_> = journal.parts.clone().into_iter().collect();
     assert_eq!(Steps::assemble(&journal.definition, &parts), Some(journal.document));
 }

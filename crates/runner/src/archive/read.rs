@@ -17,12 +17,12 @@ use tar::{Archive, EntryType};
 use tempfile::TempDir;
 
 use super::{DEFINITION, FORMAT, JOURNAL, Listed, MANIFEST, Manifest, paper};
-use crate::opening::Frozen;
+use crate::opening::RunSpec;
 use crate::rebuild::{Rebuild, Unfit, definition_of, epoch_at};
 
 /// Where a run that comes from elsewhere is to be.
 #[derive(Debug, Clone)]
-pub struct Restaging {
+pub struct ImportTarget {
     /// Its name here, if not its own.
     pub name: Option<RunId>,
     pub repo_dir: String,
@@ -75,34 +75,34 @@ pub enum ImportError {
 #[derive(Debug)]
 pub struct Unpacked {
     pub manifest: Manifest,
-    staging: TempDir,
+    options: TempDir,
 }
 
 /// Unpacks an archive, and says what it is.
 pub fn unpack(store: &AnyStore, archive: impl Read) -> Result<Unpacked, ImportError> {
     store.prepare_premises().map_err(DraftError::from)?;
     let root = store.premises().root();
-    let staging = tempfile::Builder::new().prefix("import-").tempdir_in(root);
-    let staging = staging.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
-    let manifest = take_all_out(archive, staging.path())?;
-    Ok(Unpacked { manifest, staging })
+    let options = tempfile::Builder::new().prefix("import-").tempdir_in(root);
+    let options = options.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
+    let manifest = take_all_out(archive, options.path())?;
+    Ok(Unpacked { manifest, options })
 }
 
 /// Takes a run out of an archive: all of it, or nothing.
 pub async fn import<P: Protocol>(
     store: &AnyStore,
     unpacked: Unpacked,
-    restaging: &Restaging,
+    import_target: &ImportTarget,
 ) -> Result<Imported, ImportError> {
-    let Unpacked { manifest, staging } = unpacked;
+    let Unpacked { manifest, options } = unpacked;
     if manifest.protocol != P::NAME {
         return Err(ImportError::OtherProtocol { found: manifest.protocol });
     }
-    let blob = fs::read(staging.path().join(DEFINITION)).map_err(ImportError::Read)?;
+    let blob = fs::read(options.path().join(DEFINITION)).map_err(ImportError::Read)?;
     let first = |source| ImportError::Entry { revision: Revision(1), source };
-    let mut frozen: Frozen<P> = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
-    let moved = restage(&mut frozen, restaging);
-    let run = frozen.staging.stage.run.clone();
+    let mut spec: RunSpec<P> = serde_json::from_slice(&blob).map_err(|error| first(error.into()))?;
+    let moved = restage(&mut spec, import_target);
+    let run = spec.options.location.run.clone();
     let _until_the_run_is_there = alone(store)?;
     // Before anything is put where its own papers are.
     if store.newest(&run).await?.is_some() {
@@ -110,10 +110,10 @@ pub async fn import<P: Protocol>(
     }
     let home = store.premises().attempts_dir().join(run.as_str());
     let placed = Cell::new(false);
-    let staging = staging.path();
+    let options = options.path();
     let taking =
-        Taking { staging, manifest: &manifest, blob, moved, restaging, home: &home, placed: &placed };
-    let mut rebuild = Rebuild::begin(frozen);
+        Taking { options, manifest: &manifest, blob, moved, import_target, home: &home, placed: &placed };
+    let mut rebuild = Rebuild::begin(spec);
     rebuild.shows = store.keeps_documents();
     let taken = store.put_run(|writer| taking.take::<P>(rebuild, writer)).await;
     let (revision, status, open) = match taken {
@@ -156,28 +156,28 @@ fn alone(store: &AnyStore) -> Result<Option<File>, ImportError> {
 }
 
 /// Gives the run its name and place here. Says whether that changed anything.
-fn restage<P: Protocol>(frozen: &mut Frozen<P>, restaging: &Restaging) -> bool {
-    let staging = &mut frozen.staging;
-    let there = staging.stage.repo_dir.clone();
-    let name = restaging.name.clone().unwrap_or_else(|| staging.stage.run.clone());
-    if name == staging.stage.run && there == restaging.repo_dir {
+fn restage<P: Protocol>(spec: &mut RunSpec<P>, import_target: &ImportTarget) -> bool {
+    let options = &mut spec.options;
+    let there = options.location.repo_dir.clone();
+    let name = import_target.name.clone().unwrap_or_else(|| options.location.run.clone());
+    if name == options.location.run && there == import_target.repo_dir {
         return false;
     }
-    staging.workdir = match staging.workdir.strip_prefix(&there) {
-        Ok(inside) => Path::new(&restaging.repo_dir).join(inside),
-        Err(_) => PathBuf::from(&restaging.repo_dir),
+    options.workdir = match options.workdir.strip_prefix(&there) {
+        Ok(inside) => Path::new(&import_target.repo_dir).join(inside),
+        Err(_) => PathBuf::from(&import_target.repo_dir),
     };
-    staging.stage.run = name;
-    staging.stage.repo_dir.clone_from(&restaging.repo_dir);
+    options.location.run = name;
+    options.location.repo_dir.clone_from(&import_target.repo_dir);
     true
 }
 
 struct Taking<'a> {
-    staging: &'a Path,
+    options: &'a Path,
     manifest: &'a Manifest,
     blob: Vec<u8>,
     moved: bool,
-    restaging: &'a Restaging,
+    import_target: &'a ImportTarget,
     home: &'a Path,
     /// Whether what is in its home came from us.
     placed: &'a Cell<bool>,
@@ -194,7 +194,7 @@ impl Taking<'_> {
         mut rebuild: Rebuild<P>,
         writer: &mut RunWriter<'_>,
     ) -> Result<(Revision, RunStatus, Vec<String>), ImportError> {
-        let path = self.staging.join(JOURNAL);
+        let path = self.options.join(JOURNAL);
         let mut journal = BufReader::new(File::open(&path).map_err(ImportError::Read)?);
         let mut line = String::new();
         loop {
@@ -221,7 +221,7 @@ impl Taking<'_> {
                 fault: "does not have all its entries",
             });
         }
-        let Restaging { by, now, .. } = self.restaging;
+        let ImportTarget { by, now, .. } = self.import_target;
         let remains = Remains::Archive { host: self.manifest.host.clone() };
         let note = rebuild.note(remains, by.clone(), *now);
         let commit = rebuild.add(&note.encode(), WriteId::new()).expect("BUG: a note always fits");
@@ -229,7 +229,7 @@ impl Taking<'_> {
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
         writer.remember(&rebuild.run, created, epoch_at(*now))?;
         let open = self.place::<P>(&rebuild)?;
-        Ok((rebuild.revision(), rebuild.folded.run.status, open))
+        Ok((rebuild.revision(), rebuild.state.run.status, open))
     }
 
     /// Keeps what the run was opened with, under the digest that its first entry names.
@@ -246,7 +246,7 @@ impl Taking<'_> {
             writer.blob(&self.blob)?;
             return Ok(body);
         }
-        let blob = serde_json::to_vec(&rebuild.frozen).expect("BUG: a definition is plain data");
+        let blob = serde_json::to_vec(&rebuild.spec).expect("BUG: a definition is plain data");
         let digest = writer.blob(&blob)?;
         let mut entry: serde_json::Value = serde_json::from_str(&body).map_err(Unfit::from)?;
         entry["input"]["opened"]["definition"] = digest.as_str().into();
@@ -255,12 +255,12 @@ impl Taking<'_> {
 
     /// Voids what was open, so that nobody starts or adopts it here, and moves the papers to where they are looked for.
     fn place<P: Protocol>(&self, rebuild: &Rebuild<P>) -> Result<Vec<String>, ImportError> {
-        let papers = self.staging.join(super::ATTEMPTS);
+        let papers = self.options.join(super::ATTEMPTS);
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| ImportError::Write { path, source }
         };
-        // The store took the run's first entry a moment ago, and nobody else writes: it has no such run.
+        // The store took the run's first entry a run_at ago, and nobody else writes: it has no such run.
         if self.home.join(IMPORTING).exists() {
             fs::remove_dir_all(self.home).map_err(failed(self.home))?;
         } else if self.home.exists() {

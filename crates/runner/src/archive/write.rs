@@ -42,7 +42,7 @@ pub enum ExportError {
     Write(#[source] io::Error),
 }
 
-/// Writes a run, as it is at this moment. Its journal is all of it: a document that is not what was written keeps nobody
+/// Writes a run, as it is at this run_at. Its journal is all of it: a document that is not what was written keeps nobody
 /// from having a copy before it is put back.
 pub async fn export<P: Protocol, S: Store>(
     store: &S,

@@ -6,7 +6,7 @@ use store::Store;
 use supervisor::{AttemptDir, ShimLife, Shutdown};
 
 use super::{Engine, EngineError};
-use crate::attempt::{self, Cast, Happening, Provenance};
+use crate::attempt::{self, AttemptEvent, AttemptSpec, Provenance};
 use crate::journal::Journal;
 use crate::notice::Notice;
 use crate::verdict::{Judge, Judged};
@@ -14,11 +14,11 @@ use crate::verdict::{Judge, Judged};
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Attends every attempt that may be alive here: recovery is this, and nothing else.
     pub(super) fn take_up(&mut self) -> Result<(), EngineError> {
-        let folded = &self.journal.folded;
-        let live_attempts = folded.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
-        let is_here = |attempt: &Attempt<P::Step>| !self.hosts.is_elsewhere(folded, &Run::<P>::id(attempt));
+        let state = &self.journal.state;
+        let live_attempts = state.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
+        let is_here = |attempt: &Attempt<P::Step>| !self.hosts.is_elsewhere(state, &Run::<P>::id(attempt));
         let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_here(attempt)).collect();
-        let attempts = self.house.attempts_dir();
+        let attempts = self.engine_config.attempts_dir();
         let (adopted, open): (Vec<_>, Vec<_>) = live_attempts
             .iter()
             .map(|(attempt, _)| Run::<P>::id(attempt))
@@ -46,7 +46,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let action: Action<P::Step> =
                 serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
             let (Action::Start { attempt } | Action::End { attempt }) = &action;
-            if self.hosts.is_elsewhere(&self.journal.folded, &Run::<P>::id(attempt)) {
+            if self.hosts.is_elsewhere(&self.journal.state, &Run::<P>::id(attempt)) {
                 continue;
             }
             match &action {
@@ -58,62 +58,67 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         Ok(())
     }
 
-    /// Starts or adopts an attempt; one that is attended already, or over, needs nothing.
+    /// Starts or adopts an attempt; one that is attached already, or over, needs nothing.
     fn attend(&mut self, attempt: &Attempt<P::Step>, provenance: Provenance) {
         let id = Run::<P>::id(attempt);
-        let active = self.journal.folded.run.active_turns.get(&attempt.step);
+        let active = self.journal.state.run.active_turns.get(&attempt.step);
         let alive = active.is_some_and(|active| {
             active.status.holds_slot()
                 && (active.turn, active.attempt_no) == (attempt.turn, attempt.attempt_no)
         });
-        if !alive || self.attended.contains_key(&id) {
+        if !alive || self.attached.contains_key(&id) {
             return;
         }
-        let Journal { frozen, document, folded, .. } = &self.journal;
-        let counted = folded.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
-        let brief = P::brief(&frozen.definition, document, &attempt.step, counted);
-        let staging = self.house.staging(&frozen.staging);
-        let artifacts_dir = staging.stage.artifacts_dir();
-        let cast =
-            Cast::new(&self.house, &self.lookout, staging, artifacts_dir, id.clone(), brief, provenance);
-        self.observer.notice(Notice::Output { attempt: &id, stdout: cast.dir.stdout() });
-        let orders = attempt::attend(cast, attempt.clone(), self.news.clone());
-        self.attended.insert(id, orders);
+        let Journal { spec, document, state, .. } = &self.journal;
+        let counted = state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
+        let brief = P::brief(&spec.definition, document, &attempt.step, counted);
+        let options = self.engine_config.options(&spec.options);
+        let artifacts_dir = options.location.artifacts_dir();
+        let spec = AttemptSpec::new(
+            &self.engine_config,
+            &self.dir_watcher,
+            options,
+            artifacts_dir,
+            id.clone(),
+            brief,
+            provenance,
+        );
+        self.observer.notice(Notice::Output { attempt: &id, stdout: spec.dir.stdout() });
+        let orders = attempt::attend(spec, attempt.clone(), self.news.clone());
+        self.attached.insert(id, orders);
     }
 
     pub(super) fn order(&self, attempt: &AttemptId, shutdown: Shutdown) {
-        if let Some(orders) = self.attended.get(attempt) {
+        if let Some(orders) = self.attached.get(attempt) {
             orders.end(shutdown);
         }
     }
 
     /// What the attempts' attendants tell.
-    pub(super) async fn absorb_happening(
-        &mut self,
-        happening: Happening<P::Step>,
-    ) -> Result<(), EngineError> {
-        match happening {
-            Happening::Lingers { attempt } => {
-                self.observer.notice(Notice::Lingers { attempt: &attempt, grace: self.house.lingering });
+    pub(super) async fn absorb_event(&mut self, event: AttemptEvent<P::Step>) -> Result<(), EngineError> {
+        match event {
+            AttemptEvent::Lingers { attempt } => {
+                self.observer
+                    .notice(Notice::Lingers { attempt: &attempt, grace: self.engine_config.lingering });
                 Ok(())
             }
-            Happening::Partial { attempt } => {
+            AttemptEvent::Partial { attempt } => {
                 self.hear_partial(attempt);
                 Ok(())
             }
-            Happening::NoPlayer { attempt, agent } => {
-                Err(EngineError::NoPlayer { agent, step: attempt.step.to_string() })
+            AttemptEvent::NoProfile { attempt, agent } => {
+                Err(EngineError::NoProfile { agent, step: attempt.step.to_string() })
             }
-            Happening::Lost { attempt, source } => Err(EngineError::Attend { attempt, source }),
-            Happening::Over { attempt, cast, ended } => {
-                self.attended.remove(&cast.attempt);
+            AttemptEvent::WatchFailed { attempt, source } => Err(EngineError::Attach { attempt, source }),
+            AttemptEvent::Ended { attempt, spec, ended } => {
+                self.attached.remove(&spec.attempt);
                 self.enter_last_partial(&attempt).await?;
                 let judge = Judge::<P> {
-                    definition: &self.journal.frozen.definition,
+                    definition: &self.journal.spec.definition,
                     document: &self.journal.document,
                     step: &attempt.step,
-                    cast: &cast,
-                    boot_id: &self.house.boot_id,
+                    spec: &spec,
+                    boot_id: &self.engine_config.boot_id,
                 };
                 let Judged { ending, evidence } = judge.judge(&ended);
                 self.absorb(Fact::Ended { attempt, ending }, Some(evidence)).await

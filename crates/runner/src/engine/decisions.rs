@@ -8,8 +8,8 @@ use protocol::run::{
 use store::{CommitError, Store};
 use supervisor::Shutdown;
 
-use super::{Asked, Engine, EngineError};
-use crate::journal::{Journal, Luggage};
+use super::{Engine, EngineError, EngineRequest};
+use crate::journal::{CommitContext, Journal};
 use crate::notice::Notice;
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
@@ -30,16 +30,16 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         mut evidence: Option<Evidence>,
     ) -> Result<(), EngineError> {
         loop {
-            let Journal { frozen, folded, .. } = &mut self.journal;
-            let mut decision = match absorb(&frozen.definition, &mut folded.run, fact.clone()) {
+            let Journal { spec, state, .. } = &mut self.journal;
+            let mut decision = match absorb(&spec.definition, &mut state.run, fact.clone()) {
                 Absorbed::Decided(decision) => decision,
                 Absorbed::Ignored(stale) => {
                     tracing::debug!(run = %self.journal.run, ?fact, %stale, "ignored");
                     return Ok(());
                 }
             };
-            let places = self.hosts.places(folded, self.house.places);
-            decision.append(start_queued(&frozen.definition, &mut folded.run, places));
+            let places = self.hosts.places(state, self.engine_config.places);
+            decision.append(start_queued(&spec.definition, &mut state.run, places));
             let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
             match self.commit(by.clone(), input, decision).await {
                 Ok(()) => return Ok(()),
@@ -55,20 +55,20 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 
     /// Whether a request would be granted, without moving anything.
     pub(super) fn would_grant(&self, request: &Request<P::Step>) -> Result<(), Refusal> {
-        let Journal { frozen, folded, .. } = &self.journal;
-        consider(&frozen.definition, &mut folded.run.clone(), request).map(drop)
+        let Journal { spec, state, .. } = &self.journal;
+        consider(&spec.definition, &mut state.run.clone(), request).map(drop)
     }
 
     /// Makes a request and gives free places. What is already so needs no entry, except that the first request of an
     /// engine always has one: the journal shows who took the lead.
-    pub(super) async fn request(&mut self, asked: Asked<P::Step>) -> Result<(), EngineError> {
-        let Asked { request, by, reason } = asked;
+    pub(super) async fn request(&mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
+        let EngineRequest { request, by, reason } = asked;
         loop {
-            let Journal { frozen, folded, .. } = &mut self.journal;
-            let before = folded.run.status;
-            let mut decision = consider(&frozen.definition, &mut folded.run, &request)?;
-            let places = self.hosts.places(folded, self.house.places);
-            decision.append(start_queued(&frozen.definition, &mut folded.run, places));
+            let Journal { spec, state, .. } = &mut self.journal;
+            let before = state.run.status;
+            let mut decision = consider(&spec.definition, &mut state.run, &request)?;
+            let places = self.hosts.places(state, self.engine_config.places);
+            decision.append(start_queued(&spec.definition, &mut state.run, places));
             if decision.is_nothing() && self.introduced {
                 return Ok(());
             }
@@ -82,14 +82,14 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 Err(error) => return Err(error.into()),
             }
             // Somebody stopped or paused the run since we looked: the later word holds, we do not undo it.
-            if request == Request::Resume && self.journal.folded.run.status != before && self.is_held() {
+            if request == Request::Resume && self.journal.state.run.status != before && self.is_held() {
                 return Ok(());
             }
         }
     }
 
     fn is_held(&self) -> bool {
-        match self.journal.folded.run.status {
+        match self.journal.state.run.status {
             RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => true,
             RunStatus::Running
             | RunStatus::Draining(_)
@@ -102,12 +102,12 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) async fn proceed(&mut self) -> Result<(), EngineError> {
         let mut proceeded = false;
         loop {
-            let Journal { frozen, folded, .. } = &mut self.journal;
-            let decision = match proceed(&frozen.definition, &mut folded.run) {
+            let Journal { spec, state, .. } = &mut self.journal;
+            let decision = match proceed(&spec.definition, &mut state.run) {
                 Some(decision) => decision,
                 None if proceeded => {
-                    let places = self.hosts.places(folded, self.house.places);
-                    start_queued(&frozen.definition, &mut folded.run, places)
+                    let places = self.hosts.places(state, self.engine_config.places);
+                    start_queued(&spec.definition, &mut state.run, places)
                 }
                 None => return Ok(()),
             };
@@ -133,9 +133,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 return Err(CommitError::Deposed { held, by }.into());
             }
             self.showing.is_stale();
-            let Journal { frozen, folded, .. } = &mut self.journal;
-            let places = self.hosts.places(folded, self.house.places);
-            let decision = start_queued(&frozen.definition, &mut folded.run, places);
+            let Journal { spec, state, .. } = &mut self.journal;
+            let places = self.hosts.places(state, self.engine_config.places);
+            let decision = start_queued(&spec.definition, &mut state.run, places);
             if decision.is_nothing() {
                 return Ok(());
             }
@@ -151,9 +151,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) async fn interrupt(&mut self) -> Result<bool, EngineError> {
         self.interrupts += 1;
         match self.interrupts {
-            1 => self.request(Asked { request: Request::Interrupt, by: None, reason: None }).await?,
+            1 => self.request(EngineRequest { request: Request::Interrupt, by: None, reason: None }).await?,
             2 => {
-                for orders in self.attended.values() {
+                for orders in self.attached.values() {
                     orders.end(Shutdown::Twice);
                 }
             }
@@ -168,15 +168,15 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         input: Input<P>,
         decision: Decision<P>,
     ) -> Result<(), CommitError> {
-        let luggage = Luggage {
+        let context = CommitContext {
             epoch: Some(self.lead.epoch()),
             acknowledged: self.performed.iter().cloned().collect(),
             views: self.showing.take_marks(),
-            backoff: self.house.backoff,
+            backoff: self.engine_config.backoff,
         };
-        let marks = luggage.views.clone();
-        let by = by.unwrap_or_else(|| self.house.author.clone());
-        let entry = match self.journal.commit(by, input, decision, luggage).await {
+        let marks = context.views.clone();
+        let by = by.unwrap_or_else(|| self.engine_config.author.clone());
+        let entry = match self.journal.commit(by, input, decision, context).await {
             Ok(entry) => entry,
             Err(error) => {
                 self.showing.give_back(marks);

@@ -1,13 +1,13 @@
 //! Attempts on other hosts. Whether one is alive there cannot be seen from here, so nobody here adopts it, starts it, ends it
 //! or counts it as vanished: an engine there does, or a person says that the host does not come back.
 
-use protocol::entry::{Author, Evidence, FaultKind, Folded};
+use protocol::entry::{Author, Evidence, FaultKind, RunState};
 use protocol::run::{Attempt, Ending, Fact, Run};
 use protocol::{AttemptId, Protocol};
 use store::Store;
 
 use super::{Engine, EngineError};
-use crate::house::Abandoned;
+use crate::engine_config::Abandoned;
 
 /// Which host is ours, where that matters.
 #[derive(Debug)]
@@ -29,43 +29,43 @@ impl Hosts {
     /// Attempts that may be alive on other hosts, and where.
     pub(super) fn elsewhere<'a, P: Protocol>(
         &'a self,
-        folded: &'a Folded<P>,
+        state: &'a RunState<P>,
     ) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
-        self.here.iter().flat_map(|here| folded.elsewhere(here))
+        self.here.iter().flat_map(|here| state.elsewhere(here))
     }
 
-    pub(super) fn is_elsewhere<P: Protocol>(&self, folded: &Folded<P>, attempt: &AttemptId) -> bool {
-        let placed = folded.placed.get(attempt);
+    pub(super) fn is_elsewhere<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
+        let placed = state.placed.get(attempt);
         self.here.as_ref().is_some_and(|here| placed.is_some_and(|host| host != here))
     }
 
     /// How many places there are in all, if there are so many here: whoever is elsewhere takes none of ours.
-    pub(super) fn places<P: Protocol>(&self, folded: &Folded<P>, here: usize) -> usize {
-        here.saturating_add(self.elsewhere(folded).count())
+    pub(super) fn places<P: Protocol>(&self, state: &RunState<P>, here: usize) -> usize {
+        here.saturating_add(self.elsewhere(state).count())
     }
 }
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
     pub(super) fn elsewhere(&self) -> Vec<(AttemptId, String)> {
-        let elsewhere = self.hosts.elsewhere(&self.journal.folded);
+        let elsewhere = self.hosts.elsewhere(&self.journal.state);
         elsewhere.map(|(attempt, host)| (Run::<P>::id(&attempt), host.to_owned())).collect()
     }
 
     /// Whether the host that a person has given up can be: it is another one, and has attempts of this run.
     pub(super) fn may_abandon(&self) -> Result<(), EngineError> {
-        let Some(Abandoned { host, .. }) = &self.house.again.abandoned else { return Ok(()) };
+        let Some(Abandoned { host, .. }) = &self.engine_config.overrides.abandoned else { return Ok(()) };
         let elsewhere = self.elsewhere();
         if elsewhere.iter().any(|(_, at)| at == host) {
             return Ok(());
         }
-        let here = self.house.host() == host;
+        let here = self.engine_config.host() == host;
         Err(EngineError::NothingToAbandon { host: host.clone(), here, elsewhere })
     }
 
     /// Counts the attempts of a host that a person has given up as interrupted, each in an entry of that person's.
     pub(super) async fn abandon(&mut self) -> Result<(), EngineError> {
-        let Some(abandoned) = self.house.again.abandoned.clone() else { return Ok(()) };
-        let theirs = self.hosts.elsewhere(&self.journal.folded);
+        let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
+        let theirs = self.hosts.elsewhere(&self.journal.state);
         let theirs = theirs.filter(|(_, host)| *host == abandoned.host);
         let theirs: Vec<_> = theirs.map(|(attempt, _)| attempt).collect();
         for attempt in theirs {

@@ -18,7 +18,7 @@ use protocol::entry::Author;
 use protocol::run::{Fact, Refusal, Request, RunStatus, StopCause};
 use protocol::{AttemptId, Epoch, Outcome, Protocol, Revision, RunId};
 use store::{CommitError, Lead, LeadError, ReadError, Store, Tenure, WriteError};
-use supervisor::Lookout;
+use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -27,8 +27,8 @@ use self::partials::Partials;
 use self::showing::Showing;
 pub(crate) use self::timers::until;
 use self::timers::{Deadlines, rested};
-use crate::attempt::{Happening, Lost, Orders};
-use crate::house::House;
+use crate::attempt::{AttemptEvent, Orders, WatchFailed};
+use crate::engine_config::EngineConfig;
 use crate::journal::{Journal, LoadError};
 use crate::notice::{Notice, Observer};
 use crate::restore::{Corruption, RestoreError};
@@ -46,14 +46,14 @@ pub enum Rest {
 
 /// What the command that makes us the engine wants of the run.
 #[derive(Debug, Clone)]
-pub struct Asked<S> {
+pub struct EngineRequest<S> {
     pub request: Request<S>,
     /// Who wants it, if it is not just us taking the lead.
     pub by: Option<Author>,
     pub reason: Option<String>,
 }
 
-impl<S> Asked<S> {
+impl<S> EngineRequest<S> {
     /// To go on with the run, in our own name: the journal shows which engine took the lead, and why.
     pub fn to_resume(reason: Option<String>) -> Self {
         Self { request: Request::Resume, by: None, reason }
@@ -88,11 +88,11 @@ pub enum EngineError {
         elsewhere: Vec<(AttemptId, String)>,
     },
     #[error("nobody plays agent `{agent}`, which `{step}` asks for")]
-    NoPlayer { agent: String, step: String },
+    NoProfile { agent: String, step: String },
     #[error("could not set up the watch over attempts")]
-    Lookout(#[source] std::io::Error),
-    #[error("could not attend `{attempt}`")]
-    Attend { attempt: AttemptId, source: Lost },
+    DirWatcher(#[source] std::io::Error),
+    #[error("could not attach to `{attempt}`")]
+    Attach { attempt: AttemptId, source: WatchFailed },
     #[error("could not write `{}`", path.display())]
     View { path: PathBuf, source: std::io::Error },
 }
@@ -106,14 +106,14 @@ fn whereabouts(elsewhere: &[(AttemptId, String)]) -> String {
 pub struct Engine<'o, P: Protocol, S: Store> {
     journal: Journal<P, S>,
     lead: Lead,
-    house: House,
+    engine_config: EngineConfig,
     hosts: Hosts,
-    lookout: Lookout,
+    dir_watcher: DirWatcher,
     observer: &'o mut dyn Observer<P>,
     /// Attempts we attend.
-    attended: BTreeMap<AttemptId, Orders>,
-    news: mpsc::UnboundedSender<Happening<P::Step>>,
-    heard: mpsc::UnboundedReceiver<Happening<P::Step>>,
+    attached: BTreeMap<AttemptId, Orders>,
+    news: mpsc::UnboundedSender<AttemptEvent<P::Step>>,
+    heard: mpsc::UnboundedReceiver<AttemptEvent<P::Step>>,
     /// Actions that were carried out; the acknowledgement rides in the next commit.
     performed: BTreeSet<String>,
     showing: Showing,
@@ -128,24 +128,24 @@ pub struct Engine<'o, P: Protocol, S: Store> {
 
 impl<P: Protocol, S: Store> fmt::Debug for Engine<'_, P, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("run", &self.journal.run).field("attended", &self.attended).finish()
+        f.debug_struct("Engine").field("run", &self.journal.run).field("attached", &self.attached).finish()
     }
 }
 
 impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
-    /// Takes the lead of a run and loads it. Whoever [plays](Self::play) it is its engine; to [oblige](Self::oblige) is an
+    /// Takes the lead of a run and loads it. Whoever [plays](Self::play) it is its engine; to [handle](Self::handle) is an
     /// errand.
     pub async fn lead(
         store: &S,
-        house: House,
+        engine_config: EngineConfig,
         run: &RunId,
         tenure: Tenure,
         observer: &'o mut dyn Observer<P>,
     ) -> Result<Self, EngineError> {
         let lead = store.lead_for(run, tenure).await?;
-        match prepare(store, &house, run, lead.epoch(), observer).await {
-            Ok((journal, lookout, children)) => {
-                Ok(Self::new(journal, lead, house, lookout, children, observer))
+        match prepare(store, &engine_config, run, lead.epoch(), observer).await {
+            Ok((journal, dir_watcher, children)) => {
+                Ok(Self::new(journal, lead, engine_config, dir_watcher, children, observer))
             }
             Err(error) => {
                 lead.release().await;
@@ -157,23 +157,28 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     fn new(
         journal: Journal<P, S>,
         lead: Lead,
-        house: House,
-        lookout: Lookout,
+        engine_config: EngineConfig,
+        dir_watcher: DirWatcher,
         children: Signal,
         observer: &'o mut dyn Observer<P>,
     ) -> Self {
         let (news, heard) = mpsc::unbounded_channel();
-        let hosts = Hosts::of(&journal.store, house.host());
-        let repository = Path::new(&journal.frozen.staging.stage.repo_dir);
+        let hosts = Hosts::of(&journal.store, engine_config.host());
+        let repository = Path::new(&journal.spec.options.location.repo_dir);
         Self {
-            showing: Showing::new(&journal.views, house.quarantine(&journal.run), hosts.here(), repository),
+            showing: Showing::new(
+                &journal.views,
+                engine_config.quarantine(&journal.run),
+                hosts.here(),
+                repository,
+            ),
             hosts,
             journal,
             lead,
-            lookout,
-            house,
+            dir_watcher,
+            engine_config,
             observer,
-            attended: BTreeMap::new(),
+            attached: BTreeMap::new(),
             news,
             heard,
             performed: BTreeSet::new(),
@@ -194,8 +199,9 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     /// Forgets what was decided here and reads the run again.
     async fn reload(&mut self) -> Result<(), EngineError> {
-        let Self { journal, lead, house, observer, .. } = self;
-        *journal = Box::pin(load(&journal.store, house, &journal.run, lead.epoch(), *observer)).await?;
+        let Self { journal, lead, engine_config, observer, .. } = self;
+        *journal =
+            Box::pin(load(&journal.store, engine_config, &journal.run, lead.epoch(), *observer)).await?;
         Ok(())
     }
 
@@ -204,15 +210,15 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     }
 
     /// Does the one thing asked for, starts nothing, and leaves.
-    pub async fn oblige(mut self, asked: Asked<P::Step>) -> Result<(), EngineError> {
-        let obliged = self.oblige_now(asked).await;
+    pub async fn handle(mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
+        let obliged = self.handle_now(asked).await;
         self.leave().await;
         obliged
     }
 
-    async fn oblige_now(&mut self, asked: Asked<P::Step>) -> Result<(), EngineError> {
+    async fn handle_now(&mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
         self.recognise_views().await?;
-        self.house.places = 0;
+        self.engine_config.places = 0;
         let obliged = self.request(asked).await;
         self.write_all_views().await?;
         obliged
@@ -231,19 +237,19 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     }
 
     /// Acts until the run rests. Each message on `interrupts` is one wish of the user that we go.
-    pub async fn play(
+    pub async fn drive(
         mut self,
-        asked: Asked<P::Step>,
+        asked: EngineRequest<P::Step>,
         interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
-        let rest = self.play_on(asked, interrupts).await;
+        let rest = self.drive_until_rest(asked, interrupts).await;
         self.leave().await;
         rest
     }
 
-    async fn play_on(
+    async fn drive_until_rest(
         &mut self,
-        asked: Asked<P::Step>,
+        asked: EngineRequest<P::Step>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
     ) -> Result<Rest, EngineError> {
         self.recognise_views().await?;
@@ -269,7 +275,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             }
             let (timer, view_due, partial_due) = (self.next_timer(), self.showing.due(), self.partials.due());
             tokio::select! {
-                Some(happening) = self.heard.recv() => self.absorb_happening(happening).await?,
+                Some(event) = self.heard.recv() => self.absorb_event(event).await?,
                 attempt = rested(timer) => self.absorb(Fact::BackoffElapsed { attempt }, None).await?,
                 () = until(view_due) => {}
                 () = until(partial_due) => self.enter_partials().await?,
@@ -290,10 +296,10 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     }
 
     fn rest(&mut self) -> Option<Rest> {
-        if !self.attended.is_empty() {
+        if !self.attached.is_empty() {
             return None;
         }
-        match self.journal.folded.run.status {
+        match self.journal.state.run.status {
             RunStatus::Finished(outcome) => Some(Rest::Finished(outcome)),
             RunStatus::Stopped(cause) => Some(Rest::Halted(cause)),
             // Whoever could go on must be able to lead, so we do not wait for it.
@@ -312,34 +318,40 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 /// All that an engine needs and may not get.
 async fn prepare<P: Protocol, S: Store>(
     store: &S,
-    house: &House,
+    engine_config: &EngineConfig,
     run: &RunId,
     epoch: Epoch,
     observer: &mut dyn Observer<P>,
-) -> Result<(Journal<P, S>, Lookout, Signal), EngineError> {
-    let journal = Box::pin(load(store, house, run, epoch, observer)).await?;
-    let lookout = Lookout::new().map_err(EngineError::Lookout)?;
-    let children = signal(SignalKind::child()).map_err(EngineError::Lookout)?;
-    Ok((journal, lookout, children))
+) -> Result<(Journal<P, S>, DirWatcher, Signal), EngineError> {
+    let journal = Box::pin(load(store, engine_config, run, epoch, observer)).await?;
+    let dir_watcher = DirWatcher::new().map_err(EngineError::DirWatcher)?;
+    let children = signal(SignalKind::child()).map_err(EngineError::DirWatcher)?;
+    Ok((journal, dir_watcher, children))
 }
 
 /// Loads the run; a document that is not what was written is put back first, if that loses nothing or we may. So is one
 /// that another client has written over, unless that can be absorbed.
 async fn load<P: Protocol, S: Store>(
     store: &S,
-    house: &House,
+    engine_config: &EngineConfig,
     run: &RunId,
     epoch: Epoch,
     observer: &mut dyn Observer<P>,
 ) -> Result<Journal<P, S>, EngineError> {
-    let loaded = match Journal::load(store, &house.clock, run).await {
+    let loaded = match Journal::load(store, &engine_config.clock, run).await {
         Err(LoadError::Corrupted { revision, what, .. }) => {
             let corruption = Corruption::<P>::examine(store, run, revision, what).await?;
-            let (by, quarantine) = (house.author.clone(), house.quarantine(run));
-            let restored =
-                corruption.restore(store, &house.clock, by, Some(epoch), &quarantine, house.again.recover);
+            let (by, quarantine) = (engine_config.author.clone(), engine_config.quarantine(run));
+            let restored = corruption.restore(
+                store,
+                &engine_config.clock,
+                by,
+                Some(epoch),
+                &quarantine,
+                engine_config.overrides.recover,
+            );
             observer.notice(Notice::Restored(&restored.await?));
-            Journal::load(store, &house.clock, run).await?
+            Journal::load(store, &engine_config.clock, run).await?
         }
         loaded => loaded?,
     };

@@ -75,15 +75,14 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 
     async fn enter_partial(&mut self, id: &AttemptId, attempt: &Attempt<P::Step>) -> Result<(), EngineError> {
-        let dir = AttemptDir::new(&self.house.attempts_dir(), &self.journal.run, id);
+        let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, id);
         let Some(content) = take_partial(&dir) else { return Ok(()) };
         let Some(patch) = P::partial(&attempt.step, content) else { return Ok(()) };
         loop {
-            let Journal { frozen, folded, document, .. } = &self.journal;
-            let live_attempts =
-                folded.run.live_attempts().any(|(live_attempts, _)| live_attempts == *attempt);
+            let Journal { spec, state, document, .. } = &self.journal;
+            let live_attempts = state.run.live_attempts().any(|(live_attempts, _)| live_attempts == *attempt);
             let edited =
-                P::edit(&frozen.definition, document, document, &Hand::Step(attempt.step.clone()), &patch);
+                P::edit(&spec.definition, document, document, &Hand::Step(attempt.step.clone()), &patch);
             let edit = match edited {
                 Ok(Some(edit)) if live_attempts => edit,
                 Ok(_) => break,

@@ -17,13 +17,13 @@ pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// The back-off that elapses first, unless the run starts nothing now.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, Attempt<P::Step>)> {
-        let folded = &self.journal.folded;
-        if !folded.run.status.starts() {
+        let state = &self.journal.state;
+        if !state.run.status.starts() {
             return None;
         }
-        let (now, wall) = (Instant::now(), self.house.clock.now());
+        let (now, wall) = (Instant::now(), self.engine_config.clock.now());
         let resting =
-            folded.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff);
+            state.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff);
         let attempts = resting.map(|(step, active)| Attempt {
             step: step.clone(),
             turn: active.turn,
@@ -34,7 +34,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let id = Run::<P>::id(&attempt);
             let deadline = *self.deadlines.0.entry(id.clone()).or_insert_with(|| {
                 // Farther away than it was set for: the clock was set back while nobody waited.
-                let left = folded.timers.get(&id).map_or(Duration::ZERO, |timer| {
+                let left = state.timers.get(&id).map_or(Duration::ZERO, |timer| {
                     timer.due.since(wall).min(Duration::from_millis(timer.length_ms))
                 });
                 now + left

@@ -3,16 +3,16 @@
 use protocol::entry::{Author, FaultKind};
 use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
 use protocol::steps::Verdict;
-use runner::{Abandoned, EngineError, House, Rest};
+use runner::{Abandoned, EngineConfig, EngineError, Rest};
 
-use crate::stage::Scene;
+use crate::harness::Scene;
 
 /// A host on which another one is given up.
-fn giving_up(mut house: House, host: &str) -> House {
+fn giving_up(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
     let reason = Some("its disk died".to_owned());
-    let by = Author::Person { name: "tester".to_owned(), host: house.host().to_owned() };
-    house.again.abandoned = Some(Abandoned { host: host.to_owned(), by, reason });
-    house
+    let by = Author::Person { name: "tester".to_owned(), host: engine_config.host().to_owned() };
+    engine_config.overrides.abandoned = Some(Abandoned { host: host.to_owned(), by, reason });
+    engine_config
 }
 
 #[tokio::test]
@@ -34,11 +34,11 @@ async fn what_was_on_it_counts_as_interrupted_and_is_tried_again_here() {
 #[tokio::test]
 async fn a_late_report_of_it_is_a_stragglers() {
     let scene = Scene::begun().await;
-    let first = scene.journal().await.folded.run.live_attempts().next().unwrap().0;
+    let first = scene.journal().await.state.run.live_attempts().next().unwrap().0;
     scene.play(giving_up(scene.host("b"), "a"), Request::Resume).await.unwrap();
     let mut journal = scene.journal().await;
     let late = Fact::Ended { attempt: first, ending: Ending::Reported(Verdict::Done) };
-    let absorbed = absorb(&journal.frozen.definition, &mut journal.folded.run, late);
+    let absorbed = absorb(&journal.spec.definition, &mut journal.state.run, late);
     assert!(matches!(absorbed, Absorbed::Ignored(Stale::NoTurn | Stale::Superseded)), "{absorbed:?}");
 }
 

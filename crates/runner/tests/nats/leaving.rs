@@ -3,12 +3,12 @@
 use protocol::run::Request;
 use protocol::steps::Steps;
 use protocol::{RunId, StepId};
-use runner::{Asked, Engine, EngineError, Rest};
+use runner::{Engine, EngineError, EngineRequest, Rest};
 use serde_json::Value;
 use store::{NatsStore, Tenure};
 use tokio::sync::mpsc;
 
-use crate::stage::Scene;
+use crate::harness::Scene;
 
 impl Scene {
     /// Whether the server says that somebody leads. In the process that led, only the server's word can be believed.
@@ -29,8 +29,8 @@ impl Scene {
     }
 }
 
-fn asked(request: Request<StepId>) -> Asked<StepId> {
-    Asked { request, by: None, reason: None }
+fn asked(request: Request<StepId>) -> EngineRequest<StepId> {
+    EngineRequest { request, by: None, reason: None }
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn an_engine_that_rests_has_given_the_lead_back() {
     let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
     assert!(scene.is_led().await);
     let (_keep, interrupts) = mpsc::unbounded_channel();
-    let rest = engine.play(asked(Request::Stop), interrupts).await.unwrap();
+    let rest = engine.drive(asked(Request::Stop), interrupts).await.unwrap();
     assert!(matches!(rest, Rest::Halted(_)), "{rest:?}");
     assert!(!scene.is_led().await);
 }
@@ -51,7 +51,7 @@ async fn an_engine_that_is_refused_has_given_the_lead_back() {
     let mut nobody = ();
     let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
     let (_keep, interrupts) = mpsc::unbounded_channel();
-    let refused = engine.play(asked(Request::Retry { step: None }), interrupts).await.unwrap_err();
+    let refused = engine.drive(asked(Request::Retry { step: None }), interrupts).await.unwrap_err();
     assert!(matches!(refused, EngineError::Refused(_)), "{refused:?}");
     assert!(!scene.is_led().await);
 }
@@ -62,7 +62,7 @@ async fn an_errand_has_given_the_lead_back_granted_or_not() {
     for request in [Request::Pause, Request::Retry { step: None }] {
         let mut nobody = ();
         let engine = scene.engine(&scene.run, &mut nobody).await.unwrap();
-        let obliged = engine.oblige(asked(request.clone())).await;
+        let obliged = engine.handle(asked(request.clone())).await;
         assert_eq!(obliged.is_ok(), request == Request::Pause, "{obliged:?}");
         assert!(!scene.is_led().await);
     }

@@ -3,6 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 mod abandoning;
+mod harness;
 mod leaving;
 mod placing;
-mod stage;

@@ -3,7 +3,7 @@
 use protocol::run::{Request, RunStatus, StopCause};
 use runner::Rest;
 
-use crate::stage::Scene;
+use crate::harness::Scene;
 
 const ON_A: (&str, &str) = ("first#1.1", "a");
 
@@ -47,7 +47,7 @@ async fn an_engine_that_comes_back_takes_up_what_is_on_its_host() {
 async fn a_run_that_is_stopped_goes_on_halting_while_an_attempt_is_on_another_host() {
     let scene = Scene::begun().await;
     assert_eq!(scene.play(scene.host("b"), Request::Stop).await.unwrap(), Rest::Elsewhere);
-    assert_eq!(scene.journal().await.folded.run.status, RunStatus::Stopping(StopCause::Requested));
+    assert_eq!(scene.journal().await.state.run.status, RunStatus::Stopping(StopCause::Requested));
     assert_eq!(are(&scene.placed().await), [ON_A]);
     // What it was to be told is told by whoever can.
     assert_eq!(scene.play(scene.host("a"), Request::Stop).await.unwrap(), Rest::Halted(StopCause::Requested));

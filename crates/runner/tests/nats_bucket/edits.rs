@@ -6,9 +6,9 @@ use protocol::edit::Patch;
 use runner::{Clock, EditError, Journal, edit};
 use serde_json::json;
 use store::{CommitError, NatsSettings, NatsStore};
+use testkit::harness::cycle::{Cycle, planning_on};
+use testkit::harness::person;
 use testkit::nats::{self, Server, Wire};
-use testkit::stage::cycle::{Cycle, planning_on};
-use testkit::stage::person;
 
 use crate::Scene;
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use protocol::peer::Peer;
 use protocol::run::Request;
-use runner::{Asked, Clock, Engine, Rest};
+use runner::{Clock, Engine, EngineRequest, Rest};
 use serde_json::json;
 use store::{NatsStore, Tenure};
-use testkit::stage::{frozen, house_at, new_cycle, person, run_of};
+use testkit::harness::{engine_config_at, new_cycle, person, run_of, spec};
 use tokio::sync::mpsc;
 
 use crate::Scene;
@@ -20,17 +20,18 @@ async fn an_engine_that_waits_settles_what_others_write() {
     // Nobody is at work in it; and paused, so that nobody starts.
     let definition = new_cycle("peer:global:cycle:1");
     let run = run_of(&definition);
-    let frozen = frozen::<Peer>(definition, &run, scene.directory.path(), None);
-    runner::open(&scene.store, &Clock::system(), person(), frozen).await.unwrap();
+    let spec = spec::<Peer>(definition, &run, scene.directory.path(), None);
+    runner::open(&scene.store, &Clock::system(), person(), spec).await.unwrap();
     let client = Client::of(&scene.server, &run).await;
     // On another store, as another process.
     let (store, key) = (NatsStore::new(scene.settings()), run.to_string());
-    let house = house_at(scene.directory.path(), Path::new("/bin/false"));
+    let engine_config = engine_config_at(scene.directory.path(), Path::new("/bin/false"));
     let playing = async move {
         let mut nobody = ();
-        let engine = Engine::<Peer, _>::lead(&store, house, &run, Tenure::Engine, &mut nobody).await.unwrap();
-        let asked = Asked { request: Request::Pause, by: Some(person()), reason: None };
-        engine.play(asked, interrupts).await
+        let engine =
+            Engine::<Peer, _>::lead(&store, engine_config, &run, Tenure::Engine, &mut nobody).await.unwrap();
+        let asked = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
+        engine.drive(asked, interrupts).await
     };
     let writing = async {
         let (sequence, mut entry) = client.get().await;

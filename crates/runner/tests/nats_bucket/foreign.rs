@@ -95,7 +95,7 @@ async fn whatever_else_is_written_there_is_kept_and_the_document_put_back() {
     let (_, old) = scene.client.get().await;
     let patch = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
     let expected = scene.cycle.document.sequence;
-    runner::edit(&mut scene.cycle, testkit::stage::person(), None, expected, &patch).await.unwrap();
+    runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &patch).await.unwrap();
     type Meddle = fn(&Value) -> Option<Vec<u8>>;
     let cases: [(&str, Meddle); 7] = [
         ("no JSON object", |_| Some(b"rubbish \xff".to_vec())),
@@ -181,7 +181,7 @@ async fn whoever_edits_settles_first_what_others_wrote() {
     let expected = scene.cycle.document.sequence;
     let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
     let edited =
-        runner::edit(&mut scene.cycle, testkit::stage::person(), None, expected, &note).await.unwrap();
+        runner::edit(&mut scene.cycle, testkit::harness::person(), None, expected, &note).await.unwrap();
     assert_eq!(edited.sequence, expected + 2);
     let (_, entry) = scene.client.get().await;
     assert_eq!(
@@ -192,7 +192,8 @@ async fn whoever_edits_settles_first_what_others_wrote() {
     let (sequence, entry) = scene.client.get().await;
     scene.client.update(&drafted(&entry, "again"), sequence).await;
     let ours = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
-    let error = runner::edit(&mut scene.cycle, testkit::stage::person(), None, edited.sequence, &ours).await;
+    let error =
+        runner::edit(&mut scene.cycle, testkit::harness::person(), None, edited.sequence, &ours).await;
     let Err(runner::EditError::Conflict(conflict)) = error else { panic!("{error:?}") };
     assert_eq!((conflict.expected, conflict.found), (edited.sequence, edited.sequence + 1));
 }
@@ -204,7 +205,9 @@ async fn a_request_does_not_overwrite_what_others_wrote() {
     scene.client.update(&drafted(&entry, "theirs"), sequence).await;
     let mut cycle = scene.another().await;
     assert!(cycle.foreign.is_some(), "it has been read");
-    runner::request(&mut cycle, testkit::stage::person(), protocol::run::Request::Pause, None).await.unwrap();
+    runner::request(&mut cycle, testkit::harness::person(), protocol::run::Request::Pause, None)
+        .await
+        .unwrap();
     let (_, entry) = scene.client.get().await;
     assert_eq!(entry["phases"]["plan"]["output"]["draft"], "theirs");
     assert_eq!(scene.another().await.document, cycle.document);

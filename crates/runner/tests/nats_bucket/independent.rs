@@ -6,7 +6,7 @@ use std::process::Command;
 use protocol::edit::Patch;
 use protocol::peer::Event;
 use serde_json::{Value, json};
-use testkit::stage::person;
+use testkit::harness::person;
 
 use crate::Scene;
 use crate::client::BUCKET;

@@ -11,8 +11,8 @@ mod independent;
 use runner::{Clock, Journal};
 use store::{NatsSettings, NatsStore};
 use tempfile::TempDir;
+use testkit::harness::cycle::{Cycle, planning_on};
 use testkit::nats::Server;
-use testkit::stage::cycle::{Cycle, planning_on};
 
 use client::Client;
 

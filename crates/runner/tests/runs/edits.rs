@@ -7,9 +7,9 @@ use runner::{Clock, EditError, Edited, Journal, edit};
 use serde_json::{Value, json};
 use store::AnyStore;
 use testkit::Ground;
-use testkit::stage::cycle::{Cycle, began, engine_writes, planning};
+use testkit::harness::cycle::{Cycle, began, engine_writes, planning};
 
-use crate::stage::{opened, person};
+use crate::harness::{opened, person};
 
 fn set(pointer: &str, value: Value) -> Patch {
     Patch::Set(vec![(pointer.to_owned(), value)])

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 mod edits;
+mod harness;
 mod moments;
 mod places;
 mod requests;
 mod restoring;
-mod stage;
 mod troubled;
 mod troubles;

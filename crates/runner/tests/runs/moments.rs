@@ -4,13 +4,13 @@ use protocol::entry::Author;
 use protocol::run::{Request, RunStatus};
 use protocol::steps::Steps;
 use protocol::{Revision, StepId};
-use runner::{Clock, History, Journal, Moment, MomentError};
+use runner::{Clock, History, Journal, RunAt, RunAtError};
 use store::{SNAPSHOT_EVERY, Store as _};
 use testkit::Ground;
 
-use crate::stage::{opened, person};
+use crate::harness::{opened, person};
 
-type At = Moment<Steps>;
+type At = RunAt<Steps>;
 
 #[tokio::test]
 async fn every_revision_is_shown_as_it_was_across_snapshots() {
@@ -29,10 +29,10 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     {
         let at = At::at(&store, &run, Some(Revision(revision))).await.unwrap().unwrap();
         let phase = if revision % 2 == 0 { RunStatus::Paused } else { RunStatus::Running };
-        assert_eq!((at.folded.run.status, at.revision, at.newest), (phase, Revision(revision), newest));
+        assert_eq!((at.state.run.status, at.revision, at.newest), (phase, Revision(revision), newest));
         let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
         assert_eq!(
-            (at.folded.at, at.document.head.updated_at),
+            (at.state.at, at.document.head.updated_at),
             (entry.at, entry.at),
             "its time is the entry's"
         );
@@ -42,7 +42,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     assert_eq!(held.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "page by page");
     assert!(at(newest.0).await.unwrap().held.is_none());
     let now = At::at(&store, &run, None).await.unwrap().unwrap();
-    assert_eq!((now.folded, now.document), (journal.folded, journal.document));
+    assert_eq!((now.state, now.document), (journal.state, journal.document));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
 }
 
@@ -52,7 +52,7 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
     let (store, run) = opened(&ground).await.unwrap();
     for asked in [0, 2, u64::MAX] {
         match At::at(&store, &run, Some(Revision(asked))).await {
-            Err(error @ MomentError::OutOfRange { .. }) => {
+            Err(error @ RunAtError::OutOfRange { .. }) => {
                 assert!(error.to_string().ends_with("it has 1 to 1"), "{error}");
             }
             other => panic!("{other:?}"),
@@ -85,12 +85,12 @@ async fn the_history_knows_who_holds_a_run_and_who_waits() {
 async fn what_a_step_would_be_told_changes_nothing() {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await.unwrap();
-    let moment = At::at(&store, &run, None).await.unwrap().unwrap();
-    let told = runner::would_be_told(&moment, &StepId::new("a").unwrap(), ground.path());
+    let run_at = At::at(&store, &run, None).await.unwrap().unwrap();
+    let told = runner::would_be_told(&run_at, &StepId::new("a").unwrap(), ground.path());
     assert_eq!(told.attempt.to_string(), "a#1.1");
     assert!(told.prompt.contains("Do it.") && !told.prompt.contains("This is try"), "{}", told.prompt);
     let context: serde_json::Value = serde_json::from_str(&told.context).unwrap();
     assert_eq!((&context["attempt"], &context["counted"]), (&"a#1.1".into(), &1.into()));
     let again = At::at(&store, &run, None).await.unwrap().unwrap();
-    assert_eq!((again.document, again.revision), (moment.document, moment.revision));
+    assert_eq!((again.document, again.revision), (run_at.document, run_at.revision));
 }

@@ -1,20 +1,20 @@
 //! On a store that no other machine can have, an attempt is here, whatever this machine was called when it began.
 
-use protocol::entry::Folded;
+use protocol::entry::RunState;
 use protocol::run::start_queued;
 use protocol::steps::Steps;
-use runner::{Asked, Clock, Engine, EngineError, Journal};
+use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
 use store::{AnyStore, Tenure};
 use testkit::{Ground, embedded_only};
 use tokio::sync::mpsc;
 
-use crate::stage::{house, opened};
+use crate::harness::{engine_config, opened};
 
 /// A run whose step was begun on this machine while it had another name.
 async fn begun(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnyStore> {
     let mut journal = Journal::load(store, &Clock::system(), run).await.unwrap().unwrap();
-    let decision = start_queued::<Steps>(&journal.frozen.definition, &mut journal.folded.run.clone(), 1);
-    testkit::stage::decided(&mut journal, store, "another-name", decision).await;
+    let decision = start_queued::<Steps>(&journal.spec.definition, &mut journal.state.run.clone(), 1);
+    testkit::harness::decided(&mut journal, store, "another-name", decision).await;
     journal
 }
 
@@ -25,11 +25,12 @@ async fn a_machine_that_was_renamed_takes_up_its_attempts() {
     let (store, run) = opened(&ground).await.unwrap();
     begun(&store, &run).await;
     let mut nobody = ();
-    let engine = Engine::<Steps, _>::lead(&store, house(&store), &run, Tenure::Engine, &mut nobody).await;
+    let engine =
+        Engine::<Steps, _>::lead(&store, engine_config(&store), &run, Tenure::Engine, &mut nobody).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // Nobody plays here; that it was asked for shows that the attempt was to be started.
-    let error = engine.unwrap().play(Asked::to_resume(None), interrupts).await.unwrap_err();
-    assert!(matches!(&error, EngineError::NoPlayer { step, .. } if step == "a"), "{error:?}");
+    let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
+    assert!(matches!(&error, EngineError::NoProfile { step, .. } if step == "a"), "{error:?}");
 }
 
 #[tokio::test]
@@ -37,10 +38,10 @@ async fn a_snapshot_from_before_places_were_kept_can_be_read() {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await.unwrap();
     let journal = begun(&store, &run).await;
-    assert_eq!(journal.folded.placed.len(), 1);
-    let mut snapshot = serde_json::to_value(&journal.folded).unwrap();
+    assert_eq!(journal.state.placed.len(), 1);
+    let mut snapshot = serde_json::to_value(&journal.state).unwrap();
     snapshot.as_object_mut().unwrap().remove("placed").unwrap();
-    let read: Folded<Steps> = serde_json::from_value(snapshot).unwrap();
+    let read: RunState<Steps> = serde_json::from_value(snapshot).unwrap();
     assert!(read.placed.is_empty());
     assert_eq!(read.elsewhere("here").count(), 0, "whoever is nowhere is here");
 }

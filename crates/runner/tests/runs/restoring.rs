@@ -5,13 +5,15 @@ use std::num::NonZeroU32;
 use protocol::peer::{CycleStatus, Definition, Document, Event, Peer, State};
 use protocol::run::{Request, RunStatus};
 use protocol::{Revision, RunId};
-use runner::{Again, Asked, Clock, Engine, EngineError, House, Journal, LoadError, RestoreError};
+use runner::{
+    Clock, Engine, EngineConfig, EngineError, EngineRequest, Journal, LoadError, Overrides, RestoreError,
+};
 use rusqlite::Connection;
 use serde_json::Value;
 use store::{AnyStore, Location, SqliteStore, Store as _, Tenure};
-use testkit::stage::{frozen, new_cycle, run_of};
+use testkit::harness::{new_cycle, run_of, spec};
 
-use crate::stage::{house, person};
+use crate::harness::{engine_config, person};
 
 /// A cycle that was opened and stopped: two revisions.
 struct Stopped {
@@ -27,15 +29,15 @@ impl Stopped {
         let store = AnyStore::from(SqliteStore::open(&location)?);
         let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
         let run = run_of(&definition);
-        let frozen = frozen::<Peer>(definition, &run, directory.path(), None);
-        runner::open(&store, &Clock::system(), person(), frozen).await?;
+        let spec = spec::<Peer>(definition, &run, directory.path(), None);
+        runner::open(&store, &Clock::system(), person(), spec).await?;
         let stopped = Self { _directory: directory, store, run };
-        let asked = Asked { request: Request::Stop, by: Some(person()), reason: None };
+        let asked = EngineRequest { request: Request::Stop, by: Some(person()), reason: None };
         let mut nobody = ();
-        let house = house(&stopped.store);
+        let engine_config = engine_config(&stopped.store);
         let engine =
-            Engine::<Peer, _>::lead(&stopped.store, house, &stopped.run, Tenure::Errand, &mut nobody);
-        engine.await?.oblige(asked).await?;
+            Engine::<Peer, _>::lead(&stopped.store, engine_config, &stopped.run, Tenure::Errand, &mut nobody);
+        engine.await?.handle(asked).await?;
         Ok(stopped)
     }
 
@@ -50,9 +52,11 @@ impl Stopped {
         Ok(Journal::load(&self.store, &Clock::system(), &self.run).await?.expect("the run is there"))
     }
 
-    async fn lead(&self, house: House) -> Result<(), EngineError> {
+    async fn lead(&self, engine_config: EngineConfig) -> Result<(), EngineError> {
         let mut nobody = ();
-        Engine::<Peer, _>::lead(&self.store, house, &self.run, Tenure::Errand, &mut nobody).await.map(drop)
+        Engine::<Peer, _>::lead(&self.store, engine_config, &self.run, Tenure::Errand, &mut nobody)
+            .await
+            .map(drop)
     }
 
     fn kept(&self) -> anyhow::Result<Value> {
@@ -83,7 +87,7 @@ async fn a_torn_or_rule_breaking_document_is_folded_again_from_a_whole_journal()
         let before = stopped.journal().await?.document;
         stopped.meddle(meddling)?;
         assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{meddling}");
-        stopped.lead(house(&stopped.store)).await?;
+        stopped.lead(engine_config(&stopped.store)).await?;
         let journal = stopped.journal().await?;
         assert_eq!(journal.document.phases, before.phases);
         assert_eq!(last_event(&journal.document), (Event::Recovered, before.sequence + 1));
@@ -99,7 +103,7 @@ async fn what_cannot_be_proven_to_be_the_last_is_put_back_only_when_a_person_say
     let stopped = Stopped::new().await?;
     stopped.meddle(TORN)?;
     stopped.meddle("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
-    let refused = stopped.lead(house(&stopped.store)).await;
+    let refused = stopped.lead(engine_config(&stopped.store)).await;
     assert!(
         matches!(refused, Err(EngineError::Restore(RestoreError::NotLast { from: Revision(1), .. }))),
         "{refused:?}"
@@ -107,14 +111,14 @@ async fn what_cannot_be_proven_to_be_the_last_is_put_back_only_when_a_person_say
     assert_eq!(stopped.store.load(&stopped.run).await?.unwrap().position.revision, Revision(2));
     assert!(stopped.kept().is_err(), "nothing was touched");
 
-    let again = Again { recover: true, ..Again::default() };
-    stopped.lead(House { again, ..house(&stopped.store) }).await?;
+    let overrides = Overrides { recover: true, ..Overrides::default() };
+    stopped.lead(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
     let journal = stopped.journal().await?;
-    // Revision 2 had sequence 2: it is never given again.
+    // Revision 2 had sequence 2: it is never given overrides.
     assert_eq!(last_event(&journal.document), (Event::Recovered, 3));
     assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
     assert_eq!(
-        (journal.folded.run.status, journal.folded.run.state),
+        (journal.state.run.status, journal.state.run.state),
         (RunStatus::Running, State::Before(protocol::peer::Phase::Plan))
     );
     assert!(stopped.kept()?.to_string().contains("fai"));
@@ -127,8 +131,8 @@ async fn without_any_sound_document_nothing_is_touched() -> anyhow::Result<()> {
     stopped.meddle(TORN)?;
     stopped.meddle("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
     stopped.meddle("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
-    let again = Again { recover: true, ..Again::default() };
-    let refused = stopped.lead(House { again, ..house(&stopped.store) }).await;
+    let overrides = Overrides { recover: true, ..Overrides::default() };
+    let refused = stopped.lead(EngineConfig { overrides, ..engine_config(&stopped.store) }).await;
     assert!(matches!(refused, Err(EngineError::Restore(RestoreError::NoCandidate { .. }))), "{refused:?}");
     Ok(())
 }
@@ -142,7 +146,7 @@ async fn bytes_that_are_no_text_any_more_are_kept_and_put_back_like_any_others()
     )?;
     let found = stopped.journal().await;
     assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
-    stopped.lead(house(&stopped.store)).await?;
+    stopped.lead(engine_config(&stopped.store)).await?;
     assert_eq!(stopped.journal().await?.document.phases, before.phases);
     assert_eq!(stopped.kept()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
     Ok(())
@@ -157,13 +161,13 @@ async fn a_number_that_was_given_after_an_earlier_loss_is_not_given_again_after_
         r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":500') WHERE path = 'head' AND revision = 2"#,
     )?;
     stopped.meddle(TORN)?;
-    stopped.lead(house(&stopped.store)).await?;
+    stopped.lead(engine_config(&stopped.store)).await?;
     assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 501));
     // The next loss leaves nothing sound but the first revision, and a head that tells nothing.
     stopped.meddle("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 3")?;
     stopped.meddle("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
-    let again = Again { recover: true, ..Again::default() };
-    stopped.lead(House { again, ..house(&stopped.store) }).await?;
+    let overrides = Overrides { recover: true, ..Overrides::default() };
+    stopped.lead(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
     assert_eq!(last_event(&stopped.journal().await?.document), (Event::Recovered, 502));
     Ok(())
 }
@@ -177,7 +181,7 @@ async fn bad_bytes_that_were_kept_stay_when_the_same_revision_is_found_bad_in_an
     // As if putting it back had failed after they were kept.
     std::fs::write(quarantine.join("document-2.json"), "what was found first")?;
     stopped.meddle(TORN)?;
-    stopped.lead(house(&stopped.store)).await?;
+    stopped.lead(engine_config(&stopped.store)).await?;
     assert_eq!(std::fs::read_to_string(quarantine.join("document-2.json"))?, "what was found first");
     assert!(std::fs::read_to_string(quarantine.join("document-2-1.json"))?.contains("fai"));
     Ok(())

@@ -13,7 +13,7 @@ use store::{
     ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
 };
 
-use crate::stage::person;
+use crate::harness::person;
 
 /// What it says to a commit that it does not hand on.
 #[derive(Debug, Clone, Copy)]

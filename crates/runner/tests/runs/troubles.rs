@@ -8,9 +8,9 @@ use protocol::steps::Steps;
 use runner::{Clock, EditError, Journal, RequestError};
 use store::{CommitError, Store as _, Unavailable};
 use testkit::Ground;
-use testkit::stage::cycle::planning;
+use testkit::harness::cycle::planning;
 
-use crate::stage::{opened_with, person};
+use crate::harness::{opened_with, person};
 use crate::troubled::{Answer, Troubled};
 
 async fn scene() -> (Ground, Troubled, Journal<Steps, Troubled>) {
@@ -31,7 +31,7 @@ async fn a_write_that_is_known_to_be_lost_is_made_again() {
     store.answers(Answer::Nothing, 1);
     pause(&mut journal).await.unwrap();
     journal.reload().await.unwrap();
-    assert_eq!((journal.folded.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
+    assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
 }
 
 #[tokio::test]
@@ -60,11 +60,11 @@ async fn a_run_that_went_on_while_all_of_it_was_read_could_not_be_paused() {
     store.is_busy();
     journal.reload().await.unwrap();
     pause(&mut journal).await.unwrap();
-    assert_eq!((journal.folded.run.status, journal.position.revision), (RunStatus::Paused, Revision(3)));
+    assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(3)));
     // What it has caught up with is what everybody reads.
     let read =
         Journal::<Steps, _>::load(&store.store, &Clock::system(), &journal.run).await.unwrap().unwrap();
-    assert_eq!((read.folded, read.document), (journal.folded, journal.document));
+    assert_eq!((read.state, read.document), (journal.state, journal.document));
 }
 
 #[tokio::test]

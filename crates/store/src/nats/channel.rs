@@ -310,7 +310,7 @@ impl Channel {
                     Some(message) => {
                         let message = message.map_err(Fault::Passing)?;
                         let sequence = message.info().map_err(Fault::Passing)?.stream_sequence;
-                        // Nothing is lost on one connection, but it may have been another one for a moment.
+                        // Nothing is lost on one connection, but it may have been another one for a run_at.
                         if sequence >= *next {
                             *next = sequence + 1;
                             let (payload, headers) =

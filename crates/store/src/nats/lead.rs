@@ -33,7 +33,7 @@ impl Server {
         Ok(Lead::new(run.clone(), epoch, Hold::Lease(lease)))
     }
 
-    /// Takes the lease of a run, or says who has it. Whoever has it for an errand is gone in a moment and is waited for.
+    /// Takes the lease of a run, or says who has it. Whoever has it for an errand is gone in a run_at and is waited for.
     pub(super) async fn wait_for_lease(
         self: &Arc<Self>,
         run: &RunId,

@@ -46,7 +46,7 @@ impl Lease {
 }
 
 /// The id of a lease that this process holds. Dropped, this process knows that it is over; the others learn it in a
-/// moment.
+/// run_at.
 #[derive(Debug)]
 struct Name(String);
 
@@ -179,8 +179,8 @@ impl Renewal {
         }
         self.holding.held = false;
         // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for more than one answer.
-        let moment = self.server.lease.min(self.server.settings.patience.answer);
-        let _ = tokio::time::timeout(moment, self.renew()).await;
+        let run_at = self.server.lease.min(self.server.settings.patience.answer);
+        let _ = tokio::time::timeout(run_at, self.renew()).await;
     }
 
     /// Says again who holds it, or for the last time that nobody does. What was said before and not waited for may have

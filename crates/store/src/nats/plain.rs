@@ -7,7 +7,7 @@ use tokio::time::error::Elapsed;
 
 use super::fault::{Source, code};
 
-/// The cluster knows of no leader, be it for a moment or because too many of its servers are down.
+/// The cluster knows of no leader, be it for a run_at or because too many of its servers are down.
 const NO_LEADER: u64 = 10008;
 
 #[derive(Debug, thiserror::Error)]

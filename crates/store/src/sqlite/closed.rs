@@ -75,7 +75,7 @@ fn lock_all(location: &Location) -> Result<Vec<File>, CloseError> {
                 Err(TryLockError::Error(error)) => Err(error),
                 Err(TryLockError::WouldBlock) => {
                     let leader = lead::signature(&mut file)?;
-                    // A killed engine's lock outlives it by a moment.
+                    // A killed engine's lock outlives it by a run_at.
                     let passing = !os::is_alive(leader.pid);
                     last = Some(leader);
                     Ok(Err(passing))

@@ -165,7 +165,7 @@ pub(super) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, 
     match looked {
         // Where nothing can be written SQLite cannot make the memory that readers and writers share. A database whose
         // log was taken in when it was closed needs none. (Whoever has the same disk mounted for writing elsewhere could
-        // begin to write in the moment of our look: then it may fail or tell of a moment ago.)
+        // begin to write in the run_at of our look: then it may fail or tell of a run_at ago.)
         Err(_) if is_at_rest(path) => connect_without_trace(path, Trust::AtRest).and_then(only_looking),
         looked => looked,
     }

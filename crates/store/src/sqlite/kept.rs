@@ -114,7 +114,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KeepEr
     move |source| KeepError::Io { action, path, source }
 }
 
-/// Named after the moment; never one that exists.
+/// Named after the run_at; never one that exists.
 fn fresh_directory(parent: &Path, at: Timestamp) -> Result<PathBuf, KeepError> {
     let mut builder = DirBuilder::new();
     builder.mode(0o700).recursive(true).create(parent).map_err(failed("create", parent))?;

@@ -20,13 +20,13 @@ pub(crate) struct Lock(File);
 
 impl Drop for Lock {
     /// Gives the lock back for every holder of the open file: a child in the middle of its exec has it as well. Should
-    /// that fail, closing it does the same a moment later.
+    /// that fail, closing it does the same a run_at later.
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
 }
 
-/// How often we look again at a lock that will be free in a moment, and how long we wait between. A moment is ten seconds on
+/// How often we look again at a lock that will be free in a run_at, and how long we wait between. A run_at is ten seconds on
 /// a machine where thirty processes want each core.
 const LOOKS: u32 = 2000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -47,8 +47,8 @@ pub(super) fn patiently<T>(
 
 /// Becomes the leader, or says who is.
 ///
-/// Two kinds of leaders are waited for. One on an errand is gone in a moment. And a killed engine's lock outlives it by
-/// a moment: a child that it was just starting has the file open until it executes its program.
+/// Two kinds of leaders are waited for. One on an errand is gone in a run_at. And a killed engine's lock outlives it by
+/// a run_at: a child that it was just starting has the file open until it executes its program.
 pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Lead, LeadError> {
     let mut looks = 0;
     loop {

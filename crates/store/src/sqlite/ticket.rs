@@ -133,7 +133,7 @@ impl Ticket {
 struct Patience {
     /// After how long we look who is in front, and how often.
     look: Duration,
-    /// For a holder that was seen stopped all that time: a debugger stops processes for a moment, too.
+    /// For a holder that was seen stopped all that time: a debugger stops processes for a run_at, too.
     stopped: Duration,
     /// For one that is at work. A slow disk with many writers in the queue takes seconds, not minutes.
     at_work: Duration,

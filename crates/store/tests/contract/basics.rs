@@ -441,7 +441,7 @@ pub(crate) async fn a_dropped_wait_loses_nothing<B: Backend>(backend: B) {
     let mut watch = store.watch(&run, Revision(0)).await.unwrap();
     let mut position = Position::absent();
     for n in 1..=20 {
-        // Each wait is given up at another moment: before it looks, while it looks, while it listens.
+        // Each wait is given up at another run_at: before it looks, while it looks, while it listens.
         let given_up = tokio::time::timeout(Duration::from_micros(n * 20), watch.next()).await;
         assert!(given_up.is_err(), "nothing was committed");
         position = store.commit(change(&run, position, &n.to_string())).await.unwrap();

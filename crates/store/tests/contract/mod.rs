@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 
 use protocol::RunId;
 use store::{OutboxItem, Part, Store};
-pub(crate) use testkit::stage::change;
+pub(crate) use testkit::harness::change;
 
 /// A place for a store that one test has for itself, and that its child processes can find.
 pub(crate) trait Backend: Send + Sync + 'static {

@@ -15,9 +15,9 @@ use super::assignment::Assignment;
 
 /// The program that plays: whatever the shim is. The link is followed between fork and exec, by a child of the shim,
 /// so it names our own program even if a newer one has taken its place on disk, and nothing has to be frozen.
-pub const PLAYER_PROGRAM: &str = "/proc/self/exe";
+pub const AGENT_PROGRAM: &str = "/proc/self/exe";
 /// The argument that makes our program the player; the part follows it.
-pub const PLAYER_ARGUMENT: &str = "__player";
+pub const AGENT_ARGUMENT: &str = "__rehearse";
 /// The longest part as an argument, in bytes. The kernel's limit is 128 KiB for one argument.
 pub const LONGEST_PART: usize = 120 * 1024;
 
@@ -122,7 +122,7 @@ impl Rehearsal {
 
     pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
         let part = self.part(&assignment.attempt.step, assignment.iteration, assignment.step_attempt);
-        vec![PLAYER_PROGRAM.to_owned(), PLAYER_ARGUMENT.to_owned(), part.to_argument()]
+        vec![AGENT_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), part.to_argument()]
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
     fn the_player_gets_the_part_of_its_attempt_and_no_other() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second"), fail("third"), fail("fourth")]);
         let argv = rehearsal.argv(&example());
-        assert_eq!(argv[..2], [PLAYER_PROGRAM, PLAYER_ARGUMENT]);
+        assert_eq!(argv[..2], [AGENT_PROGRAM, AGENT_ARGUMENT]);
         assert_eq!(Part::from_argument(&argv[2]).unwrap(), fail("third"), "the example is the third attempt");
     }
 }

@@ -23,7 +23,7 @@ impl Row {
     }
 }
 
-/// All processes alive at one moment, ourselves excepted: nothing here is ever aimed at us.
+/// All processes alive at one run_at, ourselves excepted: nothing here is ever aimed at us.
 #[derive(Debug)]
 pub(crate) struct Table(Vec<Row>);
 

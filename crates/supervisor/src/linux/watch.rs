@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// Keeps watch over the directories of all attempts of one engine. Make one and share it: closing an inotify instance
 /// makes the kernel wait for milliseconds, and a user may have only some hundred of them.
 #[derive(Debug, Clone)]
-pub struct Lookout(Arc<Shared>);
+pub struct DirWatcher(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -33,7 +33,7 @@ struct Post {
     bell: Arc<Notify>,
 }
 
-impl Lookout {
+impl DirWatcher {
     /// To be called within the runtime that will wait.
     pub fn new() -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;

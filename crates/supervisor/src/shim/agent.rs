@@ -83,7 +83,7 @@ impl Agent {
     }
 
     /// Reaps orphans that became our children and ended while the agent still runs, so that a long day does not fill
-    /// the process table. Should the agent end at that very moment, it is reaped with them and remembered.
+    /// the process table. Should the agent end at that very run_at, it is reaped with them and remembered.
     pub(super) fn reap_strays(&mut self) -> io::Result<()> {
         loop {
             match kernel::wait(WaitOptions::NOHANG) {

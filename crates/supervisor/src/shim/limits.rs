@@ -23,7 +23,7 @@ struct Silence {
 }
 
 impl Limits {
-    /// For an agent that started at that moment with logs of these sizes.
+    /// For an agent that started at that run_at with logs of these sizes.
     pub(super) fn new(started: Instant, launch: &Launch, sizes: [u64; 2]) -> Self {
         // A limit beyond the clock's range is none.
         let end = launch.timeout.and_then(|limit| started.checked_add(limit));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use supervisor::{Because, How, Over, Shutdown, sweep, sweep_unclaimed};
 
-use crate::stage::{LONG, Stage, exit, over, wrote};
+use crate::fixture::{Fixture, LONG, exit, over, wrote};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -12,55 +12,55 @@ const SHORT: Duration = Duration::from_millis(50);
 const GRANDCHILD: &str =
     r#"mkfifo up go; $CLEAN setsid sh -c "$1" & read pid < up; echo $pid > grandchild; "#;
 
-fn with_grandchild(grandchild: &str, agent: &str) -> Stage {
-    Stage::command(&["sh", "-c", &format!("{GRANDCHILD}{agent}"), "sh", grandchild])
+fn with_grandchild(grandchild: &str, agent: &str) -> Fixture {
+    Fixture::command(&["sh", "-c", &format!("{GRANDCHILD}{agent}"), "sh", grandchild])
 }
 
 #[tokio::test]
 async fn an_agent_that_obeys_ends_by_term() {
-    let stage =
-        Stage::script("trap 'exit 3' TERM; echo > report.json; while :; do sleep 3600 & wait $!; done");
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    attendance.order_end(Shutdown::Once).unwrap();
-    let record = exit(&mut attendance).await;
+    let fixture =
+        Fixture::script("trap 'exit 3' TERM; echo > report.json; while :; do sleep 3600 & wait $!; done");
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    handle.order_end(Shutdown::Once).unwrap();
+    let record = exit(&mut handle).await;
     assert_eq!((record.how, record.because), (How::Exited { code: 3 }, Because::Ordered));
 }
 
 #[tokio::test]
 async fn an_agent_that_ignores_term_is_killed_after_its_grace() {
-    let mut stage =
-        Stage::script("trap '' TERM; echo $$ > pid; echo > report.json; while :; do sleep 3600; done");
-    stage.launch.grace = SHORT;
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    let agent = stage.process("pid");
-    attendance.order_end(Shutdown::Once).unwrap();
-    let record = exit(&mut attendance).await;
+    let mut fixture =
+        Fixture::script("trap '' TERM; echo $$ > pid; echo > report.json; while :; do sleep 3600; done");
+    fixture.launch.grace = SHORT;
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    let agent = fixture.process("pid");
+    handle.order_end(Shutdown::Once).unwrap();
+    let record = exit(&mut handle).await;
     assert_eq!((record.how, record.because), (How::Signalled { signal: 9 }, Because::Ordered));
     assert!(agent.has_ended());
 }
 
 #[tokio::test]
 async fn a_second_order_ends_it_at_once() {
-    let stage = Stage::script("trap '' TERM; echo > report.json; while :; do sleep 3600; done");
-    assert_eq!(stage.launch.grace, LONG);
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    attendance.order_end(Shutdown::Once).unwrap();
-    attendance.order_end(Shutdown::Twice).unwrap();
-    let record = exit(&mut attendance).await;
+    let fixture = Fixture::script("trap '' TERM; echo > report.json; while :; do sleep 3600; done");
+    assert_eq!(fixture.launch.grace, LONG);
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    handle.order_end(Shutdown::Once).unwrap();
+    handle.order_end(Shutdown::Twice).unwrap();
+    let record = exit(&mut handle).await;
     assert_eq!((record.how, record.because), (How::Signalled { signal: 9 }, Because::Ordered));
 }
 
 #[tokio::test]
 async fn a_grandchild_in_a_new_session_does_not_outlive_the_agent() {
-    let stage = with_grandchild("echo $$ > up; exec sleep 3600", "echo > report.json; read x < go; exit 0");
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    let grandchild = stage.process("grandchild");
-    std::fs::write(stage.file("go"), "on\n").unwrap();
-    let record = exit(&mut attendance).await;
+    let fixture = with_grandchild("echo $$ > up; exec sleep 3600", "echo > report.json; read x < go; exit 0");
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    let grandchild = fixture.process("grandchild");
+    std::fs::write(fixture.file("go"), "on\n").unwrap();
+    let record = exit(&mut handle).await;
     assert_eq!((record.how, record.because, record.swept), (How::Exited { code: 0 }, Because::Own, 1));
     assert!(grandchild.has_ended());
 }
@@ -68,57 +68,57 @@ async fn a_grandchild_in_a_new_session_does_not_outlive_the_agent() {
 #[tokio::test]
 async fn a_grandchild_that_ignores_term_and_shed_its_mark_is_killed() {
     let stubborn = "trap '' TERM; echo $$ > up; while :; do sleep 3600; done";
-    let mut stage = with_grandchild(stubborn, "echo > report.json; exec sleep 3600");
-    stage.launch.env.push(("CLEAN".into(), "env -i".into()));
-    stage.launch.grace = SHORT;
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    let grandchild = stage.process("grandchild");
-    attendance.order_end(Shutdown::Once).unwrap();
-    let record = exit(&mut attendance).await;
+    let mut fixture = with_grandchild(stubborn, "echo > report.json; exec sleep 3600");
+    fixture.launch.env.push(("CLEAN".into(), "env -i".into()));
+    fixture.launch.grace = SHORT;
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    let grandchild = fixture.process("grandchild");
+    handle.order_end(Shutdown::Once).unwrap();
+    let record = exit(&mut handle).await;
     assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Ordered));
     assert!(record.swept >= 1 && grandchild.has_ended());
 }
 
 #[tokio::test]
 async fn an_agent_that_runs_too_long_is_ended() {
-    let mut stage = Stage::script("exec sleep 3600");
-    stage.launch.timeout = Some(SHORT);
-    let record = stage.play().await;
+    let mut fixture = Fixture::script("exec sleep 3600");
+    fixture.launch.timeout = Some(SHORT);
+    let record = fixture.play().await;
     assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::TimedOut));
     assert!(u128::from(record.duration_ms) >= SHORT.as_millis());
 }
 
 #[tokio::test]
 async fn an_agent_that_falls_silent_is_ended() {
-    let mut stage = Stage::script("echo hello; exec sleep 3600");
-    stage.launch.silence = Some(SHORT);
-    let record = stage.play().await;
+    let mut fixture = Fixture::script("echo hello; exec sleep 3600");
+    fixture.launch.silence = Some(SHORT);
+    let record = fixture.play().await;
     assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Silent));
 }
 
 #[tokio::test]
 async fn an_agent_dies_with_its_shim_and_the_sweep_finds_the_rest() {
     let agent = "echo $$ > agent; echo > report.json; exec sleep 3600";
-    let stage = with_grandchild("echo $$ > up; exec sleep 3600", agent);
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    let (shim, agent, grandchild) = (stage.shim(), stage.process("agent"), stage.process("grandchild"));
+    let fixture = with_grandchild("echo $$ > up; exec sleep 3600", agent);
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    let (shim, agent, grandchild) = (fixture.shim(), fixture.process("agent"), fixture.process("grandchild"));
     shim.kill();
     // The kernel's doing: nobody has swept yet.
     agent.wait();
     assert!(!grandchild.has_ended());
-    assert_eq!(over(&mut attendance).await, Over::Vanished);
+    assert_eq!(over(&mut handle).await, Over::Vanished);
     assert!(grandchild.has_ended());
-    assert_eq!(sweep(&stage.launch.mark()).unwrap(), 0);
-    assert_eq!(over(&mut stage.adopt()).await, Over::Vanished, "whoever asks later hears the same");
+    assert_eq!(sweep(&fixture.launch.mark()).unwrap(), 0);
+    assert_eq!(over(&mut fixture.adopt()).await, Over::Vanished, "whoever asks later hears the same");
 }
 
 #[tokio::test]
 async fn a_sweep_spares_the_attempts_of_others() {
     let (ours, theirs) = (
-        Stage::script("echo > report.json; exec sleep 3600"),
-        Stage::script("echo $$ > pid; echo > report.json; exec sleep 3600"),
+        Fixture::script("echo > report.json; exec sleep 3600"),
+        Fixture::script("echo $$ > pid; echo > report.json; exec sleep 3600"),
     );
     let (mut our, mut their) = (ours.launch(), theirs.launch());
     wrote(&mut our).await;
@@ -134,25 +134,25 @@ async fn a_sweep_spares_the_attempts_of_others() {
 
 #[tokio::test]
 async fn an_attempt_that_a_slow_shim_has_claimed_is_not_swept_as_unclaimed() {
-    let stage = Stage::script("echo $$ > pid; echo > report.json; exec sleep 3600");
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    let mark = stage.launch.mark();
-    assert_eq!(sweep_unclaimed(&stage.dir, &mark).unwrap(), 0);
-    assert!(!stage.process("pid").has_ended());
+    let fixture = Fixture::script("echo $$ > pid; echo > report.json; exec sleep 3600");
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    let mark = fixture.launch.mark();
+    assert_eq!(sweep_unclaimed(&fixture.dir, &mark).unwrap(), 0);
+    assert!(!fixture.process("pid").has_ended());
     // Only when its claim is gone is it nobody's.
-    std::fs::remove_file(stage.dir.claim()).unwrap();
-    assert_eq!(sweep_unclaimed(&stage.dir, &mark).unwrap(), 1);
-    exit(&mut attendance).await;
+    std::fs::remove_file(fixture.dir.claim()).unwrap();
+    assert_eq!(sweep_unclaimed(&fixture.dir, &mark).unwrap(), 1);
+    exit(&mut handle).await;
 }
 
 #[tokio::test]
 async fn an_ended_shim_is_reaped() {
-    let stage = Stage::script("echo > report.json; exec sleep 3600");
-    let mut attendance = stage.launch();
-    wrote(&mut attendance).await;
-    let shim = stage.shim();
-    attendance.order_end(Shutdown::Once).unwrap();
-    exit(&mut attendance).await;
+    let fixture = Fixture::script("echo > report.json; exec sleep 3600");
+    let mut handle = fixture.launch();
+    wrote(&mut handle).await;
+    let shim = fixture.shim();
+    handle.order_end(Shutdown::Once).unwrap();
+    exit(&mut handle).await;
     assert!(!std::path::Path::new(&format!("/proc/{}", shim.pid.as_raw_pid())).exists(), "a zombie is left");
 }

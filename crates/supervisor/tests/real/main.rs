@@ -5,7 +5,7 @@ extern crate supervisor as supervisor;
 
 mod asking;
 mod ending;
+mod fixture;
 mod lives;
 mod reports;
-mod stage;
 mod start;

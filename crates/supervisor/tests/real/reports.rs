@@ -7,7 +7,7 @@ use protocol::report::{BLANKS, Status};
 use serde_json::{Value, json};
 use supervisor::report::{Collected, LARGEST, Source, SubmitError, collect, submit};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 fn report(status: &str) -> Value {
     json!({
@@ -27,11 +27,11 @@ fn marked(report: &str) -> String {
 }
 
 fn collected(files: &[(&str, &str)]) -> Collected {
-    let stage = Stage::script("");
+    let fixture = Fixture::script("");
     for (name, text) in files {
-        fs::write(stage.file(name), text).unwrap();
+        fs::write(fixture.file(name), text).unwrap();
     }
-    collect(&stage.dir, &stage.expected())
+    collect(&fixture.dir, &fixture.expected())
 }
 
 fn reason(collected: Collected) -> String {
@@ -107,12 +107,12 @@ fn every_kind_of_unfit_content_is_refused_with_its_reason() {
 
 #[test]
 fn only_a_regular_file_of_bounded_size_is_a_report() {
-    let stage = Stage::script("");
-    let refused = || reason(collect(&stage.dir, &stage.expected()));
-    let path = stage.dir.report();
+    let fixture = Fixture::script("");
+    let refused = || reason(collect(&fixture.dir, &fixture.expected()));
+    let path = fixture.dir.report();
 
-    fs::write(stage.file("elsewhere.json"), report("DONE").to_string()).unwrap();
-    symlink(stage.file("elsewhere.json"), &path).unwrap();
+    fs::write(fixture.file("elsewhere.json"), report("DONE").to_string()).unwrap();
+    symlink(fixture.file("elsewhere.json"), &path).unwrap();
     assert_eq!(refused(), "the report file: it is a symbolic link");
     fs::remove_file(&path).unwrap();
 
@@ -137,13 +137,13 @@ fn markers_are_found_at_the_end_of_a_long_output() {
 
 #[test]
 fn a_submission_is_checked_at_once_and_a_later_one_replaces_it() {
-    let stage = Stage::script("");
-    let expected = stage.expected();
-    let hand_in = |text: &str| submit(&stage.dir, &expected, text.as_bytes());
+    let fixture = Fixture::script("");
+    let expected = fixture.expected();
+    let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
     assert!(matches!(hand_in(&with("agent", json!("nobody"))), Err(SubmitError::Unfit(_))));
     assert!(matches!(hand_in(&" ".repeat(LARGEST as usize + 1)), Err(SubmitError::TooLarge { .. })));
-    assert!(!stage.dir.submitted().exists());
+    assert!(!fixture.dir.submitted().exists());
     hand_in(&report("FAILED").to_string()).unwrap();
     hand_in(&report("DONE").to_string()).unwrap();
-    assert_eq!(found(collect(&stage.dir, &expected)), (Status::Completed, Source::Submitted));
+    assert_eq!(found(collect(&fixture.dir, &expected)), (Status::Completed, Source::Submitted));
 }

@@ -6,24 +6,27 @@ use std::os::unix::fs::PermissionsExt;
 use supervisor::adapter::CommandLine;
 use supervisor::{Because, How, News, Ordered, Over, Shutdown, Voided, void};
 
-use crate::stage::{Stage, over, wrote};
+use crate::fixture::{Fixture, over, wrote};
 
 #[tokio::test]
 async fn an_agent_writes_its_own_logs_and_leaves_its_code() {
-    let stage = Stage::script("cat; echo out; echo err >&2; exit 7");
-    let record = stage.play().await;
+    let fixture = Fixture::script("cat; echo out; echo err >&2; exit 7");
+    let record = fixture.play().await;
     assert_eq!((&record.how, record.because, record.swept), (&How::Exited { code: 7 }, Because::Own, 0));
-    assert_eq!(record.attempt, stage.launch.attempt);
-    assert_eq!((stage.text("stdout.log").as_str(), stage.text("stderr.log").as_str()), ("out\n", "err\n"));
+    assert_eq!(record.attempt, fixture.launch.attempt);
+    assert_eq!(
+        (fixture.text("stdout.log").as_str(), fixture.text("stderr.log").as_str()),
+        ("out\n", "err\n")
+    );
     for private in ["launch.json", "exit.json", "claim", "stdout.log"] {
         assert_eq!(
-            fs::metadata(stage.file(private)).unwrap().permissions().mode() & 0o777,
+            fs::metadata(fixture.file(private)).unwrap().permissions().mode() & 0o777,
             0o600,
             "{private}"
         );
     }
     assert!(
-        !fs::read_dir(stage.dir.path())
+        !fs::read_dir(fixture.dir.path())
             .unwrap()
             .any(|f| f.unwrap().file_name().as_encoded_bytes()[0] == b'.')
     );
@@ -31,11 +34,11 @@ async fn an_agent_writes_its_own_logs_and_leaves_its_code() {
 
 #[tokio::test]
 async fn the_agent_gets_the_given_environment_and_the_mark_and_nothing_else() {
-    let mut stage = Stage::command(&["env"]);
-    stage.launch.env.push(("GREETING".into(), "good day".into()));
-    stage.launch.env.push(("CALLBOARD_ATTEMPT".into(), "forged#1.1".into()));
-    stage.play().await;
-    let text = stage.text("stdout.log");
+    let mut fixture = Fixture::command(&["env"]);
+    fixture.launch.env.push(("GREETING".into(), "good day".into()));
+    fixture.launch.env.push(("CALLBOARD_ATTEMPT".into(), "forged#1.1".into()));
+    fixture.play().await;
+    let text = fixture.text("stdout.log");
     let mut names: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
     names.sort_unstable();
     assert_eq!(names, ["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE", "GREETING", "PATH"]);
@@ -46,83 +49,84 @@ async fn the_agent_gets_the_given_environment_and_the_mark_and_nothing_else() {
 async fn arguments_with_spaces_and_quotes_arrive_as_they_are() {
     let line =
         CommandLine::parse(r#"sh -c 'for a; do echo "[$a]"; done' sh "it's" 'a "b"  c' '' '$HOME' '{{}}'"#);
-    let mut stage = Stage::script("");
-    stage.launch.argv = line.unwrap().into();
-    stage.launch.argv.iter_mut().for_each(|argument| *argument = argument.replace("{{}}", "{}\n"));
-    stage.play().await;
-    assert_eq!(stage.text("stdout.log"), "[it's]\n[a \"b\"  c]\n[]\n[$HOME]\n[{}\n]\n");
+    let mut fixture = Fixture::script("");
+    fixture.launch.argv = line.unwrap().into();
+    fixture.launch.argv.iter_mut().for_each(|argument| *argument = argument.replace("{{}}", "{}\n"));
+    fixture.play().await;
+    assert_eq!(fixture.text("stdout.log"), "[it's]\n[a \"b\"  c]\n[]\n[$HOME]\n[{}\n]\n");
 }
 
 #[tokio::test]
 async fn a_program_that_cannot_be_started_is_named_with_the_reason() {
-    let stage = Stage::command(&["no-such-agent", "--help"]);
-    let record = stage.play().await;
+    let fixture = Fixture::command(&["no-such-agent", "--help"]);
+    let record = fixture.play().await;
     let error = "program `no-such-agent`: No such file or directory (os error 2)".to_owned();
     assert_eq!((record.how, record.because), (How::NotStarted { error }, Because::Own));
 
-    let stage = Stage::command(&["./agent.sh"]);
-    fs::write(stage.file("agent.sh"), "#!/bin/sh\n").unwrap();
-    let How::NotStarted { error } = stage.play().await.how else { panic!("started without a run bit") };
+    let fixture = Fixture::command(&["./agent.sh"]);
+    fs::write(fixture.file("agent.sh"), "#!/bin/sh\n").unwrap();
+    let How::NotStarted { error } = fixture.play().await.how else { panic!("started without a run bit") };
     assert!(error.contains("Permission denied"), "{error}");
 
-    let mut stage = Stage::script("");
-    stage.launch.cwd = stage.file("nowhere");
-    let How::NotStarted { error } = stage.play().await.how else { panic!("started nowhere") };
+    let mut fixture = Fixture::script("");
+    fixture.launch.cwd = fixture.file("nowhere");
+    let How::NotStarted { error } = fixture.play().await.how else { panic!("started nowhere") };
     assert!(error.starts_with("working directory `") && error.contains("nowhere"), "{error}");
 }
 
 #[tokio::test]
 async fn a_shim_whose_claim_was_voided_starts_nothing() {
-    let stage = Stage::script("echo ran > ran");
-    assert_eq!(void(&stage.dir).unwrap(), Voided::Now);
-    assert_eq!(over(&mut stage.launch()).await, Over::Voided);
+    let fixture = Fixture::script("echo ran > ran");
+    assert_eq!(void(&fixture.dir).unwrap(), Voided::Now);
+    assert_eq!(over(&mut fixture.launch()).await, Over::Voided);
     assert!(
-        !stage.file("ran").exists()
-            && !stage.file("stdout.log").exists()
-            && !stage.file("exit.json").exists()
+        !fixture.file("ran").exists()
+            && !fixture.file("stdout.log").exists()
+            && !fixture.file("exit.json").exists()
     );
-    assert!(!stage.text("shim.log").contains("shim in"), "it lost in silence");
+    assert!(!fixture.text("shim.log").contains("shim in"), "it lost in silence");
 }
 
 #[tokio::test]
 async fn of_two_shims_exactly_one_runs_the_agent() {
     for _ in 0..10 {
-        let stage = Stage::script("echo ran >> ran");
-        let (mut one, mut two) = (stage.launch(), stage.launch());
+        let fixture = Fixture::script("echo ran >> ran");
+        let (mut one, mut two) = (fixture.launch(), fixture.launch());
         let (one, two) = tokio::join!(over(&mut one), over(&mut two));
         assert_eq!(one, two);
-        assert_eq!(stage.text("ran"), "ran\n");
+        assert_eq!(fixture.text("ran"), "ran\n");
     }
 }
 
 #[tokio::test]
 async fn an_attempt_that_nobody_began_can_be_launched_or_ended_for_good() {
-    let stage = Stage::script("exit 0");
-    let mut attendance = stage.adopt();
-    assert_eq!(attendance.next().await.unwrap(), News::Over(Over::Unclaimed));
-    assert_eq!(attendance.order_end(Shutdown::Once).unwrap(), Ordered::Voided);
-    assert_eq!(attendance.next().await.unwrap(), News::Over(Over::Voided));
-    assert_eq!(over(&mut stage.launch()).await, Over::Voided);
+    let fixture = Fixture::script("exit 0");
+    let mut handle = fixture.adopt();
+    assert_eq!(handle.next().await.unwrap(), News::Over(Over::Unclaimed));
+    assert_eq!(handle.order_end(Shutdown::Once).unwrap(), Ordered::Voided);
+    assert_eq!(handle.next().await.unwrap(), News::Over(Over::Voided));
+    assert_eq!(over(&mut fixture.launch()).await, Over::Voided);
 }
 
 #[tokio::test]
 async fn a_shim_that_dies_before_its_claim_has_started_nothing() {
-    let stage = Stage::script("exit 0");
+    let fixture = Fixture::script("exit 0");
     let program = supervisor::ShimProgram { program: "/bin/false".into(), args: Vec::new() };
-    let lookout = supervisor::Lookout::new().unwrap();
-    let mut attendance =
-        supervisor::Attendance::launch(&lookout, &program, stage.dir.clone(), &stage.launch).unwrap();
-    assert_eq!(over(&mut attendance).await, Over::Unclaimed);
-    assert!(matches!(over(&mut stage.launch()).await, Over::Exit(_)), "it can be launched again");
+    let dir_watcher = supervisor::DirWatcher::new().unwrap();
+    let mut handle =
+        supervisor::AttemptHandle::launch(&dir_watcher, &program, fixture.dir.clone(), &fixture.launch)
+            .unwrap();
+    assert_eq!(over(&mut handle).await, Over::Unclaimed);
+    assert!(matches!(over(&mut fixture.launch()).await, Over::Exit(_)), "it can be launched again");
 }
 
 #[tokio::test]
 async fn a_launched_attempt_can_be_adopted_by_another() {
-    let stage = Stage::script("echo 1 > report.json; exec sleep 3600");
-    let mut first = stage.launch();
+    let fixture = Fixture::script("echo 1 > report.json; exec sleep 3600");
+    let mut first = fixture.launch();
     wrote(&mut first).await;
     drop(first);
-    let mut second = stage.adopt();
+    let mut second = fixture.adopt();
     wrote(&mut second).await;
     // A cancelled wait loses nothing.
     assert!(tokio::time::timeout(std::time::Duration::ZERO, second.next()).await.is_err());
@@ -131,5 +135,5 @@ async fn a_launched_attempt_can_be_adopted_by_another() {
     assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Ordered));
     assert_eq!(second.order_end(Shutdown::Once).unwrap(), Ordered::Over);
     // And by a third, after its end.
-    assert!(matches!(over(&mut stage.adopt()).await, Over::Exit(_)));
+    assert!(matches!(over(&mut fixture.adopt()).await, Over::Exit(_)));
 }

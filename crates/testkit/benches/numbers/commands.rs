@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use protocol::entry::Author;
-use protocol::steps::{DEFAULT_ITERATIONS, Definition, Frozen as Definitions, OnFailure, Steps};
-use protocol::{RunId, Stage};
-use runner::{Clock, Frozen, Staging};
+use protocol::steps::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure, Steps};
+use protocol::{RunId, RunLocation};
+use runner::{Clock, RunOptions, RunSpec};
 use store::{Location, SqliteStore};
 
 use crate::Bench;
@@ -49,7 +49,7 @@ fn fill(place: &Place<'_>, runs: usize) -> anyhow::Result<()> {
     let prompts =
         workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
     let tries = std::num::NonZeroU32::MIN;
-    let definition: Definition = Definitions {
+    let definition: Definition = DefinitionSource {
         workflow,
         source,
         prompts,
@@ -62,12 +62,17 @@ fn fill(place: &Place<'_>, runs: usize) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         for number in 0..runs {
-            let stage = Stage { run: RunId::new(format!("bench-{number:05}"))?, repo_dir: repo_dir.clone() };
-            let staging =
-                Staging { stage, workdir: place.scene().repo().to_owned(), player: None, env: Vec::new() };
-            let frozen = Frozen { title: "bench".to_owned(), definition: definition.clone(), staging };
+            let location =
+                RunLocation { run: RunId::new(format!("bench-{number:05}"))?, repo_dir: repo_dir.clone() };
+            let options = RunOptions {
+                location,
+                workdir: place.scene().repo().to_owned(),
+                profile: None,
+                env: Vec::new(),
+            };
+            let spec = RunSpec { title: "bench".to_owned(), definition: definition.clone(), options };
             let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
-            runner::open::<Steps, _>(&store, &Clock::system(), by, frozen).await?;
+            runner::open::<Steps, _>(&store, &Clock::system(), by, spec).await?;
         }
         anyhow::Ok(())
     })

@@ -1,4 +1,4 @@
-//! From the start of `resume` to the moment the next agent runs.
+//! From the start of `resume` to the run_at the next agent runs.
 
 use std::time::{Duration, SystemTime};
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use protocol::peer::Peer;
 use runner::Clock;
 use serde_json::Value;
-use testkit::stage;
+use testkit::harness;
 
 use crate::Bench;
 use crate::figure::{Figure, median};
@@ -60,11 +60,11 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
 /// Opens a cycle, as `peer` does.
 fn open(place: &Place<'_>) -> anyhow::Result<()> {
-    let definition = stage::new_cycle(CYCLE);
-    let run = stage::run_of(&definition);
-    let frozen = stage::frozen::<Peer>(definition, &run, place.scene().repo(), None);
+    let definition = harness::new_cycle(CYCLE);
+    let run = harness::run_of(&definition);
+    let spec = harness::spec::<Peer>(definition, &run, place.scene().repo(), None);
     let store = place.scene().open_store();
-    stage::wait(runner::open(&store, &Clock::system(), stage::person(), frozen))?;
+    harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::notation::say_input;
-use super::transition::Moment;
+use super::transition::RunAt;
 use super::{Exploration, Explored, Input};
 
 /// Every write that was seen, in words: from where, on which input, to where.
@@ -12,7 +12,7 @@ use super::{Exploration, Explored, Input};
 pub struct Course(BTreeSet<(String, String, String)>);
 
 impl Course {
-    pub(super) fn note<P: Explored>(&mut self, before: &Moment<P>, input: &Input<P>, after: &Moment<P>) {
+    pub(super) fn note<P: Explored>(&mut self, before: &RunAt<P>, input: &Input<P>, after: &RunAt<P>) {
         if before.document == after.document {
             return;
         }

@@ -6,12 +6,12 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input a
 use protocol::run::{Change, Decision, Ending, Exit, Fact, Run};
 use protocol::{Reading, Stamp};
 
-use super::transition::Moment;
+use super::transition::RunAt;
 use super::{Broken, Explored, Scene};
 
 /// The entry that makes a decision true, a second after the last one.
-pub(super) fn of<P: Explored>(before: &Moment<P>, input: EntryInput<P>, decision: Decision<P>) -> Entry<P> {
-    let at = before.folded.at.plus(Duration::from_secs(1));
+pub(super) fn of<P: Explored>(before: &RunAt<P>, input: EntryInput<P>, decision: Decision<P>) -> Entry<P> {
+    let at = before.state.at.plus(Duration::from_secs(1));
     let by = match &input {
         EntryInput::Request { .. } | EntryInput::Edited { .. } => {
             Author::Person { name: "ada".to_owned(), host: "here".to_owned() }
@@ -31,7 +31,7 @@ pub(super) fn of<P: Explored>(before: &Moment<P>, input: EntryInput<P>, decision
 /// A fact with what lies behind it. A report must say what it is taken to say.
 pub(super) fn fact<P: Explored>(
     scene: &Scene<P>,
-    before: &Moment<P>,
+    before: &RunAt<P>,
     fact: &Fact<P::Step, P::Verdict>,
 ) -> Result<EntryInput<P>, Broken> {
     let evidence = match fact {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::entry::Folded;
+use protocol::entry::RunState;
 use protocol::rules::Standing;
 use protocol::run::{
     Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Refusal, Request, Run, RunStatus,
@@ -12,13 +12,13 @@ use protocol::{AttemptNo, Turn};
 
 use super::input::{Interruptions, goes_by_itself, without_requests};
 use super::scene::Scheduling;
-use super::transition::{Moment, Transition};
+use super::transition::{RunAt, Transition};
 use super::{Broken, Explored, Input, Scene};
 
 /// What one input did.
 pub(super) fn transition<P: Explored>(
     scene: &Scene<P>,
-    before: &Moment<P>,
+    before: &RunAt<P>,
     transition: &Transition<'_, P>,
 ) -> Vec<Broken> {
     let mut broken = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn transition<P: Explored>(
 /// Keeps the books as the outside world would: who was started, who ended. They must agree with the run's.
 fn live_attempts<P: Explored>(
     scene: &Scene<P>,
-    before: &Moment<P>,
+    before: &RunAt<P>,
     transition: &Transition<'_, P>,
     broken: &mut Vec<Broken>,
 ) {
@@ -257,9 +257,9 @@ fn granted_twice<P: Explored>(
 }
 
 /// A refusal says why, and changes nothing.
-pub(super) fn refusal<P: Explored>(before: &Moment<P>, run: &Run<P>, refusal: &Refusal) -> Vec<Broken> {
+pub(super) fn refusal<P: Explored>(before: &RunAt<P>, run: &Run<P>, refusal: &Refusal) -> Vec<Broken> {
     let mut broken = Vec::new();
-    if *run != before.folded.run {
+    if *run != before.state.run {
         broken.push(Broken::new("a refused request changes nothing", format!("refused because {refusal}")));
     }
     if refusal.to_string().is_empty() {
@@ -269,14 +269,14 @@ pub(super) fn refusal<P: Explored>(before: &Moment<P>, run: &Run<P>, refusal: &R
 }
 
 /// What must hold in a state, however it was reached.
-pub(super) fn moment<P: Explored>(scene: &Scene<P>, moment: &Moment<P>) -> Vec<Broken> {
+pub(super) fn run_at<P: Explored>(scene: &Scene<P>, run_at: &RunAt<P>) -> Vec<Broken> {
     let mut broken = Vec::new();
-    never_stuck(scene, moment, &mut broken);
-    stale_is_nothing(scene, &moment.folded.run, &mut broken);
-    for (step, active) in &moment.folded.run.active_turns {
+    never_stuck(scene, run_at, &mut broken);
+    stale_is_nothing(scene, &run_at.state.run, &mut broken);
+    for (step, active) in &run_at.state.run.active_turns {
         let id =
             Run::<P>::id(&Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no });
-        if active.status == TurnStatus::BackingOff && !moment.folded.timers.contains_key(&id) {
+        if active.status == TurnStatus::BackingOff && !run_at.state.timers.contains_key(&id) {
             broken.push(Broken::new("who rests has a timer", format!("nothing will wake `{id}`")));
         }
     }
@@ -284,8 +284,8 @@ pub(super) fn moment<P: Explored>(scene: &Scene<P>, moment: &Moment<P>) -> Vec<B
 }
 
 /// A run that nobody holds back goes on by itself; one that is held back does so when it is resumed.
-fn never_stuck<P: Explored>(scene: &Scene<P>, moment: &Moment<P>, broken: &mut Vec<Broken>) {
-    let Folded { run, .. } = &moment.folded;
+fn never_stuck<P: Explored>(scene: &Scene<P>, run_at: &RunAt<P>, broken: &mut Vec<Broken>) {
+    let RunState { run, .. } = &run_at.state;
     let stuck = |run: &Run<P>| {
         goes_by_itself(run.status) && without_requests(scene, run, Interruptions::Any).is_empty()
     };

@@ -1,15 +1,15 @@
-//! A definition on stage: takes inputs in as the engine does, and holds each step against the rules.
+//! A definition on location: takes inputs in as the engine does, and holds each step against the rules.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use protocol::entry::{Entry, Folded, Input as EntryInput, Remains};
+use protocol::entry::{Entry, Input as EntryInput, Remains, RunState};
 use protocol::run::{Absorbed, Decision, Run, absorb, adopt, consider, open, proceed, start_queued};
-use protocol::{RunId, Stage, Stamp};
+use protocol::{RunId, RunLocation, Stamp};
 use serde_json::Value;
 
-use super::transition::{Moment, Transition};
+use super::transition::{RunAt, Transition};
 use super::{Broken, Explored, Input, document, entry, invariants, writing};
 
 /// How many attempts may be alive at once.
@@ -82,7 +82,7 @@ impl<P: Explored> From<Vec<Broken>> for Fault<P> {
 
 /// What came of an input.
 pub(super) enum Taken<P: Explored> {
-    Moved(Box<Moment<P>>, Box<Entry<P>>),
+    Moved(Box<RunAt<P>>, Box<Entry<P>>),
     /// With the reason.
     Refused(String),
     /// There was nothing to write.
@@ -122,22 +122,22 @@ impl<P: Explored> Scene<P> {
     }
 
     /// The run's first entry, or the two of one that is taken over.
-    pub(super) fn open(&self) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
+    pub(super) fn open(&self) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
         guarded(|| {
-            let stage = Stage {
+            let location = RunLocation {
                 run: RunId::new("explored").expect("BUG: the name is safe"),
                 repo_dir: "/repo".to_owned(),
             };
             let at = Stamp::from_micros(1_750_000_000_000_000);
-            let before = Moment {
-                folded: Folded::blank(&self.definition, at),
-                document: P::open_document(&self.definition, &stage, at),
+            let before = RunAt {
+                state: RunState::blank(&self.definition, at),
+                document: P::open_document(&self.definition, &location, at),
                 parts: BTreeMap::new(),
                 touched: Vec::new(),
                 started: BTreeMap::new(),
                 written: Vec::new(),
             };
-            let mut run = before.folded.run.clone();
+            let mut run = before.state.run.clone();
             let input = EntryInput::Opened { definition: "none".to_owned() };
             match &self.adopted {
                 None => {
@@ -152,9 +152,9 @@ impl<P: Explored> Scene<P> {
         })
     }
 
-    fn adopt(&self, mut opened: Moment<P>, document: &Value) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
+    fn adopt(&self, mut opened: RunAt<P>, document: &Value) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
         document::keep_parts(&mut opened);
-        let mut run = opened.folded.run.clone();
+        let mut run = opened.state.run.clone();
         let stands = P::adopt(&self.definition, document)
             .map_err(|why| vec![Broken::new("a sound document is taken over", why.to_string())])?;
         let decision = adopt(&mut run, stands, BTreeMap::new());
@@ -163,9 +163,9 @@ impl<P: Explored> Scene<P> {
     }
 
     /// Takes an input in, as the engine does: decide, give free places, write the entry.
-    pub(super) fn take(&self, before: &Moment<P>, input: &Input<P>) -> Result<Taken<P>, Fault<P>> {
+    pub(super) fn take(&self, before: &RunAt<P>, input: &Input<P>) -> Result<Taken<P>, Fault<P>> {
         guarded(|| {
-            let mut run = before.folded.run.clone();
+            let mut run = before.state.run.clone();
             let (entry_input, decision) = match input {
                 Input::Fact(fact) => match absorb(&self.definition, &mut run, fact.clone()) {
                     Absorbed::Decided(decision) => {
@@ -205,29 +205,29 @@ impl<P: Explored> Scene<P> {
                     }
                 }
             };
-            let (moment, entry) = self.enter(before, Some(input), run, entry_input, decision)?;
-            Ok(Taken::Moved(Box::new(moment), Box::new(entry)))
+            let (run_at, entry) = self.enter(before, Some(input), run, entry_input, decision)?;
+            Ok(Taken::Moved(Box::new(run_at), Box::new(entry)))
         })
     }
 
     /// Gives free places, makes the entry, and lets everything grow from it that grows from entries.
     fn enter(
         &self,
-        before: &Moment<P>,
+        before: &RunAt<P>,
         input: Option<&Input<P>>,
         mut run: Run<P>,
         entry_input: EntryInput<P>,
         mut decision: Decision<P>,
-    ) -> Result<(Moment<P>, Entry<P>), Fault<P>> {
+    ) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
         let steps = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
         if steps {
             decision.append(start_queued(&self.definition, &mut run, self.places.count()));
         }
         let entry = entry::of(before, entry_input, decision);
         let mut after = before.clone();
-        after.folded.fold(&entry);
+        after.state.fold(&entry);
         let mut broken = Vec::new();
-        if after.folded.run != run {
+        if after.state.run != run {
             broken.push(Broken::new(
                 "changes say what was done",
                 "the changes of the decision, replayed, give another state",
@@ -235,7 +235,7 @@ impl<P: Explored> Scene<P> {
         }
         broken.extend(document::record(self, &mut after, &entry));
         let transition = Transition {
-            before: &before.folded.run,
+            before: &before.state.run,
             input,
             entry: &entry,
             after: &run,

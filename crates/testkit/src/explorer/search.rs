@@ -9,7 +9,7 @@ use super::input::{Interruptions, requests, without_requests};
 use super::notation::{say_changes, say_input, say_run, say_written};
 use super::print::Row;
 use super::scene::{Scene, Taken};
-use super::transition::Moment;
+use super::transition::RunAt;
 use super::{Broken, CounterExample, Explored, Input, document, invariants};
 
 /// How far an exploration goes.
@@ -84,13 +84,13 @@ type Key<P> = (
     Vec<&'static str>,
 );
 
-fn key<P: Explored>(moment: &Moment<P>) -> Key<P> {
-    let run: &Run<P> = &moment.folded.run;
+fn key<P: Explored>(run_at: &RunAt<P>) -> Key<P> {
+    let run: &Run<P> = &run_at.state.run;
     let active_turns = run.active_turns.iter();
     let active_turns = active_turns
         .map(|(step, active)| (step.clone(), active.failures, active.interruptions, active.status));
-    let stands = P::say_document(&moment.document);
-    (run.status, run.state.clone(), active_turns.collect(), stands, moment.written.clone())
+    let stands = P::say_document(&run_at.document);
+    (run.status, run.state.clone(), active_turns.collect(), stands, run_at.written.clone())
 }
 
 struct Search<'s, P: Explored> {
@@ -99,7 +99,7 @@ struct Search<'s, P: Explored> {
     index: HashMap<Key<P>, usize>,
     visits: Vec<Visit<P>>,
     /// By the number of requests on the way.
-    queues: Vec<VecDeque<(usize, Moment<P>)>>,
+    queues: Vec<VecDeque<(usize, RunAt<P>)>>,
     transitions: usize,
     refusals: usize,
     rows: Vec<Row>,
@@ -135,15 +135,15 @@ impl<P: Explored> Scene<P> {
     /// Plays a path again, for telling it. The last input may be one that broke something.
     pub(super) fn tell(&self, broken: Vec<Broken>, inputs: &[Input<P>]) -> CounterExample {
         let mut path = Vec::new();
-        let mut moment = None;
+        let mut run_at = None;
         if let Ok((opened, _)) = self.open() {
-            path.push(("(opens)".to_owned(), say_run(self, &opened.folded.run)));
-            moment = Some(opened);
+            path.push(("(opens)".to_owned(), say_run(self, &opened.state.run)));
+            run_at = Some(opened);
         }
         for input in inputs {
-            let taken = moment.as_ref().map(|moment| self.take(moment, input));
+            let taken = run_at.as_ref().map(|run_at| self.take(run_at, input));
             let (state, next) = match taken {
-                Some(Ok(Taken::Moved(next, _))) => (say_run(self, &next.folded.run), Some(*next)),
+                Some(Ok(Taken::Moved(next, _))) => (say_run(self, &next.state.run), Some(*next)),
                 Some(Ok(Taken::Refused(refusal))) => (format!("refused: {refusal}"), None),
                 Some(Ok(Taken::Nothing)) => ("nothing".to_owned(), None),
                 Some(Err(fault)) => {
@@ -152,34 +152,34 @@ impl<P: Explored> Scene<P> {
                 None => ("?".to_owned(), None),
             };
             path.push((say_input(input), state));
-            moment = next;
+            run_at = next;
         }
         CounterExample { scene: format!("{}, {}", self.name, self.places), broken, path }
     }
 
-    /// What is checked once in each state. It also writes the parts, so nobody goes on from a moment without it.
+    /// What is checked once in each state. It also writes the parts, so nobody goes on from a run_at without it.
     pub(super) fn settle(
         &self,
-        moment: &mut Moment<P>,
+        run_at: &mut RunAt<P>,
         entry: &protocol::entry::Entry<P>,
     ) -> Result<(), Vec<Broken>> {
-        let mut broken = invariants::moment(self, moment);
-        broken.extend(document::survives(self, moment, entry));
+        let mut broken = invariants::run_at(self, run_at);
+        broken.extend(document::survives(self, run_at, entry));
         if broken.is_empty() { Ok(()) } else { Err(broken) }
     }
 }
 
 impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
-        let (mut moment, entry) = self.scene.open().map_err(|fault| self.scene.tell(fault.broken, &[]))?;
-        self.scene.settle(&mut moment, &entry).map_err(|broken| self.scene.tell(broken, &[]))?;
-        self.index.insert(key(&moment), 0);
+        let (mut run_at, entry) = self.scene.open().map_err(|fault| self.scene.tell(fault.broken, &[]))?;
+        self.scene.settle(&mut run_at, &entry).map_err(|broken| self.scene.tell(broken, &[]))?;
+        self.index.insert(key(&run_at), 0);
         self.visits.push(Visit { came: None, requests: 0, is_expanded: false, next: Vec::new() });
-        self.queues[0].push_back((0, moment));
+        self.queues[0].push_back((0, run_at));
         for used in 0..=self.limits.requests {
-            while let Some((state, moment)) = self.queues[used].pop_front() {
+            while let Some((state, run_at)) = self.queues[used].pop_front() {
                 if !std::mem::replace(&mut self.visits[state].is_expanded, true) {
-                    self.expand(state, &moment)?;
+                    self.expand(state, &run_at)?;
                 }
             }
         }
@@ -195,19 +195,19 @@ impl<P: Explored> Search<'_, P> {
         })
     }
 
-    fn expand(&mut self, state: usize, moment: &Moment<P>) -> Result<(), CounterExample> {
-        for input in without_requests(self.scene, &moment.folded.run, self.limits.interruptions) {
-            let next = self.go(state, moment, input)?;
+    fn expand(&mut self, state: usize, run_at: &RunAt<P>) -> Result<(), CounterExample> {
+        for input in without_requests(self.scene, &run_at.state.run, self.limits.interruptions) {
+            let next = self.go(state, run_at, input)?;
             self.visits[state].next.extend(next);
         }
         if self.visits[state].requests < self.limits.requests {
             for request in requests(self.scene) {
-                self.go(state, moment, Input::Ask(request))?;
+                self.go(state, run_at, Input::Ask(request))?;
             }
         }
-        if moment.written.len() < self.limits.writings {
-            for writing in P::writings(&moment.folded.run, &moment.document) {
-                self.go(state, moment, Input::Write(writing))?;
+        if run_at.written.len() < self.limits.writings {
+            for writing in P::writings(&run_at.state.run, &run_at.document) {
+                self.go(state, run_at, Input::Write(writing))?;
             }
         }
         Ok(())
@@ -217,24 +217,24 @@ impl<P: Explored> Search<'_, P> {
     fn go(
         &mut self,
         state: usize,
-        moment: &Moment<P>,
+        run_at: &RunAt<P>,
         input: Input<P>,
     ) -> Result<Option<usize>, CounterExample> {
         let broke = |search: &Self, broken| search.scene.tell(broken, &search.path(state, Some(&input)));
         let (mut next, entry) =
-            match self.scene.take(moment, &input).map_err(|fault| broke(self, fault.broken))? {
+            match self.scene.take(run_at, &input).map_err(|fault| broke(self, fault.broken))? {
                 Taken::Moved(next, entry) => (next, entry),
                 Taken::Refused(refusal) => {
                     self.refusals += 1;
-                    self.keep(moment, &input, format!("refused: {refusal}"), None);
+                    self.keep(run_at, &input, format!("refused: {refusal}"), None);
                     return Ok(None);
                 }
                 Taken::Nothing => return Ok(None),
             };
         self.transitions += 1;
-        let written = say_written::<P>(&moment.document, &next.document);
-        self.keep(moment, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
-        self.course.note(moment, &input, &next);
+        let written = say_written::<P>(&run_at.document, &next.document);
+        self.keep(run_at, &input, say_changes::<P>(&entry.changes) + &written, Some(&next));
+        self.course.note(run_at, &input, &next);
         let requests = self.visits[state].requests + usize::from(matches!(input, Input::Ask(_)));
         let count = self.visits.len();
         let found = *self.index.entry(key(&next)).or_insert(count);
@@ -257,13 +257,13 @@ impl<P: Explored> Search<'_, P> {
         Ok(Some(found))
     }
 
-    fn keep(&mut self, before: &Moment<P>, input: &Input<P>, changes: String, next: Option<&Moment<P>>) {
+    fn keep(&mut self, before: &RunAt<P>, input: &Input<P>, changes: String, next: Option<&RunAt<P>>) {
         if self.limits.rows == Rows::Kept {
             self.rows.push(Row {
-                state: say_run(self.scene, &before.folded.run),
+                state: say_run(self.scene, &before.state.run),
                 input: say_input(input),
                 changes,
-                next: next.map(|next| say_run(self.scene, &next.folded.run)),
+                next: next.map(|next| say_run(self.scene, &next.state.run)),
             });
         }
     }

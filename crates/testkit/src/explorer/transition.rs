@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use protocol::entry::{Entry, Folded};
+use protocol::entry::{Entry, RunState};
 use protocol::run::{Action, Attempt, Run};
 use protocol::{AttemptNo, Turn};
 
@@ -11,8 +11,8 @@ use super::{Explored, Input};
 
 /// A run as one path has made it.
 #[derive(Debug, Clone)]
-pub(super) struct Moment<P: Explored> {
-    pub(super) folded: Folded<P>,
+pub(super) struct RunAt<P: Explored> {
+    pub(super) state: RunState<P>,
     pub(super) document: P::Document,
     /// What a store would hold of the document.
     pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,

@@ -53,10 +53,10 @@ impl<P: Explored> Scene<P> {
     ) -> Result<Outcome, CounterExample> {
         let mut path = Vec::new();
         let (mut left, mut writings) = (walks.requests, walks.writings);
-        let (mut moment, entry) = self.open().map_err(|fault| self.tell(fault.broken, &[]))?;
-        self.settle(&mut moment, &entry).map_err(|broken| self.tell(broken, &[]))?;
+        let (mut run_at, entry) = self.open().map_err(|fault| self.tell(fault.broken, &[]))?;
+        self.settle(&mut run_at, &entry).map_err(|broken| self.tell(broken, &[]))?;
         loop {
-            let outcome = match moment.folded.run.status {
+            let outcome = match run_at.state.run.status {
                 RunStatus::Finished(outcome) => Some(outcome),
                 RunStatus::Running
                 | RunStatus::Paused
@@ -72,10 +72,10 @@ impl<P: Explored> Scene<P> {
                 let broken = Broken::new("every run ends", format!("not after {} inputs", path.len()));
                 return Err(self.tell(vec![broken], &path));
             }
-            let mut possible = without_requests(self, &moment.folded.run, Interruptions::Any);
+            let mut possible = without_requests(self, &run_at.state.run, Interruptions::Any);
             let input = if writings > 0 && random.u8(..4) > 0 {
                 writings -= 1;
-                let mut writings = P::writings(&moment.folded.run, &moment.document);
+                let mut writings = P::writings(&run_at.state.run, &run_at.document);
                 Input::Write(writings.swap_remove(random.usize(..writings.len())))
             } else if possible.is_empty() && left == 0 {
                 Input::Ask(Request::Resume)
@@ -91,14 +91,14 @@ impl<P: Explored> Scene<P> {
             };
             *inputs += 1;
             path.push(input);
-            let taken = self.take(&moment, &path[path.len() - 1]);
+            let taken = self.take(&run_at, &path[path.len() - 1]);
             match taken.map_err(|fault| self.tell(fault.broken, &path))? {
                 Taken::Refused(_) | Taken::Nothing => {
                     path.pop();
                 }
                 Taken::Moved(mut next, entry) => {
                     self.settle(&mut next, &entry).map_err(|broken| self.tell(broken, &path))?;
-                    moment = *next;
+                    run_at = *next;
                 }
             }
         }

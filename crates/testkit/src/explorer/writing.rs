@@ -4,7 +4,7 @@ use protocol::edit::{Hand, Patch};
 use protocol::entry::Input as EntryInput;
 use protocol::run::Run;
 
-use super::transition::Moment;
+use super::transition::RunAt;
 use super::{Broken, Explored, Scene};
 
 /// Something that somebody could write, whether or not they may.
@@ -30,7 +30,7 @@ type Considered<P> = Result<Option<EntryInput<P>>, String>;
 /// Considers a writing by somebody who has just read the document.
 pub(super) fn consider<P: Explored>(
     scene: &Scene<P>,
-    before: &Moment<P>,
+    before: &RunAt<P>,
     writing: &Writing<P::Step>,
 ) -> Result<Considered<P>, Broken> {
     let Writing { name, hand, patch, rights } = writing;
@@ -47,7 +47,7 @@ pub(super) fn consider<P: Explored>(
         (Ok(None), Rights::Granted) => Ok(Ok(None)),
         (Ok(Some(edit)), Rights::Granted) => {
             let from = before
-                .folded
+                .state
                 .run
                 .live_attempts()
                 .find(|(attempt, _)| *hand == Hand::Step(attempt.step.clone()));

@@ -55,10 +55,10 @@ impl<'s> Killer<'s> {
             if self.left == 0 {
                 return false;
             }
-            // The one place where a moment is chosen by the clock, for to hit any instruction is the point. Short
+            // The one place where a run_at is chosen by the clock, for to hit any instruction is the point. Short
             // times are likelier: much happens soon after a start.
-            let moment = Duration::from_secs_f64(self.longest * self.random.f64() * self.random.f64());
-            if engine.ends_within(moment) {
+            let run_at = Duration::from_secs_f64(self.longest * self.random.f64() * self.random.f64());
+            if engine.ends_within(run_at) {
                 return false;
             }
             if self.random.u8(..5) < 2 && self.kill_a_shim() {
@@ -79,7 +79,7 @@ impl<'s> Killer<'s> {
                 }
             }
             engine.kill();
-            // It may have come to its own end in the last moment; then nothing was killed.
+            // It may have come to its own end in the last run_at; then nothing was killed.
             if engine.was_killed() {
                 self.left -= 1;
                 self.engines += 1;
@@ -147,8 +147,8 @@ impl<'s> Killer<'s> {
             return Stop::Refused;
         };
         let asking = self.scene.callboard(&["stop", &run]).start();
-        let moment = Duration::from_secs_f64(self.longest * self.random.f64());
-        let killed = self.random.bool() && !asking.ends_within(moment) && {
+        let run_at = Duration::from_secs_f64(self.longest * self.random.f64());
+        let killed = self.random.bool() && !asking.ends_within(run_at) && {
             asking.kill();
             asking.was_killed()
         };

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::process::Child;
 
-use super::stage::Stage;
+use super::sandbox::Sandbox;
 use crate::failure::{Exit, Failure};
 
 /// `callboard run` or `callboard resume` at work. It is killed when this is dropped.
@@ -19,11 +19,11 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn start(stage: &Stage, arguments: &[&str]) -> Result<Self, Failure> {
+    pub(super) fn start(sandbox: &Sandbox, arguments: &[&str]) -> Result<Self, Failure> {
         let start = || {
             // One pipe for both streams: their order is part of the story.
             let (read, write) = std::io::pipe()?;
-            let mut command = stage.callboard(arguments);
+            let mut command = sandbox.callboard(arguments);
             let child = command.stdout(write.try_clone()?).stderr(write).spawn()?;
             let said = pipe::Receiver::from_owned_fd(OwnedFd::from(read))?;
             Ok((child, BufReader::new(said).lines()))

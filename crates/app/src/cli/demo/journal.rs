@@ -6,17 +6,17 @@ use protocol::steps::{Change as Play, Steps};
 use protocol::{AttemptId, Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
 
-use super::stage::{RUN, Stage};
+use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
 
 /// Something the journal has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Happening {
+pub(super) enum AttemptEvent {
     Began {
         attempt: AttemptId,
         engine: u32,
     },
-    Over {
+    Ended {
         attempt: AttemptId,
         engine: u32,
         /// It ended with a valid report.
@@ -27,24 +27,24 @@ pub(super) enum Happening {
 }
 
 /// Reads the journal as it is now, oldest first.
-pub(super) async fn read(stage: &Stage) -> Result<Vec<Happening>, Failure> {
-    let location = location(stage)?;
+pub(super) async fn read(sandbox: &Sandbox) -> Result<Vec<AttemptEvent>, Failure> {
+    let location = location(sandbox)?;
     let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
     let Some(store) = SqliteStore::open_existing(&location)? else { return Ok(Vec::new()) };
-    let mut happenings = Vec::new();
+    let mut events = Vec::new();
     for stored in store.entries(&run, Revision(0)).await? {
         let entry: Entry<Steps> =
             Entry::decode(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-        happenings.extend(of(&entry));
+        events.extend(of(&entry));
     }
-    Ok(happenings)
+    Ok(events)
 }
 
-pub(super) fn location(stage: &Stage) -> Result<Location, Failure> {
-    Ok(Location::find(stage.repo(), None)?)
+pub(super) fn location(sandbox: &Sandbox) -> Result<Location, Failure> {
+    Ok(Location::find(sandbox.repo(), None)?)
 }
 
-fn of(entry: &Entry<Steps>) -> impl Iterator<Item = Happening> {
+fn of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
     let engine = match &entry.by {
         Author::Engine { pid, .. } => *pid,
         Author::Person { .. } | Author::Client { .. } => 0,
@@ -53,15 +53,15 @@ fn of(entry: &Entry<Steps>) -> impl Iterator<Item = Happening> {
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
     entry.changes.iter().filter_map(move |change| match change {
         Change::Started { attempt, .. } => {
-            Some(Happening::Began { attempt: Run::<Steps>::id(attempt), engine })
+            Some(AttemptEvent::Began { attempt: Run::<Steps>::id(attempt), engine })
         }
-        Change::Ended { attempt, exit } => Some(Happening::Over {
+        Change::Ended { attempt, exit } => Some(AttemptEvent::Ended {
             attempt: Run::<Steps>::id(attempt),
             engine,
             reported: *exit == How::Reported,
             logs: logs.clone(),
         }),
-        Change::Protocol { transition: Play::Reset { .. } } => Some(Happening::WentBack),
+        Change::Protocol { transition: Play::Reset { .. } } => Some(AttemptEvent::WentBack),
         Change::Protocol { .. }
         | Change::Status { .. }
         | Change::Queued { .. }

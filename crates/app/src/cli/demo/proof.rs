@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use protocol::AttemptId;
 use rustix::process::Signal;
 
-use super::journal::Happening;
+use super::journal::AttemptEvent;
 use super::ledger::{Note, When};
 
 /// Everything that was seen. The journal is the store's word, the ledger the agents'; the rest was seen by us.
@@ -21,8 +21,8 @@ pub(super) struct Evidence {
     pub(super) at_work: Note,
     /// That process lived when the first engine was dead.
     pub(super) outlived: bool,
-    pub(super) journal_at_kill: Vec<Happening>,
-    pub(super) journal: Vec<Happening>,
+    pub(super) journal_at_kill: Vec<AttemptEvent>,
+    pub(super) journal: Vec<AttemptEvent>,
     pub(super) ledger: Vec<Note>,
     pub(super) passed_before: bool,
     pub(super) passes_now: bool,
@@ -101,7 +101,7 @@ impl Evidence {
 
     fn gate_sent_back(&self) -> Finding {
         let holds =
-            self.journal_at_kill.contains(&Happening::WentBack) && !self.passed_before && self.passes_now;
+            self.journal_at_kill.contains(&AttemptEvent::WentBack) && !self.passed_before && self.passes_now;
         Finding {
             holds,
             claim: "the test failed, the gate sent the wrong fix back, the test passes now".to_owned(),
@@ -122,17 +122,17 @@ impl Evidence {
     }
 }
 
-fn begun(journal: &[Happening]) -> impl Iterator<Item = (&AttemptId, u32)> {
+fn begun(journal: &[AttemptEvent]) -> impl Iterator<Item = (&AttemptId, u32)> {
     journal.iter().filter_map(|happening| match happening {
-        Happening::Began { attempt, engine } => Some((attempt, *engine)),
-        Happening::Over { .. } | Happening::WentBack => None,
+        AttemptEvent::Began { attempt, engine } => Some((attempt, *engine)),
+        AttemptEvent::Ended { .. } | AttemptEvent::WentBack => None,
     })
 }
 
-fn over(journal: &[Happening]) -> impl Iterator<Item = (&AttemptId, bool, u32)> {
+fn over(journal: &[AttemptEvent]) -> impl Iterator<Item = (&AttemptId, bool, u32)> {
     journal.iter().filter_map(|happening| match happening {
-        Happening::Over { attempt, engine, reported, .. } => Some((attempt, *reported, *engine)),
-        Happening::Began { .. } | Happening::WentBack => None,
+        AttemptEvent::Ended { attempt, engine, reported, .. } => Some((attempt, *reported, *engine)),
+        AttemptEvent::Began { .. } | AttemptEvent::WentBack => None,
     })
 }
 
@@ -158,12 +158,12 @@ mod tests {
         Note { when, attempt: id(attempt), pid }
     }
 
-    fn began(attempt: &str, engine: u32) -> Happening {
-        Happening::Began { attempt: id(attempt), engine }
+    fn began(attempt: &str, engine: u32) -> AttemptEvent {
+        AttemptEvent::Began { attempt: id(attempt), engine }
     }
 
-    fn reported(attempt: &str, engine: u32) -> Happening {
-        Happening::Over { attempt: id(attempt), engine, reported: true, logs: Vec::new() }
+    fn reported(attempt: &str, engine: u32) -> AttemptEvent {
+        AttemptEvent::Ended { attempt: id(attempt), engine, reported: true, logs: Vec::new() }
     }
 
     /// What a demo leaves that went well.
@@ -173,7 +173,7 @@ mod tests {
             reported("fix#1.1", 10),
             began("test#1.1", 10),
             reported("test#1.1", 10),
-            Happening::WentBack,
+            AttemptEvent::WentBack,
             began("fix#2.1", 10),
             reported("fix#2.1", 20),
             began("test#2.1", 20),
@@ -246,7 +246,7 @@ mod tests {
         expect_broken("the test passes now", |seen| seen.passed_before = true);
         expect_broken("the test passes now", |seen| seen.passes_now = false);
         expect_broken("the test passes now", |seen| {
-            seen.journal_at_kill.retain(|it| *it != Happening::WentBack);
+            seen.journal_at_kill.retain(|it| *it != AttemptEvent::WentBack);
         });
     }
 

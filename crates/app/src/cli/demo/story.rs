@@ -7,10 +7,10 @@ use supervisor::Mark;
 
 use super::engine::Engine;
 use super::hold::Hold;
-use super::journal::{self, Happening};
+use super::journal::{self, AttemptEvent};
 use super::ledger::{self, Bell, Note, When};
 use super::proof::{Evidence, Finding};
-use super::stage::{RUN, Stage};
+use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
 use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, styled};
 
@@ -34,8 +34,8 @@ impl Teller {
     }
 
     /// A line of an engine. The folder's name means nothing to anybody.
-    fn relay(&self, stage: &Stage, line: &str) {
-        let line = line.replace(&*stage.root().to_string_lossy(), "…");
+    fn relay(&self, sandbox: &Sandbox, line: &str) {
+        let line = line.replace(&*sandbox.root().to_string_lossy(), "…");
         if !line.is_empty() {
             self.say(format_args!("{} {line}", styled(DIM, "│")));
         }
@@ -49,22 +49,22 @@ impl Teller {
 }
 
 /// Tells the story and answers what it was worth.
-pub(super) async fn tell(stage: &Stage, teller: &Teller) -> Result<Vec<Finding>, Failure> {
+pub(super) async fn tell(sandbox: &Sandbox, teller: &Teller) -> Result<Vec<Finding>, Failure> {
     let begun = std::time::Instant::now();
-    let passed_before = set_the_scene(stage, teller).await?;
-    let mut bell = stage.listen()?;
+    let passed_before = set_the_scene(sandbox, teller).await?;
+    let mut bell = sandbox.listen()?;
 
-    let mut first = begin(stage, teller, &["run", "workflow.yaml", "--run-id", RUN])?;
-    let at_work = within(until_the_coder_is_back(stage, teller, &mut first, &mut bell)).await?;
+    let mut first = begin(sandbox, teller, &["run", "workflow.yaml", "--run-id", RUN])?;
+    let at_work = within(until_the_coder_is_back(sandbox, teller, &mut first, &mut bell)).await?;
     let agent = Hold::of(at_work.pid).map_err(cannot_look)?;
-    tell_what_the_gate_found(teller, &journal::read(stage).await?, &at_work);
+    tell_what_the_gate_found(teller, &journal::read(sandbox).await?, &at_work);
     teller.pause(2.0).await;
 
     teller.prompt(&format!("kill -9 {}", first.pid));
     first.kill()?;
     let first_ended = within(first.ended()).await?;
     let outlived = agent.is_alive().map_err(cannot_look)?;
-    let journal_at_kill = journal::read(stage).await?;
+    let journal_at_kill = journal::read(sandbox).await?;
     teller.say(format_args!(
         "Engine {} is dead. Agent {} {}.",
         first.pid,
@@ -73,8 +73,8 @@ pub(super) async fn tell(stage: &Stage, teller: &Teller) -> Result<Vec<Finding>,
     ));
     teller.pause(2.0).await;
 
-    let mut second = begin(stage, teller, &["resume", RUN])?;
-    let second_ended = within(until_it_rests(stage, teller, &mut second, &mut bell, &at_work)).await?;
+    let mut second = begin(sandbox, teller, &["resume", RUN])?;
+    let second_ended = within(until_it_rests(sandbox, teller, &mut second, &mut bell, &at_work)).await?;
     teller.pause(0.5).await;
 
     let evidence = Evidence {
@@ -83,11 +83,11 @@ pub(super) async fn tell(stage: &Stage, teller: &Teller) -> Result<Vec<Finding>,
         second_ended,
         outlived,
         journal_at_kill,
-        journal: journal::read(stage).await?,
-        ledger: ledger::read(&stage.ledger()).map_err(cannot_look)?,
+        journal: journal::read(sandbox).await?,
+        ledger: ledger::read(&sandbox.ledger()).map_err(cannot_look)?,
         passed_before,
-        passes_now: stage.test().await?.passes,
-        left_behind: sweep(stage)?,
+        passes_now: sandbox.test().await?.passes,
+        left_behind: sweep(sandbox)?,
         at_work,
     };
     let findings = evidence.findings();
@@ -100,7 +100,7 @@ pub(super) async fn tell(stage: &Stage, teller: &Teller) -> Result<Vec<Finding>,
 }
 
 /// Shows what there is, and whether the test passes.
-async fn set_the_scene(stage: &Stage, teller: &Teller) -> Result<bool, Failure> {
+async fn set_the_scene(sandbox: &Sandbox, teller: &Teller) -> Result<bool, Failure> {
     teller.say(styled(BOLD, "A bug, three agents, and a kill -9. No model, no network."));
     teller.say("");
     for (step, what) in [
@@ -112,7 +112,7 @@ async fn set_the_scene(stage: &Stage, teller: &Teller) -> Result<bool, Failure> 
     }
     teller.pause(1.5).await;
     teller.prompt("sh test.sh");
-    let tested = stage.test().await?;
+    let tested = sandbox.test().await?;
     for line in &tested.said {
         teller.say(line);
     }
@@ -120,9 +120,9 @@ async fn set_the_scene(stage: &Stage, teller: &Teller) -> Result<bool, Failure> 
     Ok(tested.passes)
 }
 
-fn begin(stage: &Stage, teller: &Teller, arguments: &[&str]) -> Result<Engine, Failure> {
+fn begin(sandbox: &Sandbox, teller: &Teller, arguments: &[&str]) -> Result<Engine, Failure> {
     teller.prompt(&format!("callboard {}", arguments.join(" ")));
-    Engine::start(stage, arguments)
+    Engine::start(sandbox, arguments)
 }
 
 /// The attempt in whose middle the engine is killed: the coder, sent back by the gate.
@@ -130,7 +130,7 @@ const IN_THE_MIDDLE: &str = "fix#2.1";
 
 /// Follows the first engine until the coder is at work for the second time: by the engine's word and by its own.
 async fn until_the_coder_is_back(
-    stage: &Stage,
+    sandbox: &Sandbox,
     teller: &Teller,
     engine: &mut Engine,
     bell: &mut Bell,
@@ -141,7 +141,7 @@ async fn until_the_coder_is_back(
         tokio::select! {
             line = engine.line() => {
                 let line = line?.ok_or_else(ended_early)?;
-                teller.relay(stage, &line);
+                teller.relay(sandbox, &line);
                 told |= line.contains(IN_THE_MIDDLE);
             }
             notes = bell.next() => {
@@ -155,10 +155,10 @@ async fn until_the_coder_is_back(
     }
 }
 
-fn tell_what_the_gate_found(teller: &Teller, journal: &[Happening], at_work: &Note) {
+fn tell_what_the_gate_found(teller: &Teller, journal: &[AttemptEvent], at_work: &Note) {
     let found = journal.iter().rev().find_map(|happening| match happening {
-        Happening::Over { logs, .. } => logs.first(),
-        Happening::Began { .. } | Happening::WentBack => None,
+        AttemptEvent::Ended { logs, .. } => logs.first(),
+        AttemptEvent::Began { .. } | AttemptEvent::WentBack => None,
     });
     teller.say(format_args!(
         "\nThe gate ran the test: {}.\nThe coder is at work again, as process {}.",
@@ -170,7 +170,7 @@ fn tell_what_the_gate_found(teller: &Teller, journal: &[Happening], at_work: &No
 /// Follows the second engine to its end. The coder is let go on when it has been taken up, or when somebody else has
 /// begun: then the story is broken, but it shall end.
 async fn until_it_rests(
-    stage: &Stage,
+    sandbox: &Sandbox,
     teller: &Teller,
     engine: &mut Engine,
     bell: &mut Bell,
@@ -181,7 +181,7 @@ async fn until_it_rests(
         let taken_up = tokio::select! {
             line = engine.line() => {
                 let Some(line) = line? else { break };
-                teller.relay(stage, &line);
+                teller.relay(sandbox, &line);
                 line.contains(IN_THE_MIDDLE)
             }
             notes = bell.next() => {
@@ -191,7 +191,7 @@ async fn until_it_rests(
         };
         if taken_up && idea.is_none() {
             teller.pause(1.5).await;
-            idea = Some(stage.inspire()?);
+            idea = Some(sandbox.inspire()?);
         }
     }
     engine.ended().await
@@ -213,11 +213,11 @@ async fn tell_findings(teller: &Teller, findings: &[Finding]) {
 }
 
 /// Looks for processes of every attempt that has begun, and ends them.
-fn sweep(stage: &Stage) -> Result<u32, Failure> {
-    let store = journal::location(stage)?.root().to_owned();
+fn sweep(sandbox: &Sandbox) -> Result<u32, Failure> {
+    let store = journal::location(sandbox)?.root().to_owned();
     let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
     let mut left = 0;
-    for note in ledger::read(&stage.ledger()).map_err(cannot_look)? {
+    for note in ledger::read(&sandbox.ledger()).map_err(cannot_look)? {
         if note.when == When::Begin {
             let mark = Mark { store: store.clone(), run: run.clone(), attempt: note.attempt };
             left += supervisor::sweep(&mark).map_err(cannot_look)?;

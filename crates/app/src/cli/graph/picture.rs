@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Stamp;
 use protocol::steps::Workflow;
-use runner::Frozen;
+use runner::RunSpec;
 use serde::Serialize;
 
 use crate::face::{Face, Light, WayBack};
@@ -87,8 +87,8 @@ impl Picture {
     }
 
     /// A run as its document shows it, at a time.
-    pub(super) fn of_run<P: Face>(run: Run, frozen: &Frozen<P>, document: &P::Document, now: Stamp) -> Self {
-        let definition = &frozen.definition;
+    pub(super) fn of_run<P: Face>(run: Run, spec: &RunSpec<P>, document: &P::Document, now: Stamp) -> Self {
+        let definition = &spec.definition;
         let name = |step: &P::Step| P::step_id(step).to_string();
         let steps = P::steps(definition).into_iter().map(|step| {
             let shown = P::shown(document, &step);
@@ -110,7 +110,7 @@ impl Picture {
                 ..Step::default()
             }
         });
-        Self { title: frozen.title.clone(), run: Some(run), steps: placed(steps.collect()) }
+        Self { title: spec.title.clone(), run: Some(run), steps: placed(steps.collect()) }
     }
 }
 

@@ -6,8 +6,8 @@ use protocol::entry::{Entry, Input, Remains};
 use protocol::peer::old::{Migrated, Old, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::RunStatus;
-use protocol::{Revision, RunId, Stage, Stamp};
-use runner::{AdoptError, Frozen, Journal, LoadError, Migrating, Staging};
+use protocol::{Revision, RunId, RunLocation, Stamp};
+use runner::{AdoptError, Journal, LoadError, Migrating, RunOptions, RunSpec};
 use store::AnyStore;
 
 use super::dump::Dump;
@@ -117,8 +117,8 @@ impl Import<'_> {
             document: migrated.document.to_value(),
             over: self.live.and_then(|live| live.entry(run.as_str()).cloned()),
         };
-        let frozen = self.frozen(run, &migrated.document)?;
-        let error = match runner::migrate::<Peer>(store, &by, self.now, frozen, from).await {
+        let spec = self.spec(run, &migrated.document)?;
+        let error = match runner::migrate::<Peer>(store, &by, self.now, spec, from).await {
             Ok(stands) => return Ok(Found { fate, phase: Some(stands), why: None }),
             Err(error) => error,
         };
@@ -155,14 +155,14 @@ impl Import<'_> {
             Err(error) => return Some(unreadable(error)),
         };
         let fate = if same { Fate::There } else { Fate::Differs };
-        Some(Found { fate, phase: Some(journal.folded.run.status), why: None })
+        Some(Found { fate, phase: Some(journal.state.run.status), why: None })
     }
 
     /// Whether the dump, read at the time of the earlier import, gives what was entered then.
     fn is_what_became_of(&self, migrated: &Migrated, before: &Document) -> bool {
         match migrated.origin {
             Origin::Current => migrated.document == *before,
-            Origin::Folded => {
+            Origin::RunState => {
                 let at = before.history.last().map(|entry| entry.timestamp);
                 let again = at.and_then(|at| self.old.cycle(&migrated.cycle, at));
                 again.is_some_and(|again| again.document == *before)
@@ -170,7 +170,7 @@ impl Import<'_> {
         }
     }
 
-    fn frozen(&self, run: &RunId, document: &Document) -> Result<Frozen<Peer>, Failure> {
+    fn spec(&self, run: &RunId, document: &Document) -> Result<RunSpec<Peer>, Failure> {
         let Document { metadata, context, cycle_id, .. } = document;
         let definition = Definition {
             cycle: cycle_id.clone(),
@@ -184,14 +184,14 @@ impl Import<'_> {
             max_attempts: self.here.config.max_attempts.value,
             timeout: None,
         };
-        let staging = Staging {
-            stage: Stage { run: run.clone(), repo_dir: self.here.repo_dir()? },
+        let options = RunOptions {
+            location: RunLocation { run: run.clone(), repo_dir: self.here.repo_dir()? },
             workdir: self.here.repo.clone(),
             // Whoever resumes it says who plays, or the configuration does.
-            player: None,
+            profile: None,
             env: Vec::new(),
         };
-        Ok(Frozen { title: metadata.instruction.clone(), definition, staging })
+        Ok(RunSpec { title: metadata.instruction.clone(), definition, options })
     }
 }
 

@@ -92,7 +92,7 @@ impl Told {
         let unfinished = self.with(Fate::Entered).filter(unfinished).count();
         if unfinished > 0 {
             render::note(format_args!(
-                "{} not finished; `callboard resume RUN` goes on, with the players of this machine",
+                "{} not finished; `callboard resume RUN` goes on, with the profiles of this machine",
                 render::count(unfinished, "cycle is", "cycles are")
             ));
         }

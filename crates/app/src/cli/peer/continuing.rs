@@ -5,16 +5,16 @@ use std::path::Path;
 use protocol::RunId;
 use protocol::peer::{Continued, Definition, Peer, Scope};
 use protocol::run::{Request, RunStatus};
-use runner::Again;
+use runner::Overrides;
 use store::AnyStore;
 
-use super::{Arguments, somebody_plays};
+use super::{Arguments, has_profile};
 use crate::cli::resume;
 use crate::cycles::{self, Continuable, Draft};
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
 use crate::wish::Wish;
-use crate::{play, render, stage, wish};
+use crate::{definition, drive, render, wish};
 
 /// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
 pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
@@ -39,12 +39,12 @@ pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Fai
         }
         let number = found.next;
         let draft = arguments.next(here, found, continued)?;
-        let house = play::house(here, Again::default())?;
-        somebody_plays(&house, &draft)?;
-        stage::exclude_views(&here.repo)?;
+        let engine_config = drive::engine_config(here, Overrides::default())?;
+        has_profile(&engine_config, &draft)?;
+        definition::exclude_views(&here.repo)?;
         let opened = cycles::open_as(&store, &here.clock, here::person(), &draft, number).await?;
         if let Some(cycle) = opened {
-            return arguments.play(here, &store, house, &cycle, &draft).await;
+            return arguments.drive(here, &store, engine_config, &cycle, &draft).await;
         }
     }
 }
@@ -54,7 +54,7 @@ async fn end(here: &Here, store: &AnyStore, run: &RunId) -> Result<(), Failure> 
     let wish = Wish::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
     let Err(failure) = wish.fulfil(here, store, run).await else { return Ok(()) };
     // It may have ended since we looked; then there is nothing left to do.
-    match here.load::<Peer>(store, run).await?.folded.run.status {
+    match here.load::<Peer>(store, run).await?.state.run.status {
         RunStatus::Finished(_) => Ok(()),
         RunStatus::Running
         | RunStatus::Paused
@@ -76,8 +76,8 @@ impl Arguments {
     fn stays_what_it_is(&self, found: &Continuable) -> Result<(), Failure> {
         let refused =
             |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
-        let rehearsed = found.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
-        let real = self.players.wrapper.is_some() || self.players.command_template.is_some();
+        let rehearsed = found.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
+        let real = self.profiles.wrapper.is_some() || self.profiles.command_template.is_some();
         if rehearsed && real {
             return Err(refused("is a rehearsal and stays one")
                 .hint(format_args!("`callboard peer {}` starts a real one", found.definition.instruction)));
@@ -93,9 +93,9 @@ impl Arguments {
 
     /// The cycle that goes on with a failed one. What the failed one was given holds unless it is given again.
     fn next(&self, here: &Here, found: Continuable, continued: Continued) -> Result<Draft, Failure> {
-        let Continuable { cycle, definition, staging, .. } = found;
-        let mut env = staging.env;
-        env.extend(self.players.env.iter().cloned());
+        let Continuable { cycle, definition, options, .. } = found;
+        let mut env = options.env;
+        env.extend(self.profiles.env.iter().cloned());
         Ok(Draft {
             scope: cycle.scope,
             instruction: definition.instruction,
@@ -106,12 +106,12 @@ impl Arguments {
             max_attempts: self.max_attempts.unwrap_or(definition.max_attempts),
             timeout: self.timeout.or(definition.timeout),
             repo_dir: here.repo_dir()?,
-            workdir: match &self.players.workdir {
+            workdir: match &self.profiles.workdir {
                 // Agents that started in their repository start in ours, which may be another work tree.
-                None if staging.workdir != Path::new(&staging.stage.repo_dir) => staging.workdir,
-                Some(_) | None => self.players.workdir(&here.repo)?,
+                None if options.workdir != Path::new(&options.location.repo_dir) => options.workdir,
+                Some(_) | None => self.profiles.workdir(&here.repo)?,
             },
-            player: self.player()?.or(staging.player),
+            profile: self.profile()?.or(options.profile),
             env,
         })
     }
@@ -126,8 +126,8 @@ impl Arguments {
                 render::note(format_args!("`{flag}` has no effect: the cycle keeps what it was begun with"));
             }
         }
-        let house = play::house(here, self.players.again()?)?;
-        let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.players);
-        resume::go_on::<Peer>(here, store, &found.run, house, arguments).await
+        let engine_config = drive::engine_config(here, self.profiles.again()?)?;
+        let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.profiles);
+        resume::go_on::<Peer>(here, store, &found.run, engine_config, arguments).await
     }
 }

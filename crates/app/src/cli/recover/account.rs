@@ -85,7 +85,7 @@ impl RunAccount {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),
-            status: Some(journal.folded.run.status),
+            status: Some(journal.state.run.status),
             ..NOTHING
         }
     }

@@ -81,7 +81,7 @@ async fn show<P: Face>(
     if wrong.is_empty() {
         return Ok(());
     }
-    let repo = Path::new(&journal.frozen.staging.stage.repo_dir);
+    let repo = Path::new(&journal.spec.options.location.repo_dir);
     if !repo.is_dir() {
         told.notes.push(format!(
             "run `{}` was played in `{}`, which is not there; its files were not written",

@@ -5,18 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{RunId, Stage, StepId, Turn, Unadoptable};
-use runner::{AdoptError, Again, FoundView, Frozen, Staging};
+use protocol::{RunId, RunLocation, StepId, Turn, Unadoptable};
+use runner::{AdoptError, FoundView, Overrides, RunOptions, RunSpec};
 use serde_json::Value;
 use store::{AnyStore, Closed, Damage, Draft, Kept, find_damage};
 
 use super::{Arguments, account::Account, sound};
 use crate::cli::block_on;
 use crate::cli::run::Policy;
+use crate::definition::Limits;
 use crate::failure::{Exit, Failure};
 use crate::here::{self, Here};
-use crate::stage::Limits;
-use crate::{play, render, run_status, stage};
+use crate::{definition, drive, render, run_status};
 
 /// What a view cannot tell.
 #[derive(Debug, clap::Args)]
@@ -56,27 +56,27 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
         on_failure: flags.on_failure.into(),
     };
-    let definition = stage::definition(&here.repo, workflow, limits)?;
-    let staging = Staging {
-        stage: Stage { run: run.clone(), repo_dir: here.repo_dir()? },
-        workdir: arguments.players.workdir(&here.repo)?,
-        player: arguments.players.player()?,
-        env: arguments.players.env.clone(),
+    let definition = definition::read(&here.repo, workflow, limits)?;
+    let options = RunOptions {
+        location: RunLocation { run: run.clone(), repo_dir: here.repo_dir()? },
+        workdir: arguments.profiles.workdir(&here.repo)?,
+        profile: arguments.profiles.profile()?,
+        env: arguments.profiles.env.clone(),
     };
-    let house = play::house(here, Again::default())?;
+    let engine_config = drive::engine_config(here, Overrides::default())?;
     if let Some(step) =
-        definition.workflow().steps.iter().find(|s| house.player(&staging, &s.agent).is_none())
+        definition.workflow().steps.iter().find(|s| engine_config.profile(&options, &s.agent).is_none())
     {
-        return Err(play::nobody_plays(&step.agent, step.id.as_str()));
+        return Err(drive::no_profile(&step.agent, step.id.as_str()));
     }
     let turns = turns(here, &run, &document);
-    let frozen = Frozen { title: definition.workflow().name.clone(), definition, staging };
+    let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     let found = FoundView { path: view.display().to_string(), document, turns };
     let now = here.clock.now();
     let stands = block_on(async {
         let store = if arguments.dry_run { None } else { Some(a_place_for_it(here).await?) };
         let by = here::person();
-        let stands = runner::adopt::<Steps>(store.as_ref(), &by, now, frozen, found);
+        let stands = runner::adopt::<Steps>(store.as_ref(), &by, now, spec, found);
         stands.await.map_err(|error| refused(view, &run, &error))
     })?;
     let word = run_status::word(stands).1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use protocol::run::Run;
 use protocol::{AttemptId, RunId};
-use runner::Moment;
+use runner::RunAt;
 use store::{AnyStore, Location};
 
 use crate::config::Flags;
@@ -44,10 +44,10 @@ impl Deed for Looking<'_> {
     type Done = Option<bool>;
 
     async fn with<P: Face>(self) -> Result<Option<bool>, Failure> {
-        let moment = Moment::<P>::at(self.store, self.run, None).await?;
-        let is_it = |moment: &Moment<P>| {
-            moment.folded.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
+        let run_at = RunAt::<P>::at(self.store, self.run, None).await?;
+        let is_it = |run_at: &RunAt<P>| {
+            run_at.state.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)
         };
-        Ok(moment.as_ref().map(is_it))
+        Ok(run_at.as_ref().map(is_it))
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn follow<P: Face>(
     if let Some(exit) = Watcher::<P>::at(&sight, progress).await?.until_free().await? {
         return Ok(Some(exit));
     }
-    let status = here.load::<P>(store, run).await?.folded.run.status;
+    let status = here.load::<P>(store, run).await?.state.run.status;
     match status {
         // Somebody wanted it so after we were told to go on: the later word holds.
         RunStatus::Paused | RunStatus::Stopping(_) => {

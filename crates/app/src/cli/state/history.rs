@@ -16,7 +16,7 @@ use crate::render::{self, BOLD, DIM, styled};
 
 /// Show every write of the document of a run: which, when, what, by whom
 ///
-/// From the journal, so it is complete even where the document's own `history` was folded. An entry of the journal that
+/// From the journal, so it is complete even where the document's own `history` was state. An entry of the journal that
 /// left the document alone is not shown: `callboard log` shows all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -7,11 +7,11 @@ use store::Store as _;
 use super::super::block_on;
 use super::writes::{Follower, Write};
 use super::{Key, at_pointer};
+use crate::drive;
 use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
 use crate::here::Place;
 use crate::look::Sight;
-use crate::play;
 use crate::render;
 
 /// Follow the document of a run: a line of JSON for each write
@@ -82,9 +82,9 @@ impl Deed for Watching<'_> {
 
     async fn with<P: Face>(self) -> Result<Exit, Failure> {
         let Sight { store, run, here } = self.sight;
-        let mut interrupts = play::interrupts()?;
+        let mut interrupts = drive::interrupts()?;
         let mut follower = Follower::<P>::at(self.sight, None).await?;
-        let newest = follower.moment.revision;
+        let newest = follower.run_at.revision;
         let mut journal = store.watch(run, newest).await?;
         let stored = store.entry(run, newest).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
         let present = follower.present(&stored)?;
@@ -112,7 +112,7 @@ impl Deed for Watching<'_> {
 impl Watching<'_> {
     /// Prints a write with what it left, and says whether that is what we wait for.
     fn tell<P: Face>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
-        let document = json!(follower.moment.document);
+        let document = json!(follower.run_at.document);
         let is_so =
             self.until.as_ref().is_some_and(|goal| document.pointer(&goal.pointer) == Some(&goal.value));
         let mut line = json!(write);
@@ -125,7 +125,7 @@ impl Watching<'_> {
     }
 
     fn ends<P: Face>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
-        let finished = matches!(follower.moment.rest(), Some(Rest::Finished(_)));
+        let finished = matches!(follower.run_at.rest(), Some(Rest::Finished(_)));
         match &self.until {
             Some(_) if is_so => Some(Exit::Success),
             Some(goal) if finished => {

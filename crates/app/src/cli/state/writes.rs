@@ -2,7 +2,7 @@
 
 use protocol::entry::{Author, Entry, Input};
 use protocol::{Revision, Stamp};
-use runner::Moment;
+use runner::RunAt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::StoredEntry;
@@ -34,12 +34,12 @@ pub(super) struct Write {
 #[derive(Debug)]
 pub(super) struct Follower<'a, P: Face> {
     sight: &'a Sight,
-    pub(super) moment: Moment<P>,
+    pub(super) run_at: RunAt<P>,
 }
 
 impl<'a, P: Face> Follower<'a, P> {
     pub(super) async fn at(sight: &'a Sight, revision: Option<Revision>) -> Result<Self, Failure> {
-        Ok(Self { sight, moment: sight.moment::<P>(revision).await? })
+        Ok(Self { sight, run_at: sight.run_at::<P>(revision).await? })
     }
 
     /// The write that made the document as it is here, by the entry of its revision.
@@ -59,11 +59,11 @@ impl<'a, P: Face> Follower<'a, P> {
             | Input::Due
             | Input::Recovered { .. } => None,
         };
-        let Moment { frozen, folded, document, revision, .. } = &mut self.moment;
+        let RunAt { spec, state, document, revision, .. } = &mut self.run_at;
         let before = edited.is_none().then(|| document.clone());
-        folded.fold(&entry);
+        state.fold(&entry);
         *revision = stored.revision;
-        let parts = P::record(&frozen.definition, document, &entry).map_err(|error| {
+        let parts = P::record(&spec.definition, document, &entry).map_err(|error| {
             Failure::from_error(Exit::Store, &error).code(Code::Damaged).while_doing(format_args!(
                 "cannot follow entry {} of run `{}`",
                 stored.revision, self.sight.run
@@ -80,7 +80,7 @@ impl<'a, P: Face> Follower<'a, P> {
     }
 
     fn write(&self, revision: Revision, entry: &Entry<P>, changed: Vec<String>) -> Write {
-        let document = &self.moment.document;
+        let document = &self.run_at.document;
         let own = P::last_change(document).unwrap_or_default();
         let by = match (&entry.input, &entry.by) {
             (Input::Edited { from: Some(attempt), .. }, _) => attempt.to_string(),

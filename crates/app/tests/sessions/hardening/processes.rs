@@ -1,4 +1,4 @@
-//! Engines, shims and agents that die, stop or lie at the wrong moment.
+//! Engines, shims and agents that die, stop or lie at the wrong run_at.
 
 use std::fs;
 
@@ -124,7 +124,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
 #[test]
 fn adopting_and_stopping_need_no_player() {
     let scene = scene();
-    scene.write("callboard.toml", &format!("[adapters.player]\nwrapper = {:?}\n", scene.agent()));
+    scene.write("callboard.toml", &format!("[adapters.profile]\nwrapper = {:?}\n", scene.agent()));
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
@@ -138,7 +138,11 @@ fn adopting_and_stopping_need_no_player() {
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 2, "nobody plays the next step: {}", session.transcript());
-    assert!(session.stderr.contains("nobody plays agent `player`, which `b` asks for"), "{}", session.stderr);
+    assert!(
+        session.stderr.contains("nobody plays agent `profile`, which `b` asks for"),
+        "{}",
+        session.stderr
+    );
     assert_eq!(scene.ledger().begun(), ["a#1.1"]);
     assert_eq!(scene.played(&["resume"]).run().code, 0);
     let document = scene.document("trial");
@@ -151,7 +155,7 @@ fn adopting_and_stopping_need_no_player() {
 #[test]
 fn a_run_whose_player_is_gone_can_be_stopped() {
     let scene = scene();
-    scene.write("callboard.toml", &format!("[adapters.player]\nwrapper = {:?}\n", scene.agent()));
+    scene.write("callboard.toml", &format!("[adapters.profile]\nwrapper = {:?}\n", scene.agent()));
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();

@@ -34,7 +34,7 @@ fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
          prompt of a#1.1: [STORE]/attempts/trial/a/1.1/prompt.md
-           │ You are `player`, playing step `a` of run `trial`.
+           │ You are `profile`, playing step `a` of run `trial`.
            │
            │ Do what the step says.
            │
@@ -50,7 +50,7 @@ fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
            [STORE]/attempts/trial/a/1.2
        5 [WHEN]  a#1.2 is over  engine [PID] on [HOST]
          prompt of a#1.2: [STORE]/attempts/trial/a/1.2/prompt.md
-           │ You are `player`, playing step `a` of run `trial`.
+           │ You are `profile`, playing step `a` of run `trial`.
            │
            │ This is try 2 of 2. The one before failed: Agent process exited with code 3 without a report: a gives up
            │
@@ -61,7 +61,7 @@ fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
            │   "schema": "run_report@v0",
            │   "run_id": "trial",
            │   "step_id": "a",
-           │   "agent": "player",
+           │   "agent": "profile",
            │   "status": "COMPLETED",
            │   "started_at": "[WHEN]",
            │   "ended_at": "[WHEN]",

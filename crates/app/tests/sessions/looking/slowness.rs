@@ -10,7 +10,7 @@ use protocol::steps::{Change as Play, Steps, Verdict};
 use protocol::{AttemptNo, RunId, Stamp, StepId, Turn};
 use runner::Clock;
 use store::{AnyStore, Lead, Store as _};
-use testkit::{Scene, stage};
+use testkit::{Scene, harness};
 
 use crate::scene;
 
@@ -27,11 +27,11 @@ async fn written(
     took: Option<u32>,
 ) -> anyhow::Result<()> {
     let step = StepId::new("build")?;
-    let definition = stage::one_step("build", NonZeroU32::MIN).into();
-    let frozen = stage::frozen::<Steps>(definition, &RunId::new(run)?, scene.repo(), None);
+    let definition = harness::one_step("build", NonZeroU32::MIN).into();
+    let spec = harness::spec::<Steps>(definition, &RunId::new(run)?, scene.repo(), None);
     let clock = Clock::from_fn(move || ago(began));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
-    let mut journal = runner::open(store, &clock, by.clone(), frozen).await?;
+    let mut journal = runner::open(store, &clock, by.clone(), spec).await?;
     let attempt = Attempt { step: step.clone(), turn: Turn(1), attempt_no: AttemptNo(1) };
     let entry = |at, input, changes| Entry::<Steps> {
         v: ENTRY_VERSION,
@@ -43,7 +43,7 @@ async fn written(
         timers: Vec::new(),
     };
     let begun = vec![Change::Started { attempt: attempt.clone(), counted: 1 }];
-    stage::append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
+    harness::append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
         let fact = Fact::Ended { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
@@ -52,7 +52,7 @@ async fn written(
             Change::Ended { attempt, exit: Exit::Reported },
             Change::Protocol { transition: Play::Done(step) },
         ];
-        stage::append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
+        harness::append(&mut journal, store, &entry(ago(began - took), input, over)).await?;
     }
     Ok(())
 }
@@ -60,7 +60,7 @@ async fn written(
 /// Some runs that are over, and `now`, which this process leads while it holds the answer.
 fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<Lead> {
     let store = scene.open_store();
-    stage::wait(async {
+    harness::wait(async {
         for (number, took) in finished.iter().enumerate() {
             written(&store, scene, &format!("earlier-{number}"), 600, Some(*took)).await?;
         }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use protocol::peer::{CycleStatus, Peer, Phase};
-use runner::{Asked, Clock, Engine, Notice, Observer};
+use runner::{Clock, Engine, EngineRequest, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
 use store::Tenure;
-use testkit::{Held, Scene, stage};
+use testkit::{Held, Scene, harness};
 
 use super::{ALL, document, peer, transitions};
 use crate::scene;
@@ -76,25 +76,26 @@ fn expect_each_phase_once(scene: &Scene) {
 
 /// Opens a cycle that the scripted agent will play, and plays nothing of it.
 fn opened(scene: &Scene) {
-    let definition = stage::new_cycle(CYCLE);
-    let (run, player) = (stage::run_of(&definition), stage::wrapper(&scene.agent()));
-    let frozen = stage::frozen::<Peer>(definition, &run, scene.repo(), Some(player));
+    let definition = harness::new_cycle(CYCLE);
+    let (run, profile) = (harness::run_of(&definition), harness::wrapper(&scene.agent()));
+    let spec = harness::spec::<Peer>(definition, &run, scene.repo(), Some(profile));
     let store = scene.open_store();
-    stage::wait(runner::open(&store, &Clock::system(), stage::person(), frozen)).unwrap();
+    harness::wait(runner::open(&store, &Clock::system(), harness::person(), spec)).unwrap();
 }
 
 /// Is the engine, until it has told so many things.
 fn be_killed_at(notice: u32) {
     let repo = std::path::PathBuf::from(std::env::var_os("REPO").unwrap());
     let address = std::env::var("CALLBOARD_STORE").ok();
-    let store = stage::wait(stage::open_store(&repo, address.as_deref()));
-    let house = stage::house(&store, Path::new(env!("CARGO_BIN_EXE_callboard")));
-    let run = stage::run_of(&stage::new_cycle(CYCLE));
+    let store = harness::wait(harness::open_store(&repo, address.as_deref()));
+    let engine_config = harness::engine_config(&store, Path::new(env!("CARGO_BIN_EXE_callboard")));
+    let run = harness::run_of(&harness::new_cycle(CYCLE));
     let mut killer = Killer { left: notice };
-    stage::wait(async {
-        let engine = Engine::<Peer, _>::lead(&store, house, &run, Tenure::Engine, &mut killer).await.unwrap();
+    harness::wait(async {
+        let engine =
+            Engine::<Peer, _>::lead(&store, engine_config, &run, Tenure::Engine, &mut killer).await.unwrap();
         let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
-        engine.play(Asked::to_resume(None), interrupts).await.unwrap();
+        engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
     });
 }
 

@@ -4,7 +4,7 @@ use protocol::RunId;
 use protocol::peer::{CycleStatus, Peer};
 use protocol::run::Request;
 use runner::{Clock, Journal};
-use testkit::{Held, Scene, stage};
+use testkit::{Held, Scene, harness};
 
 use super::{document, peer};
 use crate::scene;
@@ -12,10 +12,10 @@ use crate::scene;
 /// What `callboard stop` has committed when it is killed at once.
 fn stop_and_die(scene: &Scene, run: &str) {
     let store = scene.open_store();
-    stage::wait(async {
+    harness::wait(async {
         let run = RunId::new(run).unwrap();
         let journal = Journal::<Peer, _>::load(&store, &Clock::system(), &run).await.unwrap();
-        runner::request(&mut journal.unwrap(), stage::person(), Request::Stop, None).await.unwrap();
+        runner::request(&mut journal.unwrap(), harness::person(), Request::Stop, None).await.unwrap();
     });
 }
 

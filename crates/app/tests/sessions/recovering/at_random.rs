@@ -6,7 +6,7 @@ use std::path::Path;
 use protocol::RunId;
 use store::Store as _;
 use testkit::embedded_only;
-use testkit::stage::wait;
+use testkit::harness::wait;
 
 use super::{PAGE, entries, open, played};
 

@@ -22,17 +22,17 @@ const EACH: usize = 4;
 
 #[test]
 fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
-    let mut players = Vec::new();
+    let mut profiles = Vec::new();
     for (program, needs, language) in
         [("sh", "jq", "sh"), ("python3", "python3", "python"), ("node", "node", "js")]
     {
         if runs(needs) {
-            players.push((program, language));
+            profiles.push((program, language));
         } else {
             eprintln!("NOT TESTED: the example in {language}, for `{needs}` is not installed");
         }
     }
-    let calls: String = players
+    let calls: String = profiles
         .iter()
         .map(|(program, language)| {
             format!("for n in 1 2 3 4; do {program} \"$KIT/example.{language}\" {language}-$n || echo {language} >> \"$KIT/failed\"; done &\n")
@@ -41,7 +41,7 @@ fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
     let scene = cycle(&format!(
         "({calls}wait) > /dev/null\ncallboard state get --path /phases/plan/output/steps > \"$KIT/steps\""
     ));
-    for (_, language) in &players {
+    for (_, language) in &profiles {
         fs::write(scene.kit().join(format!("example.{language}")), example(language)).unwrap();
     }
     let session = play(&scene).wait();
@@ -49,8 +49,10 @@ fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
     assert!(!scene.kit().join("failed").exists(), "{}", session.transcript());
     let mut steps: Vec<String> = serde_json::from_str(&scene.wait_for_note("steps")).unwrap();
     steps.sort();
-    let mut expected: Vec<_> =
-        players.iter().flat_map(|(_, language)| (1..=EACH).map(move |n| format!("{language}-{n}"))).collect();
+    let mut expected: Vec<_> = profiles
+        .iter()
+        .flat_map(|(_, language)| (1..=EACH).map(move |n| format!("{language}-{n}")))
+        .collect();
     expected.sort();
     assert_eq!(steps, expected, "each once, none lost");
     let writes = history(&scene);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Stamp;
 
-/// A moment in whole seconds. Prints as `2025-08-05T10:00:00Z`, and reads nothing else.
+/// A run_at in whole seconds. Prints as `2025-08-05T10:00:00Z`, and reads nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Second(jiff::Timestamp);

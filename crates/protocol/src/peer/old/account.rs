@@ -26,7 +26,7 @@ pub enum Origin {
     /// It was of version 2 and is taken as it is.
     Current,
     /// It was put together from what was found.
-    Folded,
+    RunState,
 }
 
 /// A key of a cycle, and what it gave.

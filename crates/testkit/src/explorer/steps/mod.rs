@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::steps::decide::{Change as ProtocolChange, State};
-use protocol::steps::{Definition, Document, Frozen, OnFailure, Status, StepSpec, Steps, Verdict, Workflow};
+use protocol::steps::{
+    Definition, DefinitionSource, Document, OnFailure, Status, StepSpec, Steps, Verdict, Workflow,
+};
 use protocol::{RunId, StepId};
 
 use super::{Broken, Explored, Standing, Transition};
@@ -39,7 +41,7 @@ impl Shape {
             loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| name(target)),
             ..StepSpec::new(name(id), "agent", "prompt.md")
         });
-        Definition::from(Frozen {
+        Definition::from(DefinitionSource {
             workflow: Workflow {
                 name: self.name.to_owned(),
                 description: String::new(),

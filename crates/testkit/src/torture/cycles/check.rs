@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::peer::transition::recognise;
 use protocol::peer::{Checked, CycleStatus, Document, Peer, Phase, PhaseStatus, Transition, check_document};
 use protocol::{Revision, RunId};
-use runner::Moment;
+use runner::RunAt;
 
 use super::super::Tally;
 use super::super::killer::Killer;
 use super::super::lives::{Journal, Life};
 use super::random::{Part, RandomCycle};
+use crate::harness;
 use crate::scene::Scene;
-use crate::stage;
 
 /// Panics at the first promise that does not hold.
 pub(super) fn check(killer: &Killer<'_>, cycle: &RandomCycle, seed: u64, tally: &mut Tally) {
@@ -57,8 +57,8 @@ fn documents(scene: &Scene, run: &str) -> Vec<Document> {
     let store = scene.open_store();
     let run = RunId::new(run).expect("`ls` gives names");
     let at = |revision| {
-        let moment = stage::wait(Moment::<Peer>::at(&store, &run, revision));
-        moment.expect("it can be read").expect("there is such a run")
+        let run_at = harness::wait(RunAt::<Peer>::at(&store, &run, revision));
+        run_at.expect("it can be read").expect("there is such a run")
     };
     (1..=at(None).newest.0).map(|revision| at(Some(Revision(revision))).document).collect()
 }

@@ -9,7 +9,7 @@ use protocol::{AttemptNo, Turn};
 use runner::{Clock, Journal};
 use store::{AnyStore, Store};
 
-use super::{decided, frozen, new_cycle, person, run_of};
+use super::{decided, new_cycle, person, run_of, spec};
 use crate::backing::Ground;
 
 pub type Cycle<S = AnyStore> = Journal<Peer, S>;
@@ -23,11 +23,11 @@ pub async fn planning(ground: &Ground) -> Cycle {
 pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
     let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
     let run = run_of(&definition);
-    let frozen = frozen::<Peer>(definition, &run, directory, None);
-    let opened = runner::open(store, &Clock::system(), person(), frozen).await;
+    let spec = spec::<Peer>(definition, &run, directory, None);
+    let opened = runner::open(store, &Clock::system(), person(), spec).await;
     let mut journal = opened.expect("a new cycle can be opened");
     let step = Phase::Plan;
-    if !journal.folded.run.active_turns.contains_key(&step) {
+    if !journal.state.run.active_turns.contains_key(&step) {
         engine_writes(&mut journal, store, vec![Change::Queued { step, turn: Turn(1) }]).await;
     }
     began(&mut journal, store, 1).await;

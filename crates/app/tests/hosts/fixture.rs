@@ -11,11 +11,11 @@ const SHORT: Duration = Duration::from_secs(1);
 /// For tests in which nobody may.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) scene: Scene,
 }
 
-impl Stage {
+impl Fixture {
     /// Leases are short: whoever takes over from a host that is gone waits for one.
     pub(crate) fn new() -> Self {
         Self::with_lease(SHORT)
@@ -25,7 +25,7 @@ impl Stage {
         let server = Server::start();
         // Whoever makes the streams settles for all how long a lease is.
         let store = NatsStore::new(NatsSettings { lease, ..server.settings() });
-        testkit::stage::wait(store.open()).unwrap();
+        testkit::harness::wait(store.open()).unwrap();
         Self { scene: Scene::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
@@ -67,15 +67,15 @@ impl Stage {
     }
 
     pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, Held, Gate) {
-        let stage = Self::with_lease(lease);
-        let gate = stage.scene.gate("gate");
-        stage.scene.workflow(&["first", "second"]);
-        stage.scene.plan(&["first 1 wait gate"]);
-        let engine = stage.run_on("a", &["--jobs", "1"]).start();
-        let agent = Held::of(stage.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+        let fixture = Self::with_lease(lease);
+        let gate = fixture.scene.gate("gate");
+        fixture.scene.workflow(&["first", "second"]);
+        fixture.scene.plan(&["first 1 wait gate"]);
+        let engine = fixture.run_on("a", &["--jobs", "1"]).start();
+        let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
         engine.kill();
         engine.wait();
-        (stage, agent, gate)
+        (fixture, agent, gate)
     }
 
     /// The run as `show --json` tells it on a host.

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use protocol::RunId;
 use protocol::steps::Steps;
-use runner::{Clock, House};
+use runner::{Clock, EngineConfig};
 use store::AnyStore;
-use testkit::{Ground, stage};
+use testkit::{Ground, harness};
 
-pub(crate) use testkit::stage::person;
+pub(crate) use testkit::harness::person;
 
 /// Opens a run of one step.
 pub(crate) async fn opened(ground: &Ground) -> anyhow::Result<(AnyStore, RunId)> {
@@ -20,13 +20,13 @@ pub(crate) async fn opened(ground: &Ground) -> anyhow::Result<(AnyStore, RunId)>
 pub(crate) async fn opened_with(ground: &Ground, steps: &[&str]) -> anyhow::Result<(AnyStore, RunId)> {
     let store = ground.store().await;
     let run = RunId::new("trial")?;
-    let definition = stage::side_by_side(steps, NonZeroU32::MIN).into();
-    let frozen = stage::frozen::<Steps>(definition, &run, ground.path(), None);
-    runner::open(&store, &Clock::system(), person(), frozen).await?;
+    let definition = harness::side_by_side(steps, NonZeroU32::MIN).into();
+    let spec = harness::spec::<Steps>(definition, &run, ground.path(), None);
+    runner::open(&store, &Clock::system(), person(), spec).await?;
     Ok((store, run))
 }
 
-/// A house in which nothing can be started: a test that gets so far ends, and not well.
-pub(crate) fn house(store: &AnyStore) -> House {
-    stage::house(store, Path::new("/bin/false"))
+/// A engine_config in which nothing can be started: a test that gets so far ends, and not well.
+pub(crate) fn engine_config(store: &AnyStore) -> EngineConfig {
+    harness::engine_config(store, Path::new("/bin/false"))
 }

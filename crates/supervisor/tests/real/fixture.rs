@@ -7,20 +7,20 @@ use std::time::Duration;
 use protocol::report::Expected;
 use protocol::{AttemptId, RunId};
 use rustix::process::{Pid, PidfdFlags};
-use supervisor::{AttemptDir, Attendance, ExitRecord, Launch, Lookout, News, Over, ShimProgram, shim};
+use supervisor::{AttemptDir, AttemptHandle, DirWatcher, ExitRecord, Launch, News, Over, ShimProgram, shim};
 use tempfile::TempDir;
 
 /// Longer than any test: whoever waits for it hangs, and is seen to hang.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     /// Removes everything when the test is done.
     _root: TempDir,
     pub(crate) dir: AttemptDir,
     pub(crate) launch: Launch,
 }
 
-impl Stage {
+impl Fixture {
     /// An attempt whose agent is this script. It runs in the attempt's directory, so it finds `report.json` there,
     /// and writing that file tells the test how far it has come.
     pub(crate) fn script(script: &str) -> Self {
@@ -48,16 +48,16 @@ impl Stage {
         Self { _root: root, dir, launch }
     }
 
-    pub(crate) fn launch(&self) -> Attendance {
-        self.launch_under(&Lookout::new().unwrap())
+    pub(crate) fn launch(&self) -> AttemptHandle {
+        self.launch_under(&DirWatcher::new().unwrap())
     }
 
-    pub(crate) fn launch_under(&self, lookout: &Lookout) -> Attendance {
-        Attendance::launch(lookout, &this_binary_as_shim(), self.dir.clone(), &self.launch).unwrap()
+    pub(crate) fn launch_under(&self, dir_watcher: &DirWatcher) -> AttemptHandle {
+        AttemptHandle::launch(dir_watcher, &this_binary_as_shim(), self.dir.clone(), &self.launch).unwrap()
     }
 
-    pub(crate) fn adopt(&self) -> Attendance {
-        Attendance::adopt(&Lookout::new().unwrap(), self.dir.clone(), self.launch.mark()).unwrap()
+    pub(crate) fn adopt(&self) -> AttemptHandle {
+        AttemptHandle::adopt(&DirWatcher::new().unwrap(), self.dir.clone(), self.launch.mark()).unwrap()
     }
 
     /// Runs the attempt to its end.
@@ -94,7 +94,7 @@ impl Stage {
 }
 
 /// Agents outlive whoever started them, so a test that fails has to clear up.
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         if std::thread::panicking() && self.file("claim").exists() && !self.file("exit.json").exists() {
             let claim: serde_json::Value = serde_json::from_str(&self.text("claim")).unwrap_or_default();
@@ -140,20 +140,20 @@ impl Held {
     }
 }
 
-pub(crate) async fn wrote(attendance: &mut Attendance) {
-    assert_eq!(attendance.next().await.unwrap(), News::Wrote);
+pub(crate) async fn wrote(handle: &mut AttemptHandle) {
+    assert_eq!(handle.next().await.unwrap(), News::Wrote);
 }
 
-pub(crate) async fn over(attendance: &mut Attendance) -> Over {
+pub(crate) async fn over(handle: &mut AttemptHandle) -> Over {
     loop {
-        if let News::Over(over) = attendance.next().await.unwrap() {
+        if let News::Over(over) = handle.next().await.unwrap() {
             return over;
         }
     }
 }
 
-pub(crate) async fn exit(attendance: &mut Attendance) -> ExitRecord {
-    match over(attendance).await {
+pub(crate) async fn exit(handle: &mut AttemptHandle) -> ExitRecord {
+    match over(handle).await {
         Over::Exit(record) => record,
         other => panic!("expected an exit record, got {other:?}"),
     }
@@ -161,7 +161,7 @@ pub(crate) async fn exit(attendance: &mut Attendance) -> ExitRecord {
 
 /// The test binary itself, told to run nothing but [`the_shim`].
 fn this_binary_as_shim() -> ShimProgram {
-    let args = ["stage::the_shim", "--exact", "--test-threads=1", "--nocapture"];
+    let args = ["fixture::the_shim", "--exact", "--test-threads=1", "--nocapture"];
     ShimProgram { program: std::env::current_exe().unwrap(), args: args.map(Into::into).to_vec() }
 }
 

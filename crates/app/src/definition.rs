@@ -1,4 +1,4 @@
-//! Setting the stage of a `steps` run: the workflow file, its prompts, the repository.
+//! Reads what a `steps` run is started with: the workflow file, its prompts, the repository.
 
 pub(crate) mod workflow;
 
@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use protocol::steps::{Definition, Frozen, OnFailure};
+use protocol::steps::{Definition, DefinitionSource, OnFailure};
 
 use crate::failure::{Exit, Failure};
 use crate::render;
@@ -22,7 +22,7 @@ pub(crate) struct Limits {
 }
 
 /// Reads a workflow and freezes it with its prompts. Warnings are told, problems are a failure.
-pub(crate) fn definition(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
+pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
     let Limits { max_attempts, max_iterations, on_failure } = limits;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))
@@ -38,14 +38,14 @@ pub(crate) fn definition(repo: &Path, file: &Path, limits: Limits) -> Result<Def
     };
     let ids = workflow.steps.iter().map(|step| step.id.clone());
     let prompts = ids.zip(prompts).collect();
-    Ok(Frozen { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
+    Ok(DefinitionSource { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
 }
 
 /// Tells git to leave the view files alone, before the first of them is written.
 pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
     let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
     let file = common_dir.join("info/exclude");
-    let pattern = protocol::Stage::EXCLUDED;
+    let pattern = protocol::RunLocation::EXCLUDED;
     // The user's own lines stay as they are, whatever is in them; ours is added behind.
     let write = || {
         let text = match fs::read(&file) {

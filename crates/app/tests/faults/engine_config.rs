@@ -6,38 +6,40 @@ use std::time::Duration;
 use protocol::entry::Entry;
 use protocol::steps::Steps;
 use protocol::{Revision, RunId};
-use runner::{Asked, Clock, Engine, EngineError, House, Notice, Observer, Rest};
+use runner::{Clock, Engine, EngineConfig, EngineError, EngineRequest, Notice, Observer, Rest};
 use store::{AnyStore, Store as _, Tenure};
-use testkit::{Scene, stage};
+use testkit::{Scene, harness};
 use tokio::sync::mpsc;
 
 /// A run of one step, `a`, with up to three attempts, and what an engine of it works with.
 pub(crate) struct Stand {
     pub(crate) store: AnyStore,
     pub(crate) run: RunId,
-    pub(crate) house: House,
+    pub(crate) engine_config: EngineConfig,
 }
 
 impl Stand {
     pub(crate) async fn open(scene: &Scene, clock: Clock) -> Self {
-        let store = stage::open_store(scene.repo(), scene.backing().address().as_deref()).await;
+        let store = harness::open_store(scene.repo(), scene.backing().address().as_deref()).await;
         let run = RunId::new("trial").unwrap();
         let backoff = Duration::from_millis(20);
-        let house = House { clock, backoff, ..stage::house(&store, scene.program()) };
-        let definition = stage::one_step("a", NonZeroU32::new(3).unwrap()).into();
-        let player = stage::wrapper(&scene.agent());
-        let frozen = stage::frozen::<Steps>(definition, &run, scene.repo(), Some(player));
-        runner::open(&store, &house.clock, house.author.clone(), frozen).await.unwrap();
-        Self { store, run, house }
+        let engine_config =
+            EngineConfig { clock, backoff, ..harness::engine_config(&store, scene.program()) };
+        let definition = harness::one_step("a", NonZeroU32::new(3).unwrap()).into();
+        let profile = harness::wrapper(&scene.agent());
+        let spec = harness::spec::<Steps>(definition, &run, scene.repo(), Some(profile));
+        runner::open(&store, &engine_config.clock, engine_config.author.clone(), spec).await.unwrap();
+        Self { store, run, engine_config }
     }
 
     /// Plays until the run rests. What is told to an observer goes to `seen`.
     pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_, Steps>)) -> Result<Rest, EngineError> {
         let mut observer = Seen(seen);
         let engine =
-            Engine::lead(&self.store, self.house.clone(), &self.run, Tenure::Engine, &mut observer).await?;
+            Engine::lead(&self.store, self.engine_config.clone(), &self.run, Tenure::Engine, &mut observer)
+                .await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
-        tokio::time::timeout(testkit::DEADLINE, engine.play(Asked::to_resume(None), interrupts))
+        tokio::time::timeout(testkit::DEADLINE, engine.drive(EngineRequest::to_resume(None), interrupts))
             .await
             .expect("the run comes to rest")
     }

@@ -14,8 +14,8 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::run::{Action, Decision};
 use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, StepSpec, Workflow};
-use protocol::{Protocol, RunId, Stage, StepId, peer};
-use runner::{Again, Clock, Frozen, GRACE, House, Journal, Player, Staging};
+use protocol::{Protocol, RunId, RunLocation, StepId, peer};
+use runner::{AgentProfile, Clock, EngineConfig, GRACE, Journal, Overrides, RunOptions, RunSpec};
 use serde::Serialize;
 use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
 use supervisor::ShimProgram;
@@ -57,20 +57,20 @@ pub fn person() -> Author {
 }
 
 /// A workflow of one step.
-pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::Frozen {
+pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::DefinitionSource {
     side_by_side(&[step], max_attempts)
 }
 
 /// A workflow of steps that need nothing.
-pub fn side_by_side(steps: &[&str], max_attempts: NonZeroU32) -> steps::Frozen {
+pub fn side_by_side(steps: &[&str], max_attempts: NonZeroU32) -> steps::DefinitionSource {
     let steps: Vec<_> = steps.iter().map(|step| StepId::new(*step).expect("a name")).collect();
     let workflow = Workflow {
         name: "trial".to_owned(),
         description: String::new(),
         metadata: serde_json::Map::new(),
-        steps: steps.iter().map(|step| StepSpec::new(step.clone(), "player", "task.md")).collect(),
+        steps: steps.iter().map(|step| StepSpec::new(step.clone(), "profile", "task.md")).collect(),
     };
-    steps::Frozen {
+    steps::DefinitionSource {
         workflow,
         source: String::new(),
         prompts: steps.into_iter().map(|step| (step, "Do it.".to_owned())).collect(),
@@ -101,21 +101,21 @@ pub fn run_of(definition: &peer::Definition) -> RunId {
 }
 
 /// What a run in that directory is opened with.
-pub fn frozen<P: Protocol>(
+pub fn spec<P: Protocol>(
     definition: P::Definition,
     run: &RunId,
     directory: &Path,
-    player: Option<Player>,
-) -> Frozen<P> {
-    let stage = Stage { run: run.clone(), repo_dir: directory.display().to_string() };
-    let staging = Staging { stage, workdir: directory.to_owned(), player, env: Vec::new() };
-    Frozen { title: "trial".to_owned(), definition, staging }
+    profile: Option<AgentProfile>,
+) -> RunSpec<P> {
+    let location = RunLocation { run: run.clone(), repo_dir: directory.display().to_string() };
+    let options = RunOptions { location, workdir: directory.to_owned(), profile, env: Vec::new() };
+    RunSpec { title: "trial".to_owned(), definition, options }
 }
 
 /// Who plays as `--wrapper` says.
-pub fn wrapper(program: &Path) -> Player {
+pub fn wrapper(program: &Path) -> AgentProfile {
     let program = program.to_str().expect("our paths are UTF-8").to_owned();
-    Player {
+    AgentProfile {
         adapter: Adapter::Wrapper(Wrapper { program, args: Vec::new() }),
         report: ReportRule::Required,
         pass: Pass::Everything,
@@ -127,17 +127,17 @@ pub fn wrapper(program: &Path) -> Player {
 }
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
-pub fn house(store: &AnyStore, program: &Path) -> House {
+pub fn engine_config(store: &AnyStore, program: &Path) -> EngineConfig {
     store.prepare_premises().expect("directories can be made");
-    house_at(store.premises().root(), program)
+    engine_config_at(store.premises().root(), program)
 }
 
 /// The same, with attempts in that directory.
-pub fn house_at(store_root: &Path, program: &Path) -> House {
+pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
-    House {
-        again: Again::default(),
+    EngineConfig {
+        overrides: Overrides::default(),
         by_agent: BTreeMap::new(),
         places: 1,
         backoff: Duration::from_millis(1),
@@ -180,8 +180,8 @@ pub async fn append<P: Protocol, S: Store>(
     store: &S,
     entry: &Entry<P>,
 ) -> Result<(), CommitError> {
-    journal.folded.fold(entry);
-    let parts = P::record(&journal.frozen.definition, &mut journal.document, entry);
+    journal.state.fold(entry);
+    let parts = P::record(&journal.spec.definition, &mut journal.document, entry);
     let parts = parts.expect("the entry can be recorded").into_iter();
     let parts = parts.map(|path| Part { body: P::part(&journal.document, &path), path });
     let commit = Commit {
@@ -206,7 +206,7 @@ pub async fn decided<P: Protocol, S: Store>(
 ) {
     let entry = Entry {
         v: ENTRY_VERSION,
-        at: Clock::system().now().max(journal.folded.at),
+        at: Clock::system().now().max(journal.state.at),
         by: Author::Engine { host: host.to_owned(), boot_id: "then".to_owned(), pid: 1 },
         input: Input::Due,
         changes,

@@ -8,10 +8,10 @@ use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Request, start_queued};
 use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, RunId, StepId};
-use runner::{Asked, Clock, Engine, EngineError, House, Journal, Rest};
+use runner::{Clock, Engine, EngineConfig, EngineError, EngineRequest, Journal, Rest};
 use store::{NatsSettings, NatsStore, Store as _, Tenure};
 use tempfile::TempDir;
-use testkit::stage;
+use testkit::harness;
 use tokio::sync::mpsc;
 
 use testkit::nats::Server;
@@ -32,10 +32,10 @@ impl Scene {
         // Long enough that no test waits for its end.
         let settings = NatsSettings { lease: Duration::from_secs(600), ..server.settings() };
         let (store, run) = (NatsStore::new(settings), RunId::new("trial").unwrap());
-        let definition = stage::side_by_side(steps, NonZeroU32::MIN);
-        let player = stage::wrapper(Path::new("/bin/true"));
-        let frozen = stage::frozen::<Steps>(definition.into(), &run, directory.path(), Some(player));
-        runner::open(&store, &Clock::system(), stage::person(), frozen).await.unwrap();
+        let definition = harness::side_by_side(steps, NonZeroU32::MIN);
+        let profile = harness::wrapper(Path::new("/bin/true"));
+        let spec = harness::spec::<Steps>(definition.into(), &run, directory.path(), Some(profile));
+        runner::open(&store, &Clock::system(), harness::person(), spec).await.unwrap();
         Self { server, directory, store, run }
     }
 
@@ -49,10 +49,10 @@ impl Scene {
     /// An engine on that host begins one more step, and is killed before it has started anything.
     pub(crate) async fn begin(&self, host: &str) {
         let mut journal = self.journal().await;
-        let (definition, mut run) = (&journal.frozen.definition, journal.folded.run.clone());
+        let (definition, mut run) = (&journal.spec.definition, journal.state.run.clone());
         let places = run.live_attempts().count() + 1;
         let decision = start_queued(definition, &mut run, places);
-        stage::decided(&mut journal, &self.store, host, decision).await;
+        harness::decided(&mut journal, &self.store, host, decision).await;
     }
 
     pub(crate) async fn journal(&self) -> Journal<Steps, NatsStore> {
@@ -61,7 +61,7 @@ impl Scene {
 
     /// Who may be alive, and where.
     pub(crate) async fn placed(&self) -> Vec<(String, String)> {
-        let placed = self.journal().await.folded.placed.into_iter();
+        let placed = self.journal().await.state.placed.into_iter();
         placed.map(|(attempt, host)| (attempt.to_string(), host)).collect()
     }
 
@@ -79,21 +79,27 @@ impl Scene {
     }
 
     /// Plays the run on a host until it rests.
-    pub(crate) async fn play(&self, house: House, request: Request<StepId>) -> Result<Rest, EngineError> {
+    pub(crate) async fn play(
+        &self,
+        engine_config: EngineConfig,
+        request: Request<StepId>,
+    ) -> Result<Rest, EngineError> {
         let mut nobody = ();
         let engine =
-            Engine::<Steps, _>::lead(&self.store, house, &self.run, Tenure::Engine, &mut nobody).await?;
+            Engine::<Steps, _>::lead(&self.store, engine_config, &self.run, Tenure::Engine, &mut nobody)
+                .await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
-        engine.play(Asked { request, by: None, reason: None }, interrupts).await
+        engine.drive(EngineRequest { request, by: None, reason: None }, interrupts).await
     }
 
     /// A host of that name. What is started there fails at once: its shim is none.
-    pub(crate) fn host(&self, name: &str) -> House {
-        let house = stage::house_at(&self.directory.path().join(name), Path::new("/bin/false"));
-        let author = match house.author {
+    pub(crate) fn host(&self, name: &str) -> EngineConfig {
+        let engine_config =
+            harness::engine_config_at(&self.directory.path().join(name), Path::new("/bin/false"));
+        let author = match engine_config.author {
             Author::Engine { boot_id, pid, .. } => Author::Engine { host: name.to_owned(), boot_id, pid },
             Author::Person { .. } | Author::Client { .. } => panic!("an engine writes as one"),
         };
-        House { author, ..house }
+        EngineConfig { author, ..engine_config }
     }
 }

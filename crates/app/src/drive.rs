@@ -11,7 +11,7 @@ use std::time::Duration;
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
 use protocol::{Outcome, Revision, RunId};
-use runner::{Again, Asked, Engine, EngineError, House, Moment, Rest, Staging};
+use runner::{Engine, EngineConfig, EngineError, EngineRequest, Overrides, Rest, RunAt, RunOptions};
 use serde::Deserialize;
 use store::{AnyStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
@@ -25,7 +25,7 @@ use crate::failure::{Code, Exit, Failure};
 use crate::here::{self, Here};
 use crate::progress::Progress;
 use crate::rescue::rescue;
-use crate::{players, render};
+use crate::{profiles, render};
 
 /// The flags of commands that play a run.
 #[derive(Debug, Clone, clap::Args)]
@@ -47,7 +47,7 @@ const INSISTING: usize = 3;
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// What an engine of this place works with.
-pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
+pub(crate) fn engine_config(here: &Here, again: Overrides) -> Result<EngineConfig, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
@@ -60,10 +60,10 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
         .config
         .adapters
         .iter()
-        .map(|(name, adapter)| Ok((name.clone(), players::configured(name, &adapter.value)?)))
+        .map(|(name, adapter)| Ok((name.clone(), profiles::configured(name, &adapter.value)?)))
         .collect();
-    Ok(House {
-        again,
+    Ok(EngineConfig {
+        overrides: again,
         by_agent: by_agent?,
         places: usize::try_from(here.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: here.config.backoff.value,
@@ -78,39 +78,39 @@ pub(crate) fn house(here: &Here, again: Again) -> Result<House, Failure> {
 }
 
 /// The same, in the premises of the store that it works for.
-pub(crate) fn at_home(house: House, store: &AnyStore) -> Result<House, Failure> {
+pub(crate) fn at_home(engine_config: EngineConfig, store: &AnyStore) -> Result<EngineConfig, Failure> {
     store.prepare_premises()?;
-    Ok(as_guest(house, store))
+    Ok(as_guest(engine_config, store))
 }
 
 /// The same for whoever starts nobody, and leaves no trace on a machine that has nothing of the run.
-pub(crate) fn as_guest(house: House, store: &AnyStore) -> House {
-    House { store_root: store.premises().root().to_owned(), ..house }
+pub(crate) fn as_guest(engine_config: EngineConfig, store: &AnyStore) -> EngineConfig {
+    EngineConfig { store_root: store.premises().root().to_owned(), ..engine_config }
 }
 
-pub(crate) fn nobody_plays(agent: &str, step: &str) -> Failure {
-    EngineError::NoPlayer { agent: agent.to_owned(), step: step.to_owned() }.into()
+pub(crate) fn no_profile(agent: &str, step: &str) -> Failure {
+    EngineError::NoProfile { agent: agent.to_owned(), step: step.to_owned() }.into()
 }
 
 /// Plays a run until it rests, and tells how it ended.
-pub(crate) async fn play<P: Face>(
+pub(crate) async fn drive<P: Face>(
     here: &Here,
     store: &AnyStore,
-    house: House,
+    engine_config: EngineConfig,
     run: &RunId,
-    asked: Asked<P::Step>,
+    asked: EngineRequest<P::Step>,
     show: &Show,
 ) -> Result<Exit, Failure> {
     // Whoever reads our output may go; the run does not.
     render::go_on_when_nobody_reads();
     let mut progress = Progress::new(here, run, show.json);
-    let other_player = house.again.player.is_some();
-    let house = at_home(house, store)?;
-    let engine = Engine::<P, _>::lead(store, house, run, Tenure::Engine, &mut progress).await;
+    let other_profile = engine_config.overrides.profile.is_some();
+    let engine_config = at_home(engine_config, store)?;
+    let engine = Engine::<P, _>::lead(store, engine_config, run, Tenure::Engine, &mut progress).await;
     let engine = engine?;
     let rehearsed =
-        engine.journal().frozen.staging.player.as_ref().is_some_and(|player| player.adapter.is_rehearsal());
-    if rehearsed && other_player {
+        engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
+    if rehearsed && other_profile {
         engine.leave().await;
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
@@ -119,7 +119,7 @@ pub(crate) async fn play<P: Face>(
     let interrupted = Cell::new(false);
     let (told, insisted) = insisting(interrupts()?, &interrupted);
     let rest = tokio::select! {
-        rest = engine.play(asked, told) => rest,
+        rest = engine.drive(asked, told) => rest,
         () = insisted => {
             progress.clear();
             return Err(left_behind(run));
@@ -130,8 +130,8 @@ pub(crate) async fn play<P: Face>(
         let failure = rescue(here, store, resumable(run, refused::<P>(run, error, after_failure)));
         if interrupted.get() { unwritten(run, failure) } else { failure }
     })?;
-    let moment = Moment::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
-    progress.conclude(store, &moment, rest);
+    let run_at = RunAt::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
+    progress.conclude(store, &run_at, rest);
     Ok(exit_of(rest))
 }
 
@@ -141,12 +141,12 @@ pub(crate) fn is_staged_here(
     here: &Here,
     store: &AnyStore,
     run: &RunId,
-    staging: &Staging,
+    options: &RunOptions,
 ) -> Result<(), Failure> {
     if !store.is_shared() {
         return Ok(());
     }
-    let (host, repository) = (store::host_name(), &staging.stage.repo_dir);
+    let (host, repository) = (store::host_name(), &options.location.repo_dir);
     if !Path::new(repository).is_dir() {
         let what = format!("run `{run}` takes place in `{repository}`, which is not on `{host}`");
         return Err(Failure::usage(what)
@@ -155,12 +155,12 @@ pub(crate) fn is_staged_here(
             ))
             .hint(format_args!("`callboard watch {run}`, `show`, `pause` and `stop` work without")));
     }
-    if !staging.workdir.is_dir() {
-        let workdir = staging.workdir.display();
+    if !options.workdir.is_dir() {
+        let workdir = options.workdir.display();
         let what = format!("agents of run `{run}` start in `{workdir}`, which is not on `{host}`");
         return Err(Failure::usage(what).hint("`--workdir DIR` names another directory"));
     }
-    is_kept_here(here, store, run, staging)
+    is_kept_here(here, store, run, options)
 }
 
 /// Attempts on a shared store are kept beside the repository. From another one of the same machine nothing of them can be
@@ -169,9 +169,9 @@ pub(crate) fn is_kept_here(
     here: &Here,
     store: &AnyStore,
     run: &RunId,
-    staging: &Staging,
+    options: &RunOptions,
 ) -> Result<(), Failure> {
-    let repository = Path::new(&staging.stage.repo_dir);
+    let repository = Path::new(&options.location.repo_dir);
     // Whoever names the premises themselves knows which they are, and a repository that is not there has none.
     if !here.has_address() || !repository.is_dir() {
         return Ok(());
@@ -280,14 +280,14 @@ pub(crate) async fn detach(
     store: &AnyStore,
     run: &RunId,
     show: &Show,
-    players: Vec<OsString>,
+    profiles: Vec<OsString>,
 ) -> Result<Exit, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
     let mut command = Command::new(program);
     command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&here.repo);
-    command.arg("--store").arg(store.premises().root()).args(players);
+    command.arg("--store").arg(store.premises().root()).args(profiles);
     if let Some(jobs) = show.jobs {
         command.arg("--jobs").arg(jobs.to_string());
     }

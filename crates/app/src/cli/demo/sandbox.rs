@@ -25,17 +25,17 @@ use crate::failure::{Exit, Failure};
 pub(super) const RUN: &str = "leap";
 
 const FILES: [(&str, &str); 11] = [
-    ("leap.sh", include_str!("stage/leap.sh")),
-    ("test.sh", include_str!("stage/test.sh")),
-    ("workflow.yaml", include_str!("stage/workflow.yaml")),
-    ("callboard.toml", include_str!("stage/callboard.toml")),
-    ("prompts/fix.md", include_str!("stage/prompts/fix.md")),
-    ("prompts/test.md", include_str!("stage/prompts/test.md")),
-    ("prompts/docs.md", include_str!("stage/prompts/docs.md")),
-    ("agents/ledger.sh", include_str!("stage/agents/ledger.sh")),
-    ("agents/coder.sh", include_str!("stage/agents/coder.sh")),
-    ("agents/tester.sh", include_str!("stage/agents/tester.sh")),
-    ("agents/writer.sh", include_str!("stage/agents/writer.sh")),
+    ("leap.sh", include_str!("sandbox/leap.sh")),
+    ("test.sh", include_str!("sandbox/test.sh")),
+    ("workflow.yaml", include_str!("sandbox/workflow.yaml")),
+    ("callboard.toml", include_str!("sandbox/callboard.toml")),
+    ("prompts/fix.md", include_str!("sandbox/prompts/fix.md")),
+    ("prompts/test.md", include_str!("sandbox/prompts/test.md")),
+    ("prompts/docs.md", include_str!("sandbox/prompts/docs.md")),
+    ("agents/ledger.sh", include_str!("sandbox/agents/ledger.sh")),
+    ("agents/coder.sh", include_str!("sandbox/agents/coder.sh")),
+    ("agents/tester.sh", include_str!("sandbox/agents/tester.sh")),
+    ("agents/writer.sh", include_str!("sandbox/agents/writer.sh")),
 ];
 
 /// What of the caller's environment reaches the demo: what it takes to find programs and to print. No `CALLBOARD_*`, no
@@ -44,7 +44,7 @@ const PASSED: [&str; 8] = ["PATH", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
 
 /// The folder with everything in it.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Sandbox {
     folder: TempDir,
     root: PathBuf,
     repo: PathBuf,
@@ -59,7 +59,7 @@ pub(super) struct Tested {
     pub(super) said: Vec<String>,
 }
 
-impl Stage {
+impl Sandbox {
     /// Makes the folder and commits the repository with its bug.
     pub(super) async fn build(pace: Duration) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(|error| {
@@ -72,19 +72,19 @@ impl Stage {
                 .because(Some(&error))
                 .hint("set TMPDIR to a directory that can be written to")
         })?;
-        let stage = Self { repo: root.join("leap-year"), root, folder, program, pace };
-        stage.furnish().map_err(|error| {
-            Failure::usage(format!("cannot write to `{}`", stage.root.display())).because(Some(&error))
+        let sandbox = Self { repo: root.join("leap-year"), root, folder, program, pace };
+        sandbox.furnish().map_err(|error| {
+            Failure::usage(format!("cannot write to `{}`", sandbox.root.display())).because(Some(&error))
         })?;
-        stage.git(&["init", "--quiet", "--template=", "."]).await?;
+        sandbox.git(&["init", "--quiet", "--template=", "."]).await?;
         for (key, value) in
             [("user.name", "demo"), ("user.email", "demo@example.com"), ("commit.gpgsign", "false")]
         {
-            stage.git(&["config", key, value]).await?;
+            sandbox.git(&["config", key, value]).await?;
         }
-        stage.git(&["add", "."]).await?;
-        stage.git(&["commit", "--quiet", "--message", "a calendar, not right yet"]).await?;
-        Ok(stage)
+        sandbox.git(&["add", "."]).await?;
+        sandbox.git(&["commit", "--quiet", "--message", "a calendar, not right yet"]).await?;
+        Ok(sandbox)
     }
 
     fn furnish(&self) -> std::io::Result<()> {
@@ -192,7 +192,7 @@ impl Stage {
         Err(Failure::usage(format!("`git {}` failed in the demo's repository: {said}", arguments.join(" "))))
     }
 
-    /// Ends what the run may have left at work. The engines are dead by now, or will be in a moment: `stop` waits for that
+    /// Ends what the run may have left at work. The engines are dead by now, or will be in a run_at: `stop` waits for that
     /// and ends the agents as their engine would.
     pub(super) async fn clear(&self) -> Result<(), Failure> {
         let stopped = self.callboard(&["stop", RUN]).stdout(Stdio::null()).stderr(Stdio::null()).status();

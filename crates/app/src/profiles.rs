@@ -4,16 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use runner::{Again, GRACE, Player};
+use runner::{AgentProfile, GRACE, Overrides};
 use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 
 use crate::config;
 use crate::failure::Failure;
 
-/// The flags that name a player for every step.
+/// The flags that name a profile for every step.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Who plays")]
-pub(crate) struct PlayerFlags {
+pub(crate) struct AgentFlags {
     /// A program that takes the six flags --run-id --step-id --agent --prompt --repo --report
     #[arg(long, value_name = "PROGRAM", conflicts_with = "command_template")]
     pub(crate) wrapper: Option<PathBuf>,
@@ -48,9 +48,9 @@ fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-impl PlayerFlags {
-    /// The player that the flags name, if they do. A report is required of it, and it sees our whole environment.
-    pub(crate) fn player(&self) -> Result<Option<Player>, Failure> {
+impl AgentFlags {
+    /// The profile that the flags name, if they do. A report is required of it, and it sees our whole environment.
+    pub(crate) fn profile(&self) -> Result<Option<AgentProfile>, Failure> {
         let adapter = match (&self.wrapper, &self.command_template) {
             (Some(wrapper), _) => {
                 Adapter::Wrapper(Wrapper { program: program(wrapper)?, args: self.wrapper_arg.clone() })
@@ -60,7 +60,7 @@ impl PlayerFlags {
             })?),
             (None, None) => return Ok(None),
         };
-        Ok(Some(Player {
+        Ok(Some(AgentProfile {
             adapter,
             report: ReportRule::Required,
             pass: Pass::Everything,
@@ -72,9 +72,9 @@ impl PlayerFlags {
     }
 
     /// What these flags say anew about a run that was opened with others.
-    pub(crate) fn again(&self) -> Result<Again, Failure> {
+    pub(crate) fn again(&self) -> Result<Overrides, Failure> {
         let workdir = self.workdir.as_ref().map(|workdir| self.workdir(workdir)).transpose()?;
-        Ok(Again { player: self.player()?, env: self.env.clone(), workdir, ..Again::default() })
+        Ok(Overrides { profile: self.profile()?, env: self.env.clone(), workdir, ..Overrides::default() })
     }
 
     /// The same flags for another process.
@@ -119,8 +119,8 @@ pub(crate) fn utf8(path: &Path) -> Result<String, Failure> {
     text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// The player that an adapter of the configuration describes. It sees an allow-list of our environment.
-pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Player, Failure> {
+/// The profile that an adapter of the configuration describes. It sees an allow-list of our environment.
+pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<AgentProfile, Failure> {
     let command = |argv: Vec<String>| {
         CommandLine::from_argv(argv).map(Adapter::Command).map_err(|error| {
             Failure::usage(format!("cannot use the command of adapter `{name}`")).because(Some(&error))
@@ -137,7 +137,7 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Pla
             Adapter::Wrapper(Wrapper { program: utf8(program)?, args: args.clone() })
         }
     };
-    Ok(Player {
+    Ok(AgentProfile {
         adapter,
         report: configured.report,
         pass: Pass::AllowList(configured.pass_env.clone()),

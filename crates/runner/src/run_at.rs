@@ -1,21 +1,21 @@
 //! A run as it was at a revision, for looking only: nothing here can change it.
 
-use protocol::entry::Folded;
+use protocol::entry::RunState;
 use protocol::run::RunStatus;
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{ReadError, Store};
 
 use crate::engine::Rest;
-use crate::journal::{LoadError, decode, document_at, load_frozen};
-use crate::opening::Frozen;
+use crate::journal::{LoadError, decode, document_at, load_spec};
+use crate::opening::RunSpec;
 use crate::summary::Summary;
 
-/// A run at one moment of its life.
+/// A run at one run_at of its life.
 #[derive(Debug)]
-pub struct Moment<P: Protocol> {
+pub struct RunAt<P: Protocol> {
     pub run: RunId,
-    pub frozen: Frozen<P>,
-    pub folded: Folded<P>,
+    pub spec: RunSpec<P>,
+    pub state: RunState<P>,
     pub document: P::Document,
     /// The revision this shows.
     pub revision: Revision,
@@ -23,22 +23,22 @@ pub struct Moment<P: Protocol> {
     pub newest: Revision,
 }
 
-/// Why a moment of a run cannot be shown.
+/// Why a run_at of a run cannot be shown.
 #[derive(Debug, thiserror::Error)]
-pub enum MomentError {
+pub enum RunAtError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error("run `{run}` has no revision {asked}: it has 1 to {newest}")]
     OutOfRange { run: RunId, asked: Revision, newest: Revision },
 }
 
-impl From<ReadError> for MomentError {
+impl From<ReadError> for RunAtError {
     fn from(error: ReadError) -> Self {
         Self::Load(error.into())
     }
 }
 
-impl<P: Protocol> Moment<P> {
+impl<P: Protocol> RunAt<P> {
     /// The run as it was at a revision, or as it is; `None` when there is no such run.
     ///
     /// Folds from the newest snapshot that is not newer, so it costs the same wherever in a long journal one looks.
@@ -46,7 +46,7 @@ impl<P: Protocol> Moment<P> {
         store: &S,
         run: &RunId,
         revision: Option<Revision>,
-    ) -> Result<Option<Self>, MomentError> {
+    ) -> Result<Option<Self>, RunAtError> {
         let Some(loaded) = store.load(run).await? else { return Ok(None) };
         if loaded.protocol != P::NAME {
             let found = loaded.protocol;
@@ -55,10 +55,10 @@ impl<P: Protocol> Moment<P> {
         let newest = loaded.position.revision;
         let revision = revision.unwrap_or(newest);
         if revision < Revision(1) || revision > newest {
-            return Err(MomentError::OutOfRange { run: run.clone(), asked: revision, newest });
+            return Err(RunAtError::OutOfRange { run: run.clone(), asked: revision, newest });
         }
         let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-        let frozen = load_frozen::<P, S>(store, run).await?;
+        let spec = load_spec::<P, S>(store, run).await?;
         let (snapshot, tail) = if revision == newest {
             (loaded.snapshot, loaded.tail)
         } else {
@@ -66,22 +66,22 @@ impl<P: Protocol> Moment<P> {
             let after = snapshot.as_ref().map_or(Revision(0), |snapshot| snapshot.revision);
             (snapshot, store.entries_between(run, after, revision).await?)
         };
-        let mut folded: Folded<P> = match snapshot {
+        let mut state: RunState<P> = match snapshot {
             Some(snapshot) => {
                 serde_json::from_str(&snapshot.body).map_err(|_| damaged("its snapshot cannot be read"))?
             }
-            None => Folded::blank(&frozen.definition, Stamp::from_micros(0)),
+            None => RunState::blank(&spec.definition, Stamp::from_micros(0)),
         };
         for entry in &tail {
-            folded.fold(&decode(run, entry)?);
+            state.fold(&decode(run, entry)?);
         }
-        let document = document_at::<P, S>(store, run, &frozen.definition, revision).await?;
-        Ok(Some(Self { run: run.clone(), frozen, folded, document, revision, newest }))
+        let document = document_at::<P, S>(store, run, &spec.definition, revision).await?;
+        Ok(Some(Self { run: run.clone(), spec, state, document, revision, newest }))
     }
 
     /// How the run rests, if it does: nobody of it is alive.
     pub fn rest(&self) -> Option<Rest> {
-        match self.folded.run.status {
+        match self.state.run.status {
             RunStatus::Finished(outcome) => Some(Rest::Finished(outcome)),
             RunStatus::Stopped(cause) => Some(Rest::Halted(cause)),
             RunStatus::Running
@@ -93,6 +93,6 @@ impl<P: Protocol> Moment<P> {
     }
 
     pub fn summary(&self) -> Summary {
-        Summary::of(&self.frozen, &self.folded)
+        Summary::of(&self.spec, &self.state)
     }
 }

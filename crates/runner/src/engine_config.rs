@@ -1,4 +1,4 @@
-//! What the engine of the moment has: players, places, programs. Read afresh at each start, never frozen.
+//! What the engine of the run_at has: profiles, places, programs. Read afresh at each start, never spec.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, Pass, ReportRule};
 
 use crate::clock::Clock;
-use crate::opening::Staging;
+use crate::opening::RunOptions;
 
 /// Who plays a step, and by which rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Player {
+pub struct AgentProfile {
     pub adapter: Adapter,
     pub report: ReportRule,
     /// Which of our own variables the agent sees.
@@ -36,10 +36,10 @@ pub const GRACE: Duration = Duration::from_secs(10);
 
 /// What an engine works with.
 #[derive(Debug, Clone)]
-pub struct House {
-    pub again: Again,
+pub struct EngineConfig {
+    pub overrides: Overrides,
     /// From the configuration, by the name of the agent.
-    pub by_agent: BTreeMap<String, Player>,
+    pub by_agent: BTreeMap<String, AgentProfile>,
     /// How many attempts may be alive at once.
     pub places: usize,
     /// The first back-off.
@@ -57,11 +57,11 @@ pub struct House {
     pub author: Author,
 }
 
-/// What the present command says anew about things that were frozen with the run. It holds while the command does.
+/// What the present command says anew about things that were spec with the run. It holds while the command does.
 #[derive(Debug, Clone, Default)]
-pub struct Again {
-    pub player: Option<Player>,
-    /// Added to the frozen variables, which they replace by name.
+pub struct Overrides {
+    pub profile: Option<AgentProfile>,
+    /// Added to the spec variables, which they replace by name.
     pub env: Vec<(String, String)>,
     pub workdir: Option<PathBuf>,
     /// A document that is not what was written may be put back even if that loses something.
@@ -78,19 +78,19 @@ pub struct Abandoned {
     pub reason: Option<String>,
 }
 
-impl House {
+impl EngineConfig {
     /// What holds now: as the run was opened, with what was said again.
-    pub fn staging(&self, frozen: &Staging) -> Staging {
-        let mut staging = frozen.clone();
-        staging.env.extend(self.again.env.iter().cloned());
-        staging.workdir = self.again.workdir.clone().unwrap_or(staging.workdir);
-        staging.player = self.again.player.clone().or(staging.player);
-        staging
+    pub fn options(&self, spec: &RunOptions) -> RunOptions {
+        let mut options = spec.clone();
+        options.env.extend(self.overrides.env.iter().cloned());
+        options.workdir = self.overrides.workdir.clone().unwrap_or(options.workdir);
+        options.profile = self.overrides.profile.clone().or(options.profile);
+        options
     }
 
     /// Who plays an agent: whoever the command line named, else the configuration.
-    pub fn player<'a>(&'a self, staging: &'a Staging, agent: &str) -> Option<&'a Player> {
-        staging.player.as_ref().or_else(|| self.by_agent.get(agent))
+    pub fn profile<'a>(&'a self, options: &'a RunOptions, agent: &str) -> Option<&'a AgentProfile> {
+        options.profile.as_ref().or_else(|| self.by_agent.get(agent))
     }
 
     /// The machine we are on, as attempts are placed on it.

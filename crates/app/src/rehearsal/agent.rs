@@ -1,4 +1,4 @@
-//! The player: our own program in the place of an agent, as `callboard __player PART`.
+//! The scripted agent: our own program in the place of an agent, as `callboard __rehearse PART`.
 //!
 //! It is told what every agent is told, through the usual variables, and the part of this attempt as its argument. It must
 //! behave like a program of somebody else's: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use protocol::report::SCHEMA;
 use rustix::process::{self as kernel, Signal};
 use serde_json::json;
-use supervisor::adapter::rehearsal::{Delivery, Fields, PLAYER_ARGUMENT, PLAYER_PROGRAM, Part, Play};
+use supervisor::adapter::rehearsal::{AGENT_ARGUMENT, AGENT_PROGRAM, Delivery, Fields, Part, Play};
 
 use crate::failure::Exit;
 
@@ -30,7 +30,7 @@ const DROP: &[u8] = b"The rehearsal is long, and so is this line, which is said 
 /// What no reader of reports can read: JSON that breaks off, then bytes that are no text.
 const RUBBISH: &[u8] = b"{\"schema\": \"run_report@v0\", \"status\": \xff\xfe";
 
-/// Plays one part. To be called with the arguments after `__player`.
+/// Plays one part. To be called with the arguments after `__rehearse`.
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(argument) = arguments.next() else { return nobody_asked("there is no part") };
     if argument == LEFT_BEHIND {
@@ -48,7 +48,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match told.play(&part) {
         Ok(exit) => exit,
         Err(error) => {
-            complain(&format!("the player cannot go on: {error}"));
+            complain(&format!("the scripted agent cannot go on: {error}"));
             Exit::Bug.into()
         }
     }
@@ -56,7 +56,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn nobody_asked(why: &str) -> ExitCode {
     complain(&format!(
-        "error: `{PLAYER_ARGUMENT}` is how a rehearsed run starts its player, not a command: {why}"
+        "error: `{AGENT_ARGUMENT}` is how a rehearsed run starts its agents, not a command: {why}"
     ));
     Exit::Usage.into()
 }
@@ -147,7 +147,7 @@ impl Told {
     }
 
     fn deliver(&self, delivery: &Delivery, says: &Fields) -> io::Result<()> {
-        let said = format!("rehearsed by the built-in player as `{}`", self.attempt);
+        let said = format!("rehearsed by the built-in scripted agent as `{}`", self.attempt);
         let mut made = Vec::new();
         let own = [self.own_file()];
         let files = if delivery.artifacts.is_empty() { own.as_slice() } else { &delivery.artifacts };
@@ -198,7 +198,7 @@ impl Told {
         for (field, value) in says {
             report[field.as_str()] = value.clone();
         }
-        // Whole or not at all: the engine may look at any moment.
+        // Whole or not at all: the engine may look at any run_at.
         let mut draft: OsString = self.report.clone().into_os_string();
         draft.push(".draft");
         fs::write(&draft, format!("{report:#}\n"))?;
@@ -245,8 +245,8 @@ fn wait_for_the_end() -> ! {
 
 /// Starts a process and goes away from it. It has left our session when this returns.
 fn leave_child() -> io::Result<()> {
-    let mut child = Command::new(PLAYER_PROGRAM)
-        .args([OsStr::new(PLAYER_ARGUMENT), OsStr::new(LEFT_BEHIND)])
+    let mut child = Command::new(AGENT_PROGRAM)
+        .args([OsStr::new(AGENT_ARGUMENT), OsStr::new(LEFT_BEHIND)])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;

@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use supervisor::adapter::rehearsal::PLAYER_PROGRAM;
+use supervisor::adapter::rehearsal::AGENT_PROGRAM;
 
 /// Hands in what the phase has produced so far. What our own program has to say about it goes into the attempt's log.
 pub(super) fn hand_in(output: &Value) -> io::Result<()> {
-    let mut report = Command::new(PLAYER_PROGRAM)
+    let mut report = Command::new(AGENT_PROGRAM)
         .args(["report", "--partial"])
         .stdin(Stdio::piped())
         .stdout(Stdio::inherit())
