@@ -20,11 +20,11 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::face::Face;
 use crate::failure::{Code, Exit, Failure};
-use crate::here::{self, Here};
+use crate::presentation::Presentation;
 use crate::progress::Progress;
 use crate::rescue::rescue;
+use crate::workspace::{self, Workspace};
 use crate::{profiles, render};
 
 /// The flags of commands that play a run.
@@ -47,16 +47,16 @@ const INSISTING: usize = 3;
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// What an engine of this place works with.
-pub(crate) fn engine_config(here: &Here, again: Overrides) -> Result<EngineConfig, Failure> {
+pub(crate) fn engine_config(workspace: &Workspace, again: Overrides) -> Result<EngineConfig, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
-    let author = here::engine()?;
+    let author = workspace::engine()?;
     let boot_id = match &author {
         Author::Engine { boot_id, .. } => boot_id.clone(),
         Author::Person { .. } | Author::Client { .. } => String::new(),
     };
-    let by_agent: Result<BTreeMap<_, _>, Failure> = here
+    let by_agent: Result<BTreeMap<_, _>, Failure> = workspace
         .config
         .adapters
         .iter()
@@ -65,27 +65,27 @@ pub(crate) fn engine_config(here: &Here, again: Overrides) -> Result<EngineConfi
     Ok(EngineConfig {
         overrides: again,
         by_agent: by_agent?,
-        places: usize::try_from(here.config.jobs().value.get()).unwrap_or(usize::MAX),
-        backoff: here.config.backoff.value,
+        slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
+        backoff: workspace.config.backoff.value,
         lingering: LINGERING,
         shim: ShimProgram { program, args: vec!["__shim".into()] },
-        store_root: here.location.root().to_owned(),
-        clock: here.clock.clone(),
+        store_root: workspace.location.root().to_owned(),
+        clock: workspace.clock.clone(),
         boot_id,
         descriptors: supervisor::raise_descriptor_limit(),
         author,
     })
 }
 
-/// The same, in the premises of the store that it works for.
+/// The same, in the local_dir of the store that it works for.
 pub(crate) fn at_home(engine_config: EngineConfig, store: &AnyStore) -> Result<EngineConfig, Failure> {
-    store.prepare_premises()?;
+    store.prepare_local_dir()?;
     Ok(as_guest(engine_config, store))
 }
 
 /// The same for whoever starts nobody, and leaves no trace on a machine that has nothing of the run.
 pub(crate) fn as_guest(engine_config: EngineConfig, store: &AnyStore) -> EngineConfig {
-    EngineConfig { store_root: store.premises().root().to_owned(), ..engine_config }
+    EngineConfig { store_root: store.local_dir().root().to_owned(), ..engine_config }
 }
 
 pub(crate) fn no_profile(agent: &str, step: &str) -> Failure {
@@ -93,8 +93,8 @@ pub(crate) fn no_profile(agent: &str, step: &str) -> Failure {
 }
 
 /// Plays a run until it rests, and tells how it ended.
-pub(crate) async fn drive<P: Face>(
-    here: &Here,
+pub(crate) async fn drive<P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     engine_config: EngineConfig,
     run: &RunId,
@@ -103,10 +103,10 @@ pub(crate) async fn drive<P: Face>(
 ) -> Result<Exit, Failure> {
     // Whoever reads our output may go; the run does not.
     render::go_on_when_nobody_reads();
-    let mut progress = Progress::new(here, run, show.json);
+    let mut progress = Progress::new(workspace, run, show.json);
     let other_profile = engine_config.overrides.profile.is_some();
     let engine_config = at_home(engine_config, store)?;
-    let engine = Engine::<P, _>::lead(store, engine_config, run, Tenure::Engine, &mut progress).await;
+    let engine = Engine::<P, _>::lock(store, engine_config, run, Tenure::Engine, &mut progress).await;
     let engine = engine?;
     let rehearsed =
         engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -127,10 +127,11 @@ pub(crate) async fn drive<P: Face>(
     };
     progress.clear();
     let rest = rest.map_err(|error| {
-        let failure = rescue(here, store, resumable(run, refused::<P>(run, error, after_failure)));
+        let failure = rescue(workspace, store, resumable(run, refused::<P>(run, error, after_failure)));
         if interrupted.get() { unwritten(run, failure) } else { failure }
     })?;
-    let run_at = RunAt::<P>::at(store, run, None).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
+    let run_at =
+        RunAt::<P>::at(store, run, None).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     progress.conclude(store, &run_at, rest);
     Ok(exit_of(rest))
 }
@@ -138,7 +139,7 @@ pub(crate) async fn drive<P: Face>(
 /// Agents work in the repository, and what they make lies there: a host that does not have it cannot play the run. A run
 /// that only this machine can have was opened here.
 pub(crate) fn is_staged_here(
-    here: &Here,
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     options: &RunOptions,
@@ -160,20 +161,20 @@ pub(crate) fn is_staged_here(
         let what = format!("agents of run `{run}` start in `{workdir}`, which is not on `{host}`");
         return Err(Failure::usage(what).hint("`--workdir DIR` names another directory"));
     }
-    is_kept_here(here, store, run, options)
+    is_kept_here(workspace, store, run, options)
 }
 
 /// Attempts on a shared store are kept beside the repository. From another one of the same machine nothing of them can be
 /// seen: an engine would begin again what is at work, and what it began would be lost on the next.
 pub(crate) fn is_kept_here(
-    here: &Here,
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     options: &RunOptions,
 ) -> Result<(), Failure> {
     let repository = Path::new(&options.location.repo_dir);
-    // Whoever names the premises themselves knows which they are, and a repository that is not there has none.
-    if !here.has_address() || !repository.is_dir() {
+    // Whoever names the local_dir themselves knows which they are, and a repository that is not there has none.
+    if !workspace.has_address() || !repository.is_dir() {
         return Ok(());
     }
     if is_kept_beside(store, repository)? {
@@ -184,11 +185,11 @@ pub(crate) fn is_kept_here(
     Err(Failure::usage(what).hint(format_args!("type the same there, or add `--repo {repository}`")))
 }
 
-/// Whether the premises that we look at are those of a run that takes place in that repository of this machine.
+/// Whether the local_dir that we look at are those of a run that takes place in that repository of this machine.
 pub(crate) fn is_kept_beside(store: &AnyStore, repository: &Path) -> Result<bool, Failure> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let kept = store.premises_beside(repository)?;
-    Ok(real(kept.root()) == real(store.premises().root()))
+    let kept = store.local_dir_beside(repository)?;
+    Ok(real(kept.root()) == real(store.local_dir().root()))
 }
 
 /// What a command says that saw a run come to rest.
@@ -201,7 +202,7 @@ pub(crate) fn exit_of(rest: Rest) -> Exit {
     }
 }
 
-fn refused<P: Face>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
+fn refused<P: Presentation>(run: &RunId, error: EngineError, after_failure: String) -> Failure {
     let doing = format!("cannot go on with run `{run}`");
     let hint = match &error {
         EngineError::Refused(Refusal::Incomplete | Refusal::Failed) => after_failure,
@@ -276,7 +277,7 @@ fn left_behind(run: &RunId) -> Failure {
 
 /// Starts an engine in the background and returns when it has taken the run.
 pub(crate) async fn detach(
-    here: &Here,
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     show: &Show,
@@ -286,13 +287,13 @@ pub(crate) async fn detach(
         Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
     })?;
     let mut command = Command::new(program);
-    command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&here.repo);
-    command.arg("--store").arg(store.premises().root()).args(profiles);
+    command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&workspace.repo);
+    command.arg("--store").arg(store.local_dir().root()).args(profiles);
     if let Some(jobs) = show.jobs {
         command.arg("--jobs").arg(jobs.to_string());
     }
-    store.prepare_premises()?;
-    let log = store.premises().engines_dir().join(format!("{run}.log"));
+    store.prepare_local_dir()?;
+    let log = store.local_dir().engines_dir().join(format!("{run}.log"));
     let output = std::fs::File::options().create(true).append(true).open(&log);
     let output = output.and_then(|file| Ok((file.try_clone()?, file)));
     let (out, err) = output.map_err(|error| {

@@ -1,6 +1,6 @@
 //! What people see when something goes wrong, and the exit code that goes with it.
 //!
-//! Here, and only here, the errors of the libraries become failures: each gets its exit code, its [`Code`] if it is
+//! Workspace, and only here, the errors of the libraries become failures: each gets its exit code, its [`Code`] if it is
 //! one that operators meet, and what to type next.
 
 mod advice;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use protocol::steps::load::Problem;
-use store::{CommitError, LeadError, LocateError, OpenError, ReadError, Unavailable, WriteError};
+use store::{CommitError, EngineLockError, LocateError, OpenError, ReadError, Unavailable, WriteError};
 
 use crate::{render, typed};
 pub(crate) use code::Code;
@@ -259,17 +259,17 @@ impl From<WriteError> for Failure {
     }
 }
 
-impl From<LeadError> for Failure {
-    fn from(error: LeadError) -> Self {
+impl From<EngineLockError> for Failure {
+    fn from(error: EngineLockError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
-            LeadError::Held { pid, stopped: true, .. } => failure
+            EngineLockError::Held { pid, stopped: true, .. } => failure
                 .code(Code::Held)
                 .hint(format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")),
-            LeadError::Held { run, .. } => failure
+            EngineLockError::Held { run, .. } => failure
                 .code(Code::Held)
                 .hint(format!("`callboard watch {run}` follows it; `callboard stop {run}` stops it")),
-            LeadError::Unavailable(unavailable) => failure.advised(unavailable),
+            EngineLockError::Unavailable(unavailable) => failure.advised(unavailable),
         }
     }
 }
@@ -278,8 +278,8 @@ impl From<CommitError> for Failure {
     fn from(error: CommitError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
-            CommitError::Deposed { .. } => {
-                failure.code(Code::Deposed).hint("nothing is lost: the other engine goes on")
+            CommitError::Fenced { .. } => {
+                failure.code(Code::Fenced).hint("nothing is lost: the other engine goes on")
             }
             CommitError::Unavailable(unavailable) => failure.advised(unavailable),
             CommitError::Unknown { source, .. } => {
@@ -360,7 +360,7 @@ impl From<runner::RestoreError> for Failure {
                 Self::corrupted(&error).hint(hint)
             }
             RestoreError::Keep { .. } => Self::from_error(Exit::Store, &error),
-            RestoreError::Unadoptable(_) => Self::corrupted(&error),
+            RestoreError::NotImportable(_) => Self::corrupted(&error),
             RestoreError::Load(error) => error.into(),
             RestoreError::Commit(error) => error.into(),
         }
@@ -371,7 +371,7 @@ impl From<runner::EngineError> for Failure {
     fn from(error: runner::EngineError) -> Self {
         use runner::EngineError;
         match error {
-            EngineError::Lead(error) => error.into(),
+            EngineError::EngineLock(error) => error.into(),
             EngineError::Load(error) => error.into(),
             EngineError::Restore(error) => error.into(),
             EngineError::Read(error) => error.into(),

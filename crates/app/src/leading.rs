@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::RunId;
-use store::{AnyStore, Leader, Store as _, Tenure};
+use store::{AnyStore, EngineHolder, Store as _, Tenure};
 use supervisor::Departure;
 
 use crate::failure::{Exit, Failure};
@@ -14,7 +14,7 @@ pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// An engine that we keep in sight.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) leader: Leader,
+    pub(crate) holder: EngineHolder,
     /// None of one on another host, whose process cannot be held from here.
     departure: Option<Departure>,
 }
@@ -22,13 +22,13 @@ pub(crate) struct Engine {
 impl Engine {
     /// The engine of the run, if it has one. Somebody on an errand is none.
     pub(crate) async fn of(store: &AnyStore, run: &RunId) -> Result<Option<Self>, Failure> {
-        let look = async || Ok::<_, Failure>(store.leader_seen(run).await?.filter(is_engine));
-        while let Some(leader) = look().await? {
+        let look = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
+        while let Some(holder) = look().await? {
             // First hold the process, then see that it is still the engine: then its end is the engine's end.
-            let departure = leader.is_here().then(|| Departure::of(leader.pid));
+            let departure = holder.is_here().then(|| Departure::of(holder.pid));
             let departure = departure.transpose().map_err(|error| lost_sight(&error))?;
-            if look().await?.as_ref() == Some(&leader) {
-                return Ok(Some(Self { leader, departure }));
+            if look().await?.as_ref() == Some(&holder) {
+                return Ok(Some(Self { holder, departure }));
             }
         }
         Ok(None)
@@ -39,7 +39,7 @@ impl Engine {
         if let Some(departure) = &self.departure {
             return departure.happened().await.map_err(|error| lost_sight(&error));
         }
-        while store.leader_seen(run).await?.is_some_and(|leader| leader == self.leader) {
+        while store.peek_engine_holder(run).await?.is_some_and(|holder| holder == self.holder) {
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
         Ok(())
@@ -47,12 +47,12 @@ impl Engine {
 
     /// The host it is on, if that is not this one.
     pub(crate) fn host(&self) -> Option<String> {
-        (!self.leader.is_here()).then(|| self.leader.host.clone())
+        (!self.holder.is_here()).then(|| self.holder.host.clone())
     }
 }
 
-fn is_engine(leader: &Leader) -> bool {
-    leader.tenure == Tenure::Engine
+fn is_engine(holder: &EngineHolder) -> bool {
+    holder.tenure == Tenure::Engine
 }
 
 /// A process as people are told of it: with its host, if that is another one.

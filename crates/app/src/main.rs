@@ -2,16 +2,16 @@
 
 mod cli;
 mod config;
+mod control;
 mod cycles;
 mod definition;
 mod doctor;
 mod drive;
-mod face;
 mod failure;
-mod here;
 mod hosts;
 mod leading;
 mod look;
+mod presentation;
 mod profiles;
 mod progress;
 mod rehearsal;
@@ -23,7 +23,7 @@ mod traces;
 mod typed;
 mod views;
 mod watcher;
-mod wish;
+mod workspace;
 
 use std::process::ExitCode;
 

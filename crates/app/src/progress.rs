@@ -11,10 +11,10 @@ use protocol::{AttemptId, Outcome, RunId, StepId};
 use runner::{Notice, Observer, Rest, RunAt};
 use store::Store;
 
-use crate::face::{Face, Light, Shown};
 use crate::failure::Code;
-use crate::here::Here;
+use crate::presentation::{Presentation, Shown, StatusKind};
 use crate::render::{self, BOLD, CYAN, YELLOW, styled};
+use crate::workspace::Workspace;
 use crate::{hosts, restore, run_status, typed};
 
 /// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
@@ -56,7 +56,7 @@ enum Form {
 }
 
 impl Progress {
-    pub(crate) fn new(here: &Here, run: &RunId, json: bool) -> Self {
+    pub(crate) fn new(workspace: &Workspace, run: &RunId, json: bool) -> Self {
         let form = if json {
             Form::Json
         } else if render::can_draw() {
@@ -64,7 +64,7 @@ impl Progress {
         } else {
             Form::Plain
         };
-        Self { run: run.clone(), repo: here.repo.display().to_string(), form }
+        Self { run: run.clone(), repo: workspace.repo.display().to_string(), form }
     }
 
     /// Tells people something; programs read events instead.
@@ -93,7 +93,7 @@ impl Progress {
     }
 
     /// The run as it was found by somebody who watches it.
-    pub(crate) fn found<P: Face>(&self, run_at: &RunAt<P>) {
+    pub(crate) fn found<P: Presentation>(&self, run_at: &RunAt<P>) {
         let summary = run_at.summary();
         match self.form {
             Form::Json => render::json(&events::found(&self.run, &summary, run_at.revision)),
@@ -144,7 +144,7 @@ impl Progress {
     }
 
     /// The summary at the end: what the run came to, how long it took, and what to type next.
-    pub(crate) fn conclude<P: Face>(&mut self, store: &impl Store, run_at: &RunAt<P>, rest: Rest) {
+    pub(crate) fn conclude<P: Presentation>(&mut self, store: &impl Store, run_at: &RunAt<P>, rest: Rest) {
         let (summary, document) = (run_at.summary(), &run_at.document);
         let elsewhere = hosts::elsewhere(store, &run_at.state);
         if matches!(self.form, Form::Json) {
@@ -170,7 +170,7 @@ impl Progress {
         ));
         let mut steps = shown_steps(run_at);
         let lacking = steps.iter().filter_map(|(_, shown)| shown.error.as_deref()).any(lacks_program);
-        steps.retain(|(_, shown)| shown.light != Light::Done);
+        steps.retain(|(_, shown)| shown.kind != StatusKind::Succeeded);
         let (wide, width) = widths(&steps);
         for (name, shown) in &steps {
             let status = status(shown, wide);
@@ -209,7 +209,7 @@ fn lacks_program(error: &str) -> bool {
 }
 
 /// All steps of a run by their names, and how they stand.
-pub(crate) fn shown_steps<P: Face>(run_at: &RunAt<P>) -> Vec<(StepId, Shown)> {
+pub(crate) fn shown_steps<P: Presentation>(run_at: &RunAt<P>) -> Vec<(StepId, Shown)> {
     let steps = P::steps(&run_at.spec.definition).into_iter();
     steps.map(|step| (P::step_id(&step), P::shown(&run_at.document, &step))).collect()
 }
@@ -224,13 +224,13 @@ pub(crate) fn widths(steps: &[(StepId, Shown)]) -> (usize, usize) {
 /// A step's status in its colour.
 pub(crate) fn status(shown: &Shown, width: usize) -> String {
     let width = width.max(STATUS_WIDTH);
-    styled(shown.light.style(), format_args!("{:<width$}", shown.status))
+    styled(shown.kind.style(), format_args!("{:<width$}", shown.status))
 }
 
 /// As wide as the status of most steps at most times.
 const STATUS_WIDTH: usize = 9;
 
-impl<P: Face> Observer<P> for Progress {
+impl<P: Presentation> Observer<P> for Progress {
     fn notice(&mut self, notice: Notice<'_, P>) {
         match notice {
             Notice::Committed { revision, entry } => match &mut self.form {

@@ -6,27 +6,27 @@ use etcetera::BaseStrategy as _;
 use store::AnyStore;
 
 use crate::failure::{Code, Exit, Failure};
-use crate::here::Here;
 use crate::render;
+use crate::workspace::Workspace;
 
 /// Saves a copy if the store is gone, and says where it is and what to type. Any other failure stays as it is.
 ///
 /// Whatever ended the engine first, a lost directory or a refused commit: if the store is gone, that is the reason.
-pub(crate) fn rescue(here: &Here, store: &AnyStore, failure: Failure) -> Failure {
+pub(crate) fn rescue(workspace: &Workspace, store: &AnyStore, failure: Failure) -> Failure {
     let AnyStore::Embedded(store) = store else { return failure };
     if !store.is_gone() {
         return failure;
     }
     let what = format!(
         "the store `{}` was removed, moved or replaced while it was in use",
-        here.location.root().display()
+        workspace.location.root().display()
     );
     let mut gone = Failure::new(Exit::Store, what).code(Code::Gone);
     if failure.what != gone.what {
         gone.causes.push(failure.what);
     }
     gone.causes.extend(failure.causes);
-    for path in places(here) {
+    for path in places(workspace) {
         gone = match store.save_copy(&path) {
             Ok(()) => {
                 let word = render::shell_word(&path);
@@ -41,9 +41,9 @@ pub(crate) fn rescue(here: &Here, store: &AnyStore, failure: Failure) -> Failure
     gone.hint("agents that are at work go on; `callboard resume` finds them once the store is back")
 }
 
-fn places(here: &Here) -> impl Iterator<Item = PathBuf> {
+fn places(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let name = format!("{}-{now}-{}.db", repository_name(&here.repo), std::process::id());
+    let name = format!("{}-{now}-{}.db", repository_name(&workspace.repo), std::process::id());
     directories().map(move |directory| directory.join(&name))
 }
 

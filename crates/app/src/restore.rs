@@ -4,25 +4,26 @@ use protocol::RunId;
 use runner::{Engine, EngineConfig, Journal, LoadError, Notice, Observer, Restored};
 use store::{AnyStore, Tenure};
 
-use crate::face::Face;
 use crate::failure::{Code, Failure};
-use crate::here::Here;
+use crate::presentation::Presentation;
 use crate::render::{self, YELLOW, styled};
-use crate::{drive, wish};
+use crate::workspace::Workspace;
+use crate::{control, drive};
 
 /// Puts the document of a run back if it has to be, and says whether it had to. Agents may not: they could lose what
 /// others have written.
-pub(crate) async fn restore<P: Face>(
-    here: &Here,
+pub(crate) async fn restore<P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     engine_config: &EngineConfig,
     run: &RunId,
 ) -> Result<bool, Failure> {
-    match Journal::<P, _>::load(store, &here.clock, run).await {
+    match Journal::<P, _>::load(store, &workspace.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
-            wish::refuse_agents_outright("recover a run")?;
+            control::refuse_agents_outright("recover a run")?;
             let (engine_config, mut teller) = (drive::at_home(engine_config.clone(), store)?, Teller);
-            let engine = Engine::<P, _>::lead(store, engine_config, run, Tenure::Errand, &mut teller).await?;
+            let engine =
+                Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut teller).await?;
             engine.leave().await;
             Ok(true)
         }
@@ -49,7 +50,7 @@ pub(crate) fn told(restored: &Restored) -> String {
 
 struct Teller;
 
-impl<P: Face> Observer<P> for Teller {
+impl<P: Presentation> Observer<P> for Teller {
     fn notice(&mut self, notice: Notice<'_, P>) {
         if let Notice::Restored(restored) = notice {
             render::talk(told(restored));

@@ -8,8 +8,8 @@ use store::NatsSettings;
 
 use crate::cli;
 use crate::config::StorePlace;
-use crate::here::Place;
 use crate::render::shell_word;
+use crate::workspace::Place;
 
 /// The flags of this command that the next one needs, too.
 static FLAGS: OnceLock<String> = OnceLock::new();

@@ -4,27 +4,27 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use runner::{Engine, EngineError, Notice, Observer, Overrides};
-use store::{AnyStore, LeadError, Tenure};
+use store::{AnyStore, EngineLockError, Tenure};
 
 use crate::drive;
-use crate::face::Face;
 use crate::failure::Failure;
-use crate::here::Here;
+use crate::presentation::Presentation;
+use crate::workspace::Workspace;
 
 /// Strangers' bytes: where they were, where they are.
 pub(crate) type SetAside = Vec<(PathBuf, PathBuf)>;
 
 /// Writes all files of a run, and tells what had to be set aside. Nothing is done if the run has an engine, which writes
 /// them itself.
-pub(crate) async fn write<P: Face>(
-    here: &Here,
+pub(crate) async fn write<P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
 ) -> Result<Option<SetAside>, Failure> {
     let mut watcher = Watcher::default();
-    let engine_config = drive::at_home(drive::engine_config(here, Overrides::default())?, store)?;
-    let engine = match Engine::<P, _>::lead(store, engine_config, run, Tenure::Errand, &mut watcher).await {
-        Err(EngineError::Lead(LeadError::Held { .. })) => return Ok(None),
+    let engine_config = drive::at_home(drive::engine_config(workspace, Overrides::default())?, store)?;
+    let engine = match Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut watcher).await {
+        Err(EngineError::EngineLock(EngineLockError::Held { .. })) => return Ok(None),
         engine => engine?,
     };
     engine.show_all().await?;
@@ -37,7 +37,7 @@ struct Watcher {
     set_aside: SetAside,
 }
 
-impl<P: Face> Observer<P> for Watcher {
+impl<P: Presentation> Observer<P> for Watcher {
     fn notice(&mut self, notice: Notice<'_, P>) {
         if let Notice::SetAside { view, kept } = notice {
             self.set_aside.push((view, kept));

@@ -7,10 +7,10 @@ use protocol::run::{Change, Run};
 use runner::{Notice, Observer as _, Rest, RunAt};
 use store::{Store as _, StoredEntry};
 
-use crate::face::Face;
 use crate::failure::{Exit, Failure};
 use crate::leading::{BETWEEN_LOOKS, Engine};
-use crate::look::Sight;
+use crate::look::RunHandle;
+use crate::presentation::Presentation;
 use crate::progress::{EngineNews, Heir, Progress};
 use crate::{drive, hosts};
 
@@ -18,8 +18,8 @@ use crate::{drive, hosts};
 const DOUBT: Duration = Duration::from_secs(3);
 
 /// Somebody who follows a run that another process plays.
-pub(crate) struct Watcher<'a, P: Face> {
-    sight: &'a Sight,
+pub(crate) struct Watcher<'a, P: Presentation> {
+    handle: &'a RunHandle,
     /// The run as far as it has been shown.
     run_at: RunAt<P>,
     progress: Progress,
@@ -52,12 +52,12 @@ enum Seen {
     Enough,
 }
 
-impl<'a, P: Face> Watcher<'a, P> {
-    pub(crate) async fn at(sight: &'a Sight, progress: Progress) -> Result<Self, Failure> {
-        let run_at = sight.run_at::<P>(None).await?;
+impl<'a, P: Presentation> Watcher<'a, P> {
+    pub(crate) async fn at(handle: &'a RunHandle, progress: Progress) -> Result<Self, Failure> {
+        let run_at = handle.run_at::<P>(None).await?;
         let halted = matches!(run_at.rest(), Some(Rest::Halted(_)));
         Ok(Self {
-            sight,
+            handle,
             run_at,
             progress,
             engine: None,
@@ -93,7 +93,7 @@ impl<'a, P: Face> Watcher<'a, P> {
     async fn watch(&mut self, until: Until) -> Result<Seen, Failure> {
         let mut interrupts = drive::interrupts()?;
         // Watch first, look second: what is committed in between is seen.
-        let mut journal = self.sight.store.watch(&self.sight.run, self.run_at.revision).await?;
+        let mut journal = self.handle.store.watch(&self.handle.run, self.run_at.revision).await?;
         self.progress.found(&self.run_at);
         if let Some(rest) = self.rest(until) {
             return Ok(Seen::Rest(rest));
@@ -113,9 +113,9 @@ impl<'a, P: Face> Watcher<'a, P> {
                         led = self.find_engine(EngineNews::Missing).await?;
                     }
                 }
-                lost = gone(self.engine.as_ref(), self.sight) => led = self.lose_engine(lost?).await?,
+                lost = gone(self.engine.as_ref(), self.handle) => led = self.lose_engine(lost?).await?,
                 // One that lost its lease in an outage takes it again, and may not write to the journal for hours.
-                () = tokio::time::sleep(BETWEEN_LOOKS), if self.engine.is_none() && self.sight.store.is_shared() => {
+                () = tokio::time::sleep(BETWEEN_LOOKS), if self.engine.is_none() && self.handle.store.is_shared() => {
                     led = self.find_engine(EngineNews::Missing).await?;
                 }
                 _ = interrupts.recv() => return Ok(Seen::Enough),
@@ -134,7 +134,7 @@ impl<'a, P: Face> Watcher<'a, P> {
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot read entry {} of run `{}`",
-                stored.revision, self.sight.run
+                stored.revision, self.handle.run
             ))
         })?;
         self.run_at.state.fold(&entry);
@@ -144,14 +144,14 @@ impl<'a, P: Face> Watcher<'a, P> {
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
                 let attempt = Run::<P>::id(attempt);
-                let stdout = self.sight.dir(&attempt).stdout();
+                let stdout = self.handle.dir(&attempt).stdout();
                 let output: Notice<'_, P> = Notice::Output { attempt: &attempt, stdout };
                 self.progress.notice(output);
             }
         }
         // Another engine than the one we know: that one is gone, or will be found to be.
-        let is_another = |Engine { leader, .. }: &Engine| match &entry.by {
-            Author::Engine { pid, host, .. } => (*pid, host) != (leader.pid, &leader.host),
+        let is_another = |Engine { holder, .. }: &Engine| match &entry.by {
+            Author::Engine { pid, host, .. } => (*pid, host) != (holder.pid, &holder.host),
             Author::Person { .. } | Author::Client { .. } => false,
         };
         self.engine.take_if(|engine| is_another(engine));
@@ -160,8 +160,8 @@ impl<'a, P: Face> Watcher<'a, P> {
 
     /// Looks who the engine is, tells what is news about it, and says whether there is one.
     async fn find_engine(&mut self, otherwise: EngineNews) -> Result<bool, Failure> {
-        self.engine = Engine::of(&self.sight.store, &self.sight.run).await?;
-        let at_work = |engine: &Engine| EngineNews::AtWork { pid: engine.leader.pid, host: engine.host() };
+        self.engine = Engine::of(&self.handle.store, &self.handle.run).await?;
+        let at_work = |engine: &Engine| EngineNews::AtWork { pid: engine.holder.pid, host: engine.host() };
         match self.engine.as_ref().map(at_work) {
             Some(news) => {
                 self.missed = None;
@@ -177,14 +177,14 @@ impl<'a, P: Face> Watcher<'a, P> {
     /// told of no lease. A lock of this machine leaves no doubt, and whoever wants to lead finds out by trying.
     fn may_be_back_soon(&mut self) -> bool {
         let missed = *self.missed.get_or_insert_with(Instant::now);
-        self.sight.store.is_shared() && self.heir == Heir::Anybody && missed.elapsed() < DOUBT
+        self.handle.store.is_shared() && self.heir == Heir::Anybody && missed.elapsed() < DOUBT
     }
 
     /// The engine leads no more. Its last word may have been that the run rests: then nobody else need lead, and the
     /// journal brings it.
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
-        let newest = self.sight.run_at::<P>(None).await?;
+        let newest = self.handle.run_at::<P>(None).await?;
         if newest.revision > self.run_at.revision && newest.rest().is_some() {
             return Ok(true);
         }
@@ -202,28 +202,28 @@ impl<'a, P: Face> Watcher<'a, P> {
     }
 
     async fn show_those_at_work(&mut self) -> Result<(), Failure> {
-        let history = self.sight.history(&self.run_at).await?;
-        let now = self.sight.here.clock.now();
+        let history = self.handle.history(&self.run_at).await?;
+        let now = self.handle.workspace.clock.now();
         for (attempt, _) in self.run_at.state.run.live_attempts() {
             let attempt = Run::<P>::id(&attempt);
             let began = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
-            let host = hosts::of(&self.sight.store, &self.run_at.state, &attempt);
-            let stdout = self.sight.dir(&attempt).stdout();
+            let host = hosts::of(&self.handle.store, &self.run_at.state, &attempt);
+            let stdout = self.handle.dir(&attempt).stdout();
             self.progress.at_work(&attempt, now.since(began), host, stdout);
         }
         Ok(())
     }
 
     async fn conclude(mut self, rest: Rest) -> Result<Exit, Failure> {
-        let run_at = self.sight.run_at::<P>(Some(self.run_at.revision)).await?;
-        self.progress.conclude(&self.sight.store, &run_at, rest);
+        let run_at = self.handle.run_at::<P>(Some(self.run_at.revision)).await?;
+        self.progress.conclude(&self.handle.store, &run_at, rest);
         Ok(drive::exit_of(rest))
     }
 }
 
 /// Waits for the engine's end; for ever, if there is none.
-async fn gone(engine: Option<&Engine>, sight: &Sight) -> Result<(u32, Option<String>), Failure> {
+async fn gone(engine: Option<&Engine>, handle: &RunHandle) -> Result<(u32, Option<String>), Failure> {
     let Some(engine) = engine else { return std::future::pending().await };
-    engine.gone(&sight.store, &sight.run).await?;
-    Ok((engine.leader.pid, engine.host()))
+    engine.gone(&handle.store, &handle.run).await?;
+    Ok((engine.holder.pid, engine.host()))
 }

@@ -16,7 +16,7 @@ pub enum Never {}
 
 /// Who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hand<S> {
+pub enum EditAuthor<S> {
     /// An attempt of this step, from inside.
     Step(S),
     /// A person or a program that is no part of the run.

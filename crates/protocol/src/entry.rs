@@ -16,7 +16,7 @@ use crate::{AttemptId, Revision, Stamp};
 ///
 /// * 1: the first
 /// * 2: adds [`Input::Recovered`]; what version 1 could say is said as before
-/// * 3: adds [`Input::Edited`], [`Evidence::kind`] and [`Remains::Migrated`]; what version 2 could say is said as before
+/// * 3: adds [`Input::Edited`], [`Evidence::kind`] and [`RecoverySource::Migrated`]; what version 2 could say is said as before
 /// * 4: adds [`Author::Client`]; what version 3 could say is said as before
 pub const ENTRY_VERSION: u32 = 4;
 
@@ -90,9 +90,9 @@ pub enum Input<P: Protocol> {
         from: Option<AttemptId>,
     },
     /// Nothing came in: what was due has been done.
-    Due,
+    Deferred,
     /// The run was put together again from what was left of it.
-    Recovered { remains: Remains },
+    Recovered { source: RecoverySource },
 }
 
 impl<P: Protocol> Input<P> {
@@ -104,7 +104,7 @@ impl<P: Protocol> Input<P> {
             | Self::Request { .. }
             | Self::Refused { .. }
             | Self::Edited { .. }
-            | Self::Due
+            | Self::Deferred
             | Self::Recovered { .. } => None,
         }
     }
@@ -113,7 +113,7 @@ impl<P: Protocol> Input<P> {
 /// What a run was put together from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Remains {
+pub enum RecoverySource {
     /// A damaged store: its journal ends with the entry before this one, for this reason.
     Journal {
         lost: String,
@@ -141,7 +141,7 @@ pub enum Remains {
     Migrated { from: String, document: serde_json::Value },
 }
 
-impl std::fmt::Display for Remains {
+impl std::fmt::Display for RecoverySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Journal { lost, .. } => write!(f, "recovered from a damaged store: {lost}"),
@@ -302,7 +302,7 @@ impl<P: Protocol> RunState<P> {
             }
         }
         self.timers.extend(entry.timers.iter().map(|timer| (timer.attempt.clone(), timer.clone())));
-        if let Input::Recovered { remains: Remains::Archive { .. } } = &entry.input {
+        if let Input::Recovered { source: RecoverySource::Archive { .. } } = &entry.input {
             // Whoever unpacks a run has its attempts' directories: what was open in it is that host's now.
             self.placed.values_mut().for_each(|host| entry.by.host().clone_into(host));
         }

@@ -152,7 +152,7 @@ number! {
     Revision(u64)
 }
 number! {
-    /// Which engine holds the run; whoever sees a higher one is deposed.
+    /// Which engine holds the run; whoever sees a higher one is fenced.
     Epoch(u64)
 }
 

@@ -23,6 +23,6 @@ pub mod time;
 pub use closest::closest;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
 pub use rules::{
-    Event, Move, Next, Outcome, Progress, Protocol, Reading, RunLocation, Unadoptable, Unrecordable, View,
+    Event, Move, Next, NotImportable, Outcome, Progress, Protocol, Reading, RunLocation, Unrecordable, View,
 };
 pub use time::Stamp;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{Hand, Patch, Uneditable};
+use crate::edit::{EditAuthor, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::{RunId, Stamp, StepId};
@@ -57,7 +57,7 @@ pub enum Next<S> {
 
 /// What a protocol does of its own accord, once some steps are quiet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due<C, S> {
+pub struct Deferred<C, S> {
     /// Until then none of these starts; then those that wait lose their turn.
     pub quiet: BTreeSet<S>,
     pub then: Move<C, S>,
@@ -164,7 +164,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         event: Event<Self::Step, Self::Verdict>,
     ) -> Move<Self::Change, Self::Step>;
     /// What is to be done without any news, as soon as the steps it names are quiet.
-    fn due(definition: &Self::Definition, state: &Self::State) -> Option<Due<Self::Change, Self::Step>>;
+    fn deferred(
+        definition: &Self::Definition,
+        state: &Self::State,
+    ) -> Option<Deferred<Self::Change, Self::Step>>;
     /// What stopping a run does to it; `None` if it only halts and can be resumed.
     fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
@@ -198,10 +201,10 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     ) -> Brief;
 
     /// Reads a foreign document as a state of this protocol: the changes that lead to it, and what is next.
-    fn adopt(
+    fn import(
         definition: &Self::Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Self::Change, Self::Step>, Unadoptable>;
+    ) -> Result<Move<Self::Change, Self::Step>, NotImportable>;
 
     // Editing.
     /// The document's own count of its changes, where it has one.
@@ -214,7 +217,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         definition: &Self::Definition,
         based_on: &Self::Document,
         current: &Self::Document,
-        hand: &Hand<Self::Step>,
+        hand: &EditAuthor<Self::Step>,
         patch: &Patch,
     ) -> Result<Option<Self::Edit>, Uneditable>;
 
@@ -272,7 +275,7 @@ pub struct Unrecordable(pub String);
 
 /// Why a foreign document cannot become a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unadoptable {
+pub enum NotImportable {
     #[error("it breaks {} of its rules", .0.len())]
     Broken(Vec<Violation>),
     #[error("it is about other steps than the workflow: {0}")]

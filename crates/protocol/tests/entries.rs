@@ -34,7 +34,7 @@ fn kind<P: Protocol>(entry: &Entry<P>) -> &'static str {
         Input::Request { .. } => "request",
         Input::Refused { .. } => "refused",
         Input::Edited { .. } => "edited",
-        Input::Due => "due",
+        Input::Deferred => "due",
         Input::Recovered { .. } => "recovered",
     }
 }

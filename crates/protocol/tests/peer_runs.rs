@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use protocol::depth::DEEPEST_GIVEN;
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input, Remains};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input, RecoverySource};
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{
@@ -97,11 +97,11 @@ impl Cycle {
     /// What the engine does by itself.
     fn go_on(&mut self) {
         while let Some(decision) = proceed(&self.definition, &mut self.run) {
-            self.commit(Input::Due, decision);
+            self.commit(Input::Deferred, decision);
         }
         let decision = start_queued(&self.definition, &mut self.run, 8);
         if !decision.is_nothing() {
-            self.commit(Input::Due, decision);
+            self.commit(Input::Deferred, decision);
         }
     }
 
@@ -267,9 +267,9 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     cycle.reports(json!({ "output": example(Phase::Plan) }));
     assert_eq!(cycle.live_attempts().step, Phase::Execute);
     let (document, highest) = (planning.to_value(), cycle.document.sequence);
-    let stands = Peer::adopt(&cycle.definition, &document).unwrap();
-    let decision = protocol::run::adopt(&mut cycle.run, stands, std::collections::BTreeMap::new());
-    let remains = Remains::Document {
+    let stands = Peer::import(&cycle.definition, &document).unwrap();
+    let decision = protocol::run::import(&mut cycle.run, stands, std::collections::BTreeMap::new());
+    let source = RecoverySource::Document {
         document,
         from: Revision(2),
         bad: Revision(4),
@@ -277,7 +277,7 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
         what: "torn".to_owned(),
         kept: "there".to_owned(),
     };
-    cycle.commit(Input::Recovered { remains }, decision);
+    cycle.commit(Input::Recovered { source }, decision);
     cycle.go_on();
     assert_eq!(cycle.live_attempts().step, Phase::Execute, "it is still at work");
     let error = Some("Agent process timed out after 9 s".to_owned());
@@ -311,8 +311,9 @@ fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read(
 fn numbers_that_were_lost_with_the_end_of_a_journal_are_not_given_again() {
     let mut cycle = Cycle::open(definition(None));
     let (sequence, last) = (cycle.document.sequence, Revision(4));
-    let remains = Remains::Journal { lost: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
-    cycle.commit(Input::Recovered { remains }, Decision::nothing());
+    let source =
+        RecoverySource::Journal { lost: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
+    cycle.commit(Input::Recovered { source }, Decision::nothing());
     // Five revisions are lost, and each may have counted one up.
     assert_eq!(cycle.document.sequence, sequence + 6);
     assert_eq!(cycle.document.history.last().unwrap().unknown["bad_revision"], 9);

@@ -3,7 +3,7 @@
 //! The author names the document it has read by that document's own count of changes. If others were faster, the protocol
 //! says whether the patch still applies; how often that is tried, and how long is waited in between, `race` says.
 
-use protocol::edit::{Hand, Patch, Uneditable};
+use protocol::edit::{EditAuthor, Patch, Uneditable};
 use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Run};
 use protocol::{AttemptId, Protocol, Revision};
@@ -100,8 +100,8 @@ pub async fn edit<P: Protocol, S: Store>(
         let Some((read_at, based_on)) = &based_on else {
             return Err(conflict(journal, expected, None, attempts, "there was no such document"));
         };
-        let hand = hand(journal, from.as_ref())?;
-        let edit = match P::edit(&journal.spec.definition, based_on, &journal.document, &hand, patch) {
+        let author = author(journal, from.as_ref())?;
+        let edit = match P::edit(&journal.spec.definition, based_on, &journal.document, &author, patch) {
             Ok(Some(edit)) => edit,
             Ok(None) => {
                 let revision = journal.position.revision;
@@ -150,16 +150,16 @@ fn conflict<P: Protocol, S>(
 }
 
 /// Whose hand it is: of the step whose attempt this is, if it is the one at work.
-fn hand<P: Protocol, S>(
+fn author<P: Protocol, S>(
     journal: &Journal<P, S>,
     from: Option<&AttemptId>,
-) -> Result<Hand<P::Step>, EditError> {
-    let Some(from) = from else { return Ok(Hand::Outside) };
+) -> Result<EditAuthor<P::Step>, EditError> {
+    let Some(from) = from else { return Ok(EditAuthor::Outside) };
     let mut live_attempts = Vec::new();
     for (attempt, _) in journal.state.run.live_attempts() {
         let id = Run::<P>::id(&attempt);
         if id == *from {
-            return Ok(Hand::Step(attempt.step));
+            return Ok(EditAuthor::Step(attempt.step));
         }
         live_attempts.push(id);
     }

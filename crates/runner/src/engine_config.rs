@@ -41,7 +41,7 @@ pub struct EngineConfig {
     /// From the configuration, by the name of the agent.
     pub by_agent: BTreeMap<String, AgentProfile>,
     /// How many attempts may be alive at once.
-    pub places: usize,
+    pub slots: usize,
     /// The first back-off.
     pub backoff: Duration,
     /// How long an attempt may live on after its report.

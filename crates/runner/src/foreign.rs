@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use protocol::entry::{Author, Input, Remains};
+use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::Decision;
 use protocol::{Protocol, Revision, RunId};
 use store::{CommitError, Foreign, Store, WriteError};
@@ -139,7 +139,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             foreign.body.as_deref().and_then(claimed).filter(|claimed| *claimed < newest + PLAUSIBLE);
         let revision = self.position.revision;
         let Foreign { bucket, sequence, .. } = foreign;
-        let remains = Remains::Document {
+        let source = RecoverySource::Document {
             document: serde_json::to_value(&self.document).expect("BUG: a document is plain data"),
             from: revision,
             bad: revision,
@@ -147,7 +147,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             what: format!("entry {sequence} of the bucket `{bucket}` is not ours: {}", refused.why),
             kept: refused.kept.clone().unwrap_or_default(),
         };
-        Input::Recovered { remains }
+        Input::Recovered { source }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::entry::{Author, Entry, Input, Remains};
+use protocol::entry::{Author, Entry, Input, RecoverySource};
 use protocol::run::{Change, Exit, Run, RunStatus};
 use protocol::{AttemptId, Protocol, Revision, RunId, Stamp, StepId};
 use store::{ReadError, Store, StoredEntry};
@@ -26,7 +26,7 @@ pub struct History {
     /// Who brought the run into its present status, if it was somebody's wish.
     pub held: Option<Held>,
     /// What the run was put together from, and when, if it had to be.
-    pub recovered: Vec<(Revision, Remains)>,
+    pub recovered: Vec<(Revision, RecoverySource)>,
     /// The engine that wrote last.
     pub engine: Option<EngineSeen>,
 }
@@ -93,8 +93,8 @@ impl History {
         {
             self.engine = Some(EngineSeen { who: entry.by.clone(), since: entry.at });
         }
-        if let Input::Recovered { remains } = &entry.input {
-            self.recovered.push((revision, remains.clone()));
+        if let Input::Recovered { source } = &entry.input {
+            self.recovered.push((revision, source.clone()));
         }
         for change in &entry.changes {
             match change {

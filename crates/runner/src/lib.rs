@@ -9,7 +9,6 @@
 //!
 //! Printing is not here: what happens goes to an [`Observer`].
 
-mod adopt;
 mod archive;
 mod attempt;
 mod causes;
@@ -19,6 +18,7 @@ mod engine;
 mod engine_config;
 mod foreign;
 mod history;
+mod import;
 mod journal;
 mod marks;
 mod notice;
@@ -36,7 +36,6 @@ mod verdict;
 mod verify;
 mod views;
 
-pub use adopt::{AdoptError, FoundView, Migrating, adopt, migrate};
 pub use archive::{
     ExportError, ImportError, ImportTarget, Imported, Logs, Manifest, Unpacked, export, import, unpack,
 };
@@ -48,6 +47,7 @@ pub use engine::{Engine, EngineError, EngineRequest, Rest};
 pub use engine_config::{Abandoned, AgentProfile, EngineConfig, GRACE, Overrides};
 pub use foreign::{Refused, Settled, rebuild_document};
 pub use history::{Attempted, EngineSeen, Held, History, Over, for_each_entry};
+pub use import::{DocumentImportError, FoundView, Migrating, import_document, migrate};
 pub use journal::{Journal, LoadError};
 pub use marks::marks_here;
 pub use notice::{Notice, Observer};
@@ -61,4 +61,4 @@ pub use run_at::{RunAt, RunAtError};
 pub use salvage::{Fate, Ground, SalvageRunError, Salvaged, lost, salvage, was_opened_by};
 pub use summary::Summary;
 pub use verdict::{last_line, last_lines};
-pub use verify::{Flaw, verify};
+pub use verify::{Inconsistency, verify};

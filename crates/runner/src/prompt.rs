@@ -59,7 +59,7 @@ pub fn would_be_told<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_di
         v: ENTRY_VERSION,
         at: run_at.state.at,
         by: Author::Person { name: String::new(), host: String::new() },
-        input: Input::Due,
+        input: Input::Deferred,
         changes: vec![Change::Started { attempt, counted }],
         actions: Vec::new(),
         timers: Vec::new(),

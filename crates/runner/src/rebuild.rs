@@ -4,7 +4,7 @@
 //! handed on as the same [`Commit`]s. Nothing is decided, and nothing that was read is believed before it was asked
 //! whether it can follow.
 
-use protocol::entry::{BadEntry, Entry, Input, Remains, RunState};
+use protocol::entry::{BadEntry, Entry, Input, RecoverySource, RunState};
 use protocol::run::{Action, Attempt};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
@@ -51,7 +51,7 @@ pub(crate) fn definition_of<P: Protocol>(first: &str) -> Result<Digest, Unfit> {
         | Input::Request { .. }
         | Input::Refused { .. }
         | Input::Edited { .. }
-        | Input::Due
+        | Input::Deferred
         | Input::Recovered { .. } => Err(Unfit::NotOpened),
     }
 }
@@ -99,12 +99,12 @@ impl<P: Protocol> Rebuild<P> {
     }
 
     /// Notes in the journal what became of the run.
-    pub fn note(&self, remains: Remains, by: protocol::entry::Author, at: Stamp) -> Entry<P> {
+    pub fn note(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry<P> {
         Entry {
             v: protocol::entry::ENTRY_VERSION,
             at: at.max(self.state.at),
             by,
-            input: Input::Recovered { remains },
+            input: Input::Recovered { source },
             changes: Vec::new(),
             actions: Vec::new(),
             timers: Vec::new(),
@@ -163,7 +163,7 @@ fn attempt_of<S>(action: &Action<S>) -> &Attempt<S> {
 
 /// The epoch below which no engine may come back to a run that is built again at this time. Seconds since 1970 are more
 /// than anybody has counted, and more than at the last recovery: an engine from before, should one still be about, is
-/// deposed.
+/// fenced.
 pub(crate) fn epoch_at(now: Stamp) -> Epoch {
     Epoch(u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0))
 }

@@ -9,9 +9,9 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use protocol::entry::{Author, Input, Remains};
+use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::{self, Decision};
-use protocol::{Epoch, Protocol, Revision, RunId, Unadoptable};
+use protocol::{Epoch, NotImportable, Protocol, Revision, RunId};
 use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
@@ -64,7 +64,7 @@ pub enum RestoreError {
     #[error("could not keep the bad bytes in `{}`", path.display())]
     Keep { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Unadoptable(#[from] Unadoptable),
+    NotImportable(#[from] NotImportable),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -122,11 +122,11 @@ impl<P: Protocol> Corruption<P> {
         let decision = if from == bad {
             Decision::nothing()
         } else {
-            let stands = P::adopt(&journal.spec.definition, &value)?;
-            run::adopt(&mut journal.state.run, stands, BTreeMap::new())
+            let stands = P::import(&journal.spec.definition, &value)?;
+            run::import(&mut journal.state.run, stands, BTreeMap::new())
         };
         let highest = if claimed < highest + PLAUSIBLE { highest.max(claimed) } else { highest };
-        let remains = Remains::Document {
+        let source = RecoverySource::Document {
             document: value,
             from,
             bad,
@@ -135,7 +135,7 @@ impl<P: Protocol> Corruption<P> {
             kept: kept.display().to_string(),
         };
         let context = CommitContext { epoch, ..CommitContext::default() };
-        journal.commit(by, Input::Recovered { remains }, decision, context).await?;
+        journal.commit(by, Input::Recovered { source }, decision, context).await?;
         Ok(Restored { run, from, bad, what, kept })
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of each run of a damaged store: whole, cut, or not to be read.
 
-use protocol::entry::{Author, Remains};
+use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{Draft, DraftError, FoundRun, RunWriter, Salvage, SalvageError, SqliteStore, WriteId};
@@ -182,8 +182,8 @@ impl Source<'_> {
         };
         let beyond = self.salvage.beyond(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
-        let remains = Remains::Journal { lost, gap: Some((revision, promised)) };
-        let entry = rebuild.note(remains, by.clone(), now);
+        let source = RecoverySource::Journal { lost, gap: Some((revision, promised)) };
+        let entry = rebuild.note(source, by.clone(), now);
         let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: a note always fits");
         writer.append(&commit)?;
         Ok(Fate::Cut { revision, status: rebuild.state.run.status, newest: promised, beyond, why })

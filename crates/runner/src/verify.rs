@@ -10,7 +10,7 @@ use crate::rebuild::{Rebuild, Unfit, definition_of};
 
 /// Why a run does not add up.
 #[derive(Debug, thiserror::Error)]
-pub enum Flaw {
+pub enum Inconsistency {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error("entry {revision} does not follow from those before it")]
@@ -25,7 +25,7 @@ pub enum Flaw {
     Length { found: Revision, expected: Revision },
 }
 
-impl Flaw {
+impl Inconsistency {
     /// Whether nothing is wrong with the run except that a newer program wrote it.
     #[must_use]
     pub fn is_news_to_us(&self) -> bool {
@@ -42,13 +42,13 @@ pub async fn verify<P: Protocol, S: Store>(
     store: &S,
     clock: &Clock,
     run: &RunId,
-) -> Result<Option<Journal<P, S>>, Flaw> {
+) -> Result<Option<Journal<P, S>>, Inconsistency> {
     // EngineRequest entry by entry whether it can follow, before anybody folds what may be nonsense.
     let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
     let Some(first) = entries.first() else {
         return Ok(Journal::load(store, clock, run).await?);
     };
-    let failed = |revision| move |source| Flaw::Entry { revision, source };
+    let failed = |revision| move |source| Inconsistency::Entry { revision, source };
     let digest = definition_of::<P>(&first.body).map_err(failed(first.revision))?;
     let blob = store.blob(&digest).await.map_err(LoadError::from)?;
     let blob = blob.ok_or(Unfit::NoDefinition).map_err(failed(first.revision))?;
@@ -60,28 +60,28 @@ pub async fn verify<P: Protocol, S: Store>(
     let later = store.entries_between(run, rebuild.revision(), expected).await.map_err(LoadError::from)?;
     add_all(&mut rebuild, &later)?;
     if rebuild.revision() != expected {
-        return Err(Flaw::Length { found: rebuild.revision(), expected });
+        return Err(Inconsistency::Length { found: rebuild.revision(), expected });
     }
     // A snapshot from before places were kept has none for those who were alive then.
     let known = |attempt: &AttemptId| journal.state.placed.contains_key(attempt);
     rebuild.state.placed.retain(|attempt, _| known(attempt));
     if rebuild.state != journal.state {
-        return Err(Flaw::State);
+        return Err(Inconsistency::State);
     }
     if rebuild.document != journal.document {
-        return Err(Flaw::Document);
+        return Err(Inconsistency::Document);
     }
     Ok(Some(journal))
 }
 
-fn add_all<P: Protocol>(rebuild: &mut Rebuild<P>, entries: &[StoredEntry]) -> Result<(), Flaw> {
+fn add_all<P: Protocol>(rebuild: &mut Rebuild<P>, entries: &[StoredEntry]) -> Result<(), Inconsistency> {
     for entry in entries {
         let revision = rebuild.revision().next();
         if entry.revision != revision {
-            return Err(Flaw::Gap { revision });
+            return Err(Inconsistency::Gap { revision });
         }
         let added = rebuild.add(&entry.body, WriteId::new());
-        added.map_err(|source| Flaw::Entry { revision, source })?;
+        added.map_err(|source| Inconsistency::Entry { revision, source })?;
         rebuild.position.revision = revision;
     }
     Ok(())

@@ -7,12 +7,12 @@ use std::time::Duration;
 use protocol::{Revision, RunId};
 
 use crate::commit::{Commit, Part, Position, ViewMark, WriteId};
-use crate::error::{CommitError, LeadError, ReadError, WriteError};
+use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{
-    Digest, DraftError, Foreign, Lead, Leader, LocateError, Location, NatsSettings, NatsStore, Note,
-    RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
+    Digest, DraftError, EngineHolder, EngineLock, Foreign, LocateError, Location, NatsSettings, NatsStore,
+    Note, RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
 };
 
 /// Whichever store the user has chosen.
@@ -33,33 +33,33 @@ impl AnyStore {
     /// Whoever waits for its servers is told so.
     pub async fn connect(settings: NatsSettings, beside: &Location, tell: Tell) -> Result<Self, Unavailable> {
         let store = NatsStore::telling(settings, tell);
-        let premises = beside.of_shared(store.id().await?);
-        Ok(Self::Nats(store, Arc::new(premises)))
+        let local_dir = beside.of_shared(store.id().await?);
+        Ok(Self::Nats(store, Arc::new(local_dir)))
     }
 
     /// Where on this machine its attempts and the logs of its engines are.
     #[must_use]
-    pub fn premises(&self) -> &Location {
+    pub fn local_dir(&self) -> &Location {
         match self {
             Self::Embedded(store) => store.location(),
-            Self::Nats(_, premises) => premises,
+            Self::Nats(_, local_dir) => local_dir,
         }
     }
 
     /// Where on this machine the attempts of a run are that takes place in that repository. Those of a shared store lie
     /// beside the repository, and a machine may have several.
-    pub fn premises_beside(&self, repository: &Path) -> Result<Location, LocateError> {
+    pub fn local_dir_beside(&self, repository: &Path) -> Result<Location, LocateError> {
         match self {
             Self::Embedded(store) => Ok(store.location().clone()),
-            Self::Nats(_, premises) => Ok(Location::find(repository, None)?.of_same_shared(premises)),
+            Self::Nats(_, local_dir) => Ok(Location::find(repository, None)?.of_same_shared(local_dir)),
         }
     }
 
-    /// Makes sure that the premises are there, and that whoever is given their path finds the store.
-    pub fn prepare_premises(&self) -> Result<(), Unavailable> {
+    /// Makes sure that the local_dir are there, and that whoever is given their path finds the store.
+    pub fn prepare_local_dir(&self) -> Result<(), Unavailable> {
         match self {
             Self::Embedded(_) => Ok(()),
-            Self::Nats(store, premises) => premises.prepare_shared(&store.settings().server()),
+            Self::Nats(store, local_dir) => local_dir.prepare_shared(&store.settings().server()),
         }
     }
 
@@ -204,16 +204,16 @@ impl Store for AnyStore {
         either!(self, store => store.mark_views(run, views))
     }
 
-    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
-        either!(self, store => store.lead_for(run, tenure))
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+        either!(self, store => store.lock_engine_for(run, tenure))
     }
 
-    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        either!(self, store => store.leader(run))
+    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        either!(self, store => store.holder(run))
     }
 
-    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        either!(self, store => store.leader_seen(run))
+    async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        either!(self, store => store.peek_engine_holder(run))
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {

@@ -100,7 +100,7 @@ pub struct ViewMark {
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub run: RunId,
-    /// Which protocol the run follows. Kept when the run is created, not looked at afterwards.
+    /// Which protocol the run follows. Backup when the run is created, not looked at afterwards.
     pub protocol: String,
     /// What the writer has read; [`Position::absent`] creates the run.
     pub expected: Position,

@@ -83,7 +83,7 @@ pub enum CommitError {
     TooLarge { size: usize, limit: usize },
     /// A later engine holds the run. The one that sees this stops; it does not decide again.
     #[error("this engine (epoch {held}) was replaced by a later one (epoch {by})")]
-    Deposed { held: Epoch, by: Epoch },
+    Fenced { held: Epoch, by: Epoch },
 }
 
 /// Why a read gave nothing.
@@ -106,7 +106,7 @@ pub enum WriteError {
 
 /// Why this process did not become the run's engine.
 #[derive(Debug, thiserror::Error)]
-pub enum LeadError {
+pub enum EngineLockError {
     #[error("run `{run}` already has an engine: process {pid} on `{host}`{}", if *stopped { ", which is stopped" } else { "" })]
     Held { run: RunId, pid: u32, host: String, stopped: bool },
     #[error(transparent)]

@@ -11,7 +11,7 @@ pub struct Foreign {
     pub sequence: u64,
     /// The bytes, if it has any.
     pub body: Option<Vec<u8>>,
-    pub change: Result<Rewritten, Meddling>,
+    pub change: Result<Rewritten, ExternalChange>,
 }
 
 /// A document that was changed on top of the newest one, and nothing of ours beside it.
@@ -24,7 +24,7 @@ pub struct Rewritten {
 
 /// What is wrong with a foreign write, whatever it says of the document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Meddling {
+pub enum ExternalChange {
     #[error("it was deleted")]
     Deleted,
     #[error("it is no JSON object")]

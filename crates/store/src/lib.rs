@@ -2,7 +2,7 @@
 //!
 //! One change is one [`Commit`]: an entry of the run's journal, the parts of its document that changed, the outbox
 //! items it adds and acknowledges. It lands whole or not at all, by compare-and-set on the run's [`Position`]. Any
-//! process may commit; whoever holds the run's [`Lead`] is its engine.
+//! process may commit; whoever holds the run's [`EngineLock`] is its engine.
 //!
 //! The store is ignorant of protocols: bodies are JSON text it never reads. What is *not* here: deciding
 //! (`protocol`), retrying a lost race (`runner`), writing view files (`runner`; only what was last written to them is
@@ -17,8 +17,8 @@ mod digest;
 mod error;
 mod foreign;
 mod git;
-mod lead;
 mod location;
+mod lock;
 mod nats;
 #[path = "linux.rs"]
 mod os;
@@ -32,18 +32,18 @@ pub use commit::{
     COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
 };
 pub use digest::{BadDigest, Digest, DigestReader};
-pub use error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
-pub use foreign::{Foreign, Meddling, Rewritten};
+pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
+pub use foreign::{ExternalChange, Foreign, Rewritten};
 pub use git::Repository;
-pub use lead::{Lead, Leader, Tenure};
 pub use location::{LocateError, Location, repository};
+pub use lock::{EngineHolder, EngineLock, Tenure};
 pub use nats::{
-    Access, BLOB_STREAM, BadSettings, Bereft, ConnectFault, LEAST_VERSION, Laggard, LiveBucket, LiveEntry,
-    NatsSettings, NatsStore, Note, Patience, Standing, Stranger, Tell, Tls, Waiting,
+    Access, BLOB_STREAM, BadSettings, ConnectFault, LEAST_VERSION, LaggingReplica, LiveBucket, LiveEntry,
+    MissingBlobs, NatsSettings, NatsStore, Note, Patience, Standing, Stranger, Tell, Tls, Waiting,
 };
 pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{
-    CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError, Kept,
+    Backup, CloseError, Closed, Damage, Draft, DraftError, Examined, FoundEntry, FoundRun, KeepError,
     OpenError, RescueError, Salvage, SalvageError, SqliteStore, find_damage,
 };
 pub use store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};

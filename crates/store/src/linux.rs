@@ -86,9 +86,9 @@ fn network_magic(magic: u32) -> Option<&'static str> {
 ///
 /// The kernel closes the files of a killed process too, so no writer can leave without ringing.
 #[derive(Debug)]
-pub(crate) struct Bell(AsyncFd<Inotify>);
+pub(crate) struct Wakeup(AsyncFd<Inotify>);
 
-impl Bell {
+impl Wakeup {
     /// Every close after this call is heard.
     pub(crate) fn hang(file: &Path) -> io::Result<Self> {
         let inotify = Inotify::init()?;

@@ -94,8 +94,8 @@ impl Location {
     }
 
     /// Where the same shared store would be kept beside this place.
-    pub(crate) fn of_same_shared(&self, premises: &Self) -> Self {
-        let id = premises.root.file_name().expect("BUG: the premises of a shared store are named after it");
+    pub(crate) fn of_same_shared(&self, local_dir: &Self) -> Self {
+        let id = local_dir.root.file_name().expect("BUG: the local_dir of a shared store are named after it");
         Self { root: self.root.join(SHARED).join(id) }
     }
 
@@ -120,7 +120,7 @@ impl Location {
         fs::rename(&draft, &note).map_err(failed("write", &note))
     }
 
-    /// The servers of the shared store whose premises these are, and the place of the embedded one; `None` for an embedded
+    /// The servers of the shared store whose local_dir these are, and the place of the embedded one; `None` for an embedded
     /// store.
     #[must_use]
     pub fn shared(&self) -> Option<(String, Self)> {
@@ -129,12 +129,12 @@ impl Location {
         Some((server.trim().to_owned(), Self { root: beside.to_owned() }))
     }
 
-    /// The premises of another shared store beside these that was at the same servers, and has attempts. Of several the
+    /// The local_dir of another shared store beside these that was at the same servers, and has attempts. Of several the
     /// newest: ids begin with the time at which their store was made.
     #[must_use]
     pub fn of_former_shared(&self, server: &str) -> Option<PathBuf> {
         let beside = Self { root: self.root.parent()?.parent()?.to_owned() };
-        let others = beside.premises_at(server).into_iter().filter(|path| *path != self.root);
+        let others = beside.local_dir_at(server).into_iter().filter(|path| *path != self.root);
         let has_attempts = |path: &PathBuf| {
             let attempts = Self { root: path.clone() }.attempts_dir();
             fs::read_dir(attempts).is_ok_and(|mut runs| runs.next().is_some())
@@ -142,19 +142,19 @@ impl Location {
         others.filter(has_attempts).max()
     }
 
-    /// The premises beside this place of every shared store that was at these servers: of one, unless somebody replaced it.
+    /// The local_dir beside this place of every shared store that was at these servers: of one, unless somebody replaced it.
     #[must_use]
-    pub fn premises_at(&self, server: &str) -> Vec<PathBuf> {
-        let premises = fs::read_dir(self.root.join(SHARED)).into_iter().flatten().flatten();
+    pub fn local_dir_at(&self, server: &str) -> Vec<PathBuf> {
+        let local_dir = fs::read_dir(self.root.join(SHARED)).into_iter().flatten().flatten();
         let is_there =
             |path: &PathBuf| fs::read_to_string(path.join(SERVER)).is_ok_and(|noted| noted.trim() == server);
-        premises.map(|entry| entry.path()).filter(is_there).collect()
+        local_dir.map(|entry| entry.path()).filter(is_there).collect()
     }
 
-    /// Whether a directory is the premises of a shared store: one look, for whoever must not be slow.
+    /// Whether a directory is the local_dir of a shared store: one look, for whoever must not be slow.
     #[must_use]
-    pub fn is_of_shared(premises: &Path) -> bool {
-        premises.join(SERVER).is_file()
+    pub fn is_of_shared(local_dir: &Path) -> bool {
+        local_dir.join(SERVER).is_file()
     }
 
     #[must_use]
@@ -175,7 +175,7 @@ impl Location {
 
     /// The file that writers queue on, and whose closing wakes the watchers.
     #[must_use]
-    pub fn ticket(&self) -> PathBuf {
+    pub fn writer_lock(&self) -> PathBuf {
         self.root.join("ticket")
     }
 

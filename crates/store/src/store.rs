@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 
 use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
-use crate::error::{CommitError, LeadError, ReadError, WriteError};
-use crate::{Digest, Foreign, Lead, Leader, Tenure, Watch};
+use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
+use crate::{Digest, EngineHolder, EngineLock, Foreign, Tenure, Watch};
 
 /// A body of the journal, or a snapshot, and the revision it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -190,23 +190,30 @@ pub trait Store: Clone + Send + Sync + 'static {
         views: Vec<ViewMark>,
     ) -> impl Future<Output = Result<(), WriteError>> + Send;
 
-    /// Makes this process the run's engine until the [`Lead`] is dropped or the process ends, however it ends.
+    /// Makes this process the run's engine until the [`EngineLock`] is dropped or the process ends, however it ends.
     ///
     /// Never waits for another engine. The run need not exist yet, so that its creator can hold it from the first
     /// commit on. Each lead has a higher epoch than the one before.
-    fn lead(&self, run: &RunId) -> impl Future<Output = Result<Lead, LeadError>> + Send {
-        self.lead_for(run, Tenure::Engine)
+    fn lock_engine(&self, run: &RunId) -> impl Future<Output = Result<EngineLock, EngineLockError>> + Send {
+        self.lock_engine_for(run, Tenure::Engine)
     }
 
     /// The same, saying for how long. Whoever leads for an errand only is waited for, a run_at.
-    fn lead_for(&self, run: &RunId, tenure: Tenure) -> impl Future<Output = Result<Lead, LeadError>> + Send;
+    fn lock_engine_for(
+        &self,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> impl Future<Output = Result<EngineLock, EngineLockError>> + Send;
 
     /// Who leads the run now, if anybody does.
-    fn leader(&self, run: &RunId) -> impl Future<Output = Result<Option<Leader>, ReadError>> + Send;
+    fn holder(&self, run: &RunId) -> impl Future<Output = Result<Option<EngineHolder>, ReadError>> + Send;
 
     /// The same for whoever only looks: a leader that can be seen without a turn among the writers is told without one.
-    fn leader_seen(&self, run: &RunId) -> impl Future<Output = Result<Option<Leader>, ReadError>> + Send {
-        self.leader(run)
+    fn peek_engine_holder(
+        &self,
+        run: &RunId,
+    ) -> impl Future<Output = Result<Option<EngineHolder>, ReadError>> + Send {
+        self.holder(run)
     }
 
     /// Follows the journal from a revision on, across processes.

@@ -13,10 +13,10 @@ use crate::{Digest, LiveEntry};
 
 /// The hand that writes one run.
 #[derive(Debug)]
-pub struct RunWriter<'t>(Hand<'t>);
+pub struct RunWriter<'t>(EditAuthor<'t>);
 
 #[derive(Debug)]
-enum Hand<'t> {
+enum EditAuthor<'t> {
     Transaction(TransactionWriter<'t>),
     Gathering(&'t mut Gathering),
 }
@@ -34,25 +34,25 @@ pub(crate) struct Gathering {
 
 impl<'t> RunWriter<'t> {
     pub(crate) fn within(transaction: &'t Transaction<'t>, path: &'t Path) -> Self {
-        Self(Hand::Transaction(TransactionWriter::new(transaction, path)))
+        Self(EditAuthor::Transaction(TransactionWriter::new(transaction, path)))
     }
 
     pub(crate) fn gathering(gathering: &'t mut Gathering) -> Self {
-        Self(Hand::Gathering(gathering))
+        Self(EditAuthor::Gathering(gathering))
     }
 
     /// The same as a commit, except that it lands only with all the others.
     pub fn append(&mut self, commit: &Commit) -> Result<Position, DraftError> {
         match &mut self.0 {
-            Hand::Transaction(writer) => writer.append(commit),
-            Hand::Gathering(gathering) => gathering.append(commit),
+            EditAuthor::Transaction(writer) => writer.append(commit),
+            EditAuthor::Gathering(gathering) => gathering.append(commit),
         }
     }
 
     pub fn blob(&mut self, body: &Vec<u8>) -> Result<Digest, DraftError> {
         match &mut self.0 {
-            Hand::Transaction(writer) => writer.blob(body),
-            Hand::Gathering(gathering) => {
+            EditAuthor::Transaction(writer) => writer.blob(body),
+            EditAuthor::Gathering(gathering) => {
                 gathering.blobs.push(body.clone());
                 Ok(Digest::of(body))
             }
@@ -63,16 +63,16 @@ impl<'t> RunWriter<'t> {
     /// Where there is no such bucket, or something else stands there by now, it means nothing.
     pub fn takes_the_place_of(&mut self, entry: LiveEntry) {
         match &mut self.0 {
-            Hand::Transaction(_) => {}
-            Hand::Gathering(gathering) => gathering.over = Some(entry),
+            EditAuthor::Transaction(_) => {}
+            EditAuthor::Gathering(gathering) => gathering.over = Some(entry),
         }
     }
 
     /// When the run was created, and below which epoch no engine may come back.
     pub fn remember(&mut self, run: &RunId, created: Timestamp, epoch: Epoch) -> Result<(), DraftError> {
         match &mut self.0 {
-            Hand::Transaction(writer) => writer.remember(run, created, epoch),
-            Hand::Gathering(gathering) => {
+            EditAuthor::Transaction(writer) => writer.remember(run, created, epoch),
+            EditAuthor::Gathering(gathering) => {
                 gathering.created = Some(created);
                 gathering.epoch = gathering.epoch.max(epoch);
                 Ok(())

@@ -75,7 +75,7 @@ async fn a_store_that_others_looked_at_is_at_rest_as_well() {
 #[tokio::test]
 async fn a_backup_that_nobody_has_written_to_is_read_without_making_it_a_ticket() {
     let place = Place::used().await;
-    fs::remove_file(place.location.ticket()).unwrap();
+    fs::remove_file(place.location.writer_lock()).unwrap();
     let before = place.bytes();
     let store = SqliteStore::examine(&place.location).unwrap().unwrap().store.unwrap();
     assert_eq!(store.runs().await.unwrap().len(), 1);
@@ -95,8 +95,8 @@ async fn what_was_committed_last_is_seen_beside_an_open_store() {
 #[tokio::test]
 async fn a_held_ticket_is_not_waited_for() {
     let place = Place::used().await;
-    let ticket = fs::File::options().write(true).open(place.location.ticket()).unwrap();
-    ticket.lock().unwrap();
+    let writer_lock = fs::File::options().write(true).open(place.location.writer_lock()).unwrap();
+    writer_lock.lock().unwrap();
     let store = SqliteStore::examine(&place.location).unwrap().unwrap().store.unwrap();
     assert_eq!(store.runs().await.unwrap().len(), 1);
 }

@@ -68,7 +68,7 @@ async fn every_fixture_is_opened_upgraded_and_read() {
             let entries = store.entries(&row.run, Revision(0)).await.unwrap();
             assert_eq!(entries.len() as u64, loaded.position.revision.0, "format {format}");
             assert!(!store.parts_at(&row.run, loaded.position.revision).await.unwrap().is_empty());
-            store.lead(&row.run).await.unwrap();
+            store.lock_engine(&row.run).await.unwrap();
         }
         drop(store);
         assert_eq!(find_damage(&Closed::take(&location).unwrap()).unwrap(), [], "format {format}, upgraded");

@@ -64,7 +64,7 @@ async fn a_killed_writer_rings_the_bell() {
 
     let mut writer = Command::new("sh")
         .args(["-c", "exec 9>>\"$0\"; echo ready; read forever"])
-        .arg(backend.location().ticket())
+        .arg(backend.location().writer_lock())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -91,8 +91,8 @@ async fn a_reader_does_not_wait_for_the_ticket() {
     let (store, run) = (backend.store(), run("read"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
 
-    let ticket = std::fs::File::options().append(true).open(backend.location().ticket()).unwrap();
-    ticket.lock().unwrap();
+    let writer_lock = std::fs::File::options().append(true).open(backend.location().writer_lock()).unwrap();
+    writer_lock.lock().unwrap();
     let mut writing = tokio::spawn({
         let (store, run) = (store.clone(), run.clone());
         async move { store.commit(change(&run, first, "2")).await }
@@ -104,7 +104,7 @@ async fn a_reader_does_not_wait_for_the_ticket() {
         };
         assert_eq!(position, first);
     }
-    drop(ticket);
+    drop(writer_lock);
     assert_eq!(writing.await.unwrap().unwrap().revision, Revision(2));
 }
 

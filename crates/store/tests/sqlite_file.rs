@@ -70,7 +70,7 @@ async fn only_the_owner_can_look_inside() {
     let place = Place::fresh();
     let store = place.open();
     store.commit(opening(&run())).await.unwrap();
-    let _lead = store.lead(&run()).await.unwrap();
+    let _lead = store.lock_engine(&run()).await.unwrap();
     assert_eq!(mode(place.location.root()), 0o700);
     let files = place.files();
     assert!(files.contains(&place.location.root().join("callboard.db-wal")), "{files:?}");
@@ -128,7 +128,7 @@ async fn a_store_removed_under_us_ends_every_operation_and_is_not_recreated() {
     let ReadError::Unavailable(unavailable) = watch.next().await.unwrap_err() else { panic!() };
     gone(&unavailable);
     store.put_blobs(vec![b"blob".to_vec()]).await.unwrap_err();
-    store.lead(&run()).await.unwrap_err();
+    store.lock_engine(&run()).await.unwrap_err();
     store.watch(&run(), Revision(0)).await.unwrap_err();
     assert_eq!(place.files(), before);
 }
@@ -230,7 +230,7 @@ fn the_database_of_another_program_is_refused() {
 async fn a_lost_ticket_is_made_again_for_the_next_who_opens() {
     let place = Place::used().await;
     let store = place.open();
-    fs::remove_file(place.location.ticket()).unwrap();
+    fs::remove_file(place.location.writer_lock()).unwrap();
     let error = store.commit(opening(&RunId::new("new").unwrap())).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(Unavailable::Gone { .. })), "{error}");
     let store = place.open();
@@ -263,14 +263,14 @@ fn a_path_with_a_space_and_an_umlaut_works() {
 async fn a_leader_is_seen_though_a_writer_hangs() {
     let place = Place::used().await;
     let store = place.open();
-    let lead = store.lead(&run()).await.unwrap();
-    let hanging = fs::OpenOptions::new().write(true).open(place.location.ticket()).unwrap();
+    let lock = store.lock_engine(&run()).await.unwrap();
+    let hanging = fs::OpenOptions::new().write(true).open(place.location.writer_lock()).unwrap();
     hanging.lock().unwrap();
-    let seen = store.leader_seen(&run()).await.unwrap();
+    let seen = store.peek_engine_holder(&run()).await.unwrap();
     assert_eq!(seen.map(|leader| leader.pid), Some(std::process::id()));
     drop(hanging);
-    drop(lead);
-    assert_eq!(store.leader_seen(&run()).await.unwrap(), None);
+    drop(lock);
+    assert_eq!(store.peek_engine_holder(&run()).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -282,6 +282,6 @@ async fn a_database_that_was_put_back_alone_can_be_led() {
     fs::remove_dir_all(root).unwrap();
     fs::create_dir(root).unwrap();
     fs::copy(&kept, &database).unwrap();
-    let _lead = place.open().lead(&run()).await.unwrap();
+    let _lead = place.open().lock_engine(&run()).await.unwrap();
     assert_eq!(mode(&root.join("engines")), 0o700);
 }

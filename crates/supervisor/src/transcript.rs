@@ -147,7 +147,7 @@ mod tests {
     const REPORT: &str = "{\"logs\": [\"said \\\"no\\\"\"],\n\"gate_failure\": true}";
 
     fn said() -> String {
-        format!("Here it is.\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\nDone.")
+        format!("Workspace it is.\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\nDone.")
     }
 
     /// What agents are shown, and what must never be taken for their own words.

@@ -128,8 +128,8 @@ pub fn wrapper(program: &Path) -> AgentProfile {
 
 /// What an engine in this process works with; `program` is the built `callboard`, or nothing that could be started.
 pub fn engine_config(store: &AnyStore, program: &Path) -> EngineConfig {
-    store.prepare_premises().expect("directories can be made");
-    engine_config_at(store.premises().root(), program)
+    store.prepare_local_dir().expect("directories can be made");
+    engine_config_at(store.local_dir().root(), program)
 }
 
 /// The same, with attempts in that directory.
@@ -139,7 +139,7 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
     EngineConfig {
         overrides: Overrides::default(),
         by_agent: BTreeMap::new(),
-        places: 1,
+        slots: 1,
         backoff: Duration::from_millis(1),
         lingering: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
@@ -208,7 +208,7 @@ pub async fn decided<P: Protocol, S: Store>(
         v: ENTRY_VERSION,
         at: Clock::system().now().max(journal.state.at),
         by: Author::Engine { host: host.to_owned(), boot_id: "then".to_owned(), pid: 1 },
-        input: Input::Due,
+        input: Input::Deferred,
         changes,
         actions,
         timers: Vec::new(),

@@ -137,8 +137,8 @@ impl Drop for Server {
 /// A store as one that stands for either, for whoever needs nothing of it on this machine.
 pub fn any(store: NatsStore) -> AnyStore {
     let nowhere = std::env::temp_dir().join("callboard-nowhere");
-    let premises = Location::find(&nowhere, Some(nowhere.clone())).expect("it need not be there");
-    AnyStore::Nats(store, premises.into())
+    let local_dir = Location::find(&nowhere, Some(nowhere.clone())).expect("it need not be there");
+    AnyStore::Nats(store, local_dir.into())
 }
 
 pub fn settings(address: &str) -> NatsSettings {

@@ -75,7 +75,7 @@ impl Scene {
             scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
             // Of somebody who has no runtime, for whoever asks us may have one.
             let asked = std::thread::scope(|scope| scope.spawn(|| scene.open_store()).join());
-            scene.store = asked.expect("the server answers").premises().root().to_owned();
+            scene.store = asked.expect("the server answers").local_dir().root().to_owned();
         }
         scene
     }
@@ -163,8 +163,8 @@ impl Scene {
             }
             Backing::Nats { .. } => {
                 let run = RunId::new(run).expect("a name");
-                let leader = harness::wait(self.open_store().leader(&run)).expect("the server answers");
-                leader.map(|leader| i32::try_from(leader.pid).expect("a pid is small"))
+                let holder = harness::wait(self.open_store().holder(&run)).expect("the server answers");
+                holder.map(|holder| i32::try_from(holder.pid).expect("a pid is small"))
             }
         }
     }

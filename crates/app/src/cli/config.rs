@@ -2,8 +2,8 @@
 
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
+use crate::workspace::{Place, Workspace};
 
 /// Show every setting, its value and where it came from
 #[derive(Debug, clap::Args)]
@@ -25,8 +25,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
-    let rows = here.config.rows(here.location.root());
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let rows = workspace.config.rows(workspace.location.root());
     if arguments.json {
         let rows: Vec<_> = rows
             .iter()

@@ -52,7 +52,7 @@ const PACE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // An attempt that starts engines of its own would kill and adopt under the mark of another.
-    crate::wish::refuse_agents_outright("show the demo")?;
+    crate::control::refuse_agents_outright("show the demo")?;
     // A reader who leaves does not leave our children and folder behind.
     render::go_on_when_nobody_reads();
     let paced = !arguments.fast && std::io::stdout().is_terminal();

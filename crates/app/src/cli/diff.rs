@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use store::Store as _;
 
 use super::block_on;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
 use crate::look::difference::{self, Difference};
-use crate::look::{Sight, words};
+use crate::look::{RunHandle, words};
+use crate::presentation::{Deed, Presentation};
 use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::run_status;
+use crate::workspace::Place;
 
 /// Show what changed in a run from one revision to another
 ///
@@ -45,35 +45,35 @@ pub(super) struct Arguments {
 }
 
 /// One side of the comparison.
-struct Side<P: Face> {
+struct Side<P: Presentation> {
     run_at: RunAt<P>,
     entry: Option<Entry<P>>,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        sight.with(Comparing { sight: &sight, arguments: &arguments }).await
+        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        handle.with(Comparing { handle: &handle, arguments: &arguments }).await
     })
 }
 
 struct Comparing<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     arguments: &'a Arguments,
 }
 
 impl Deed for Comparing<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, arguments } = self;
-        let old = side::<P>(sight, Some(arguments.from)).await?;
-        let new = side::<P>(sight, arguments.to).await?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { handle, arguments } = self;
+        let old = side::<P>(handle, Some(arguments.from)).await?;
+        let new = side::<P>(handle, arguments.to).await?;
         let found = difference::between(&compared(&old.run_at), &compared(&new.run_at));
         if arguments.json {
             render::json_pretty(&found);
         } else {
-            head(&sight.run, &old, &new);
+            head(&handle.run, &old, &new);
             tell(&found, P::STEPS_AT);
         }
         Ok(Exit::Success)
@@ -96,19 +96,19 @@ fn tell(found: &[Difference], steps_at: &str) {
     }
 }
 
-async fn side<P: Face>(sight: &Sight, revision: Option<u64>) -> Result<Side<P>, Failure> {
-    let run_at = sight.run_at(revision.map(Revision)).await?;
-    let stored = sight.store.entry(&sight.run, run_at.revision).await?;
+async fn side<P: Presentation>(handle: &RunHandle, revision: Option<u64>) -> Result<Side<P>, Failure> {
+    let run_at = handle.run_at(revision.map(Revision)).await?;
+    let stored = handle.store.entry(&handle.run, run_at.revision).await?;
     let entry = stored.and_then(|stored| Entry::decode(&stored.body).ok());
     Ok(Side { run_at, entry })
 }
 
 /// What is compared: the same fields that `show --json` prints.
-fn compared<P: Face>(run_at: &RunAt<P>) -> Value {
+fn compared<P: Presentation>(run_at: &RunAt<P>) -> Value {
     json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.document })
 }
 
-fn head<P: Face>(run: &RunId, old: &Side<P>, new: &Side<P>) {
+fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     render::data(format_args!(
         "{}  revision {} → {}",
         styled(BOLD, run),

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::block_on;
 use crate::doctor::{self, Finding, Ground, Level};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
 use crate::render;
+use crate::workspace::Place;
 
 /// Look whether all is well, and say what to do where it is not
 ///

@@ -9,10 +9,10 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
+use crate::presentation::{Deed, Presentation};
 use crate::render;
+use crate::workspace::{Place, Workspace};
 
 /// Write a run into one archive: its journal, what it was opened with, prompts, reports and logs
 ///
@@ -40,10 +40,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let (store, run) = here.find_run(&arguments.run).await?;
-        here.with_run(&store, &run, Exporting { store: &store, run: &run, arguments }).await
+        let (store, run) = workspace.find_run(&arguments.run).await?;
+        workspace.with_run(&store, &run, Exporting { store: &store, run: &run, arguments }).await
     })
 }
 
@@ -56,10 +56,10 @@ struct Exporting<'a> {
 impl Deed for Exporting<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { store, run, arguments } = self;
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
-        let attempts = store.premises().attempts_dir();
+        let attempts = store.local_dir().attempts_dir();
         let host = store::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{run}.callboard.tar").into());
         let failed = |error: runner::ExportError| {

@@ -19,11 +19,11 @@ use store::AnyStore;
 use super::{block_on, check};
 use crate::config::Flags;
 use crate::definition::workflow;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
+use crate::presentation::{Deed, Presentation};
 use crate::render::{self, BOLD, DIM, styled};
 use crate::run_status;
+use crate::workspace::{Place, Workspace};
 use picture::{Picture, Run};
 use words::Charset;
 
@@ -137,16 +137,18 @@ fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
 }
 
 fn of_run(arguments: &Arguments) -> Result<Picture, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let (store, run) = here.find_run(&arguments.what).await?;
+        let (store, run) = workspace.find_run(&arguments.what).await?;
         let at = arguments.at.map(Revision);
-        here.with_run(&store, &run, Drawing { here: &here, store: &store, run: &run, at }).await
+        workspace
+            .with_run(&store, &run, Drawing { workspace: &workspace, store: &store, run: &run, at })
+            .await
     })
 }
 
 struct Drawing<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     at: Option<Revision>,
@@ -155,14 +157,14 @@ struct Drawing<'a> {
 impl Deed for Drawing<'_> {
     type Done = Picture;
 
-    async fn with<P: Face>(self) -> Result<Picture, Failure> {
-        let Self { here, store, run, at } = self;
-        let journal = here.load::<P>(store, run).await?;
+    async fn with<P: Presentation>(self) -> Result<Picture, Failure> {
+        let Self { workspace, store, run, at } = self;
+        let journal = workspace.load::<P>(store, run).await?;
         let run = journal.run.to_string();
         let Some(at) = at else {
             let (_, status) = run_status::word(journal.state.run.status);
             let run = Run { run, revision: journal.position.revision.0, status: Some(status) };
-            return Ok(Picture::of_run(run, &journal.spec, &journal.document, here.clock.now()));
+            return Ok(Picture::of_run(run, &journal.spec, &journal.document, workspace.clock.now()));
         };
         let (entry, document) = (journal.entry(at).await?, journal.document_at(at).await?);
         let (Some(entry), Some(document)) = (entry, document) else {

@@ -16,11 +16,11 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
-use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
+use crate::presentation::{self, Deed, Presentation};
 use crate::views::{self, SetAside};
-use crate::{definition, render, run_status, wish};
+use crate::workspace::{self, Place, Workspace};
+use crate::{control, definition, render, run_status};
 
 /// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
@@ -62,10 +62,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    wish::refuse_agents_outright("import a run")?;
-    let here = Here::find(&arguments.place, Flags::default())?;
+    control::refuse_agents_outright("import a run")?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     let Some(file) = &arguments.file else {
-        return peer::run(&here, &arguments.peer, arguments.json);
+        return peer::run(&workspace, &arguments.peer, arguments.json);
     };
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("that cannot name a run").because(Some(&error)))?;
@@ -76,28 +76,32 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Failure::usage(format!("cannot read `{}`", file.display())).because(Some(&error))
         })?)
     };
-    block_on(take(&here, &arguments, file, archive, name))
+    block_on(take(&workspace, &arguments, file, archive, name))
 }
 
 /// Takes a run out of an archive.
 async fn take(
-    here: &Here,
+    workspace: &Workspace,
     arguments: &Arguments,
     file: &Path,
     archive: Box<dyn Read>,
     name: Option<RunId>,
 ) -> Result<Exit, Failure> {
-    let import_target =
-        ImportTarget { name, repo_dir: here.repo_dir()?, by: here::person(), now: here.clock.now() };
-    let store = here.store().await?;
-    definition::exclude_views(&here.repo)?;
+    let import_target = ImportTarget {
+        name,
+        repo_dir: workspace.repo_dir()?,
+        by: workspace::person(),
+        now: workspace.clock.now(),
+    };
+    let store = workspace.store().await?;
+    definition::exclude_views(&workspace.repo)?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
-    if !face::is_known(&protocol) {
+    if !presentation::is_known(&protocol) {
         return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
     }
-    let taking = Taking { here, store: &store, unpacked, import_target, file };
-    let (imported, set_aside) = face::by_name(&protocol, &run, taking).await?;
+    let taking = Taking { workspace, store: &store, unpacked, import_target, file };
+    let (imported, set_aside) = presentation::by_name(&protocol, &run, taking).await?;
     tell(&imported, arguments.json);
     for (view, kept) in set_aside.into_iter().flatten() {
         render::note(format_args!(
@@ -110,7 +114,7 @@ async fn take(
 }
 
 struct Taking<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     unpacked: Unpacked,
     import_target: ImportTarget,
@@ -120,8 +124,8 @@ struct Taking<'a> {
 impl Deed for Taking<'_> {
     type Done = (Imported, Option<SetAside>);
 
-    async fn with<P: Face>(self) -> Result<Self::Done, Failure> {
-        let Self { here, store, unpacked, import_target, file } = self;
+    async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
+        let Self { workspace, store, unpacked, import_target, file } = self;
         let other = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
         if let Some(other) = other.filter(|_| !P::RENAMES) {
             let what =
@@ -130,7 +134,7 @@ impl Deed for Taking<'_> {
         }
         let imported = runner::import::<P>(store, unpacked, &import_target).await;
         let imported = imported.map_err(|error| refused(file, &error))?;
-        let set_aside = views::write::<P>(here, store, &imported.run).await?;
+        let set_aside = views::write::<P>(workspace, store, &imported.run).await?;
         Ok((imported, set_aside))
     }
 }

@@ -11,13 +11,13 @@ use serde_json::json;
 use store::{Store as _, StoredEntry};
 
 use super::block_on;
-use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
 use crate::look::exchange::{Answer, Exchange, Files, Text};
-use crate::look::{Sight, mentions, words};
+use crate::look::{RunHandle, mentions, words};
+use crate::presentation::{self, Deed, Presentation};
 use crate::progress::lines;
 use crate::render::{self, BOLD, DIM, styled};
+use crate::workspace::Place;
 
 /// Show the journal of a run: every entry with when, who, what and why
 ///
@@ -63,19 +63,20 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        let newest = sight.newest().await?;
+        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let newest = handle.newest().await?;
         let after = match (arguments.since, arguments.last) {
-            (Some(since), _) => Revision(sight.in_range(since, newest)?.0 - 1),
+            (Some(since), _) => Revision(handle.in_range(since, newest)?.0 - 1),
             (None, Some(last)) => Revision(newest.0.saturating_sub(last)),
             (None, None) => Revision(0),
         };
         if arguments.as_stored() && !arguments.follow {
             // Nobody has to understand it, so the run may be of any protocol, known or not.
-            for_each_entry(&sight.store, &sight.run, after, newest, |stored| tell_as_stored(&stored)).await?;
+            for_each_entry(&handle.store, &handle.run, after, newest, |stored| tell_as_stored(&stored))
+                .await?;
             return Ok(Exit::Success);
         }
-        sight.with(Telling { sight: &sight, arguments: &arguments, after, newest }).await
+        handle.with(Telling { handle: &handle, arguments: &arguments, after, newest }).await
     })
 }
 
@@ -95,7 +96,7 @@ fn tell_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
 }
 
 struct Telling<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     arguments: &'a Arguments,
     after: Revision,
     newest: Revision,
@@ -104,14 +105,14 @@ struct Telling<'a> {
 impl Deed for Telling<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, arguments, after, newest } = self;
-        let mut log = Log::<P>::new(sight, arguments).await?;
-        for_each_entry(&sight.store, &sight.run, after, newest, |stored| log.tell(&stored)).await?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { handle, arguments, after, newest } = self;
+        let mut log = Log::<P>::new(handle, arguments).await?;
+        for_each_entry(&handle.store, &handle.run, after, newest, |stored| log.tell(&stored)).await?;
         if arguments.follow {
-            let mut watch = sight.store.watch(&sight.run, newest).await?;
+            let mut watch = handle.store.watch(&handle.run, newest).await?;
             loop {
-                let run_at = sight.run_at::<P>(None).await?;
+                let run_at = handle.run_at::<P>(None).await?;
                 if run_at.rest().is_some() && run_at.revision <= watch.after() {
                     break;
                 }
@@ -126,8 +127,8 @@ impl Deed for Telling<'_> {
 }
 
 /// What is printed of a journal.
-struct Log<'a, P: Face> {
-    sight: &'a Sight,
+struct Log<'a, P: Presentation> {
+    handle: &'a RunHandle,
     json: bool,
     step: Option<P::Step>,
     /// For what passed between the engine and an attempt, if that is to be shown.
@@ -138,25 +139,25 @@ struct Log<'a, P: Face> {
     hosts: BTreeMap<AttemptId, String>,
 }
 
-impl<'a, P: Face> Log<'a, P> {
-    async fn new(sight: &'a Sight, arguments: &Arguments) -> Result<Self, Failure> {
+impl<'a, P: Presentation> Log<'a, P> {
+    async fn new(handle: &'a RunHandle, arguments: &Arguments) -> Result<Self, Failure> {
         let run_at = match (arguments.full, &arguments.step) {
             (false, None) => None,
-            (true, _) | (_, Some(_)) => Some(sight.run_at::<P>(None).await?),
+            (true, _) | (_, Some(_)) => Some(handle.run_at::<P>(None).await?),
         };
         let step = match (&run_at, &arguments.step) {
-            (Some(run_at), Some(step)) => Some(sight.step(run_at, step)?),
+            (Some(run_at), Some(step)) => Some(handle.step(run_at, step)?),
             (_, None) | (None, _) => None,
         };
         let full = run_at.filter(|_| arguments.full);
         let hosts = match &full {
-            Some(run_at) if sight.store.is_shared() => {
-                let begun = sight.history(run_at).await?.attempts.into_iter();
+            Some(run_at) if handle.store.is_shared() => {
+                let begun = handle.history(run_at).await?.attempts.into_iter();
                 begun.map(|attempted| (attempted.id, attempted.host)).collect()
             }
             Some(_) | None => BTreeMap::new(),
         };
-        Ok(Self { sight, json: arguments.json, step, full, at_work: BTreeMap::new(), hosts })
+        Ok(Self { handle, json: arguments.json, step, full, at_work: BTreeMap::new(), hosts })
     }
 
     fn tell(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -166,7 +167,7 @@ impl<'a, P: Face> Log<'a, P> {
         let entry: Entry<P> = Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot read entry {} of run `{}`",
-                stored.revision, self.sight.run
+                stored.revision, self.handle.run
             ))
         })?;
         if self.step.as_ref().is_some_and(|step| !mentions::step(&entry, step)) {
@@ -204,9 +205,9 @@ impl<'a, P: Face> Log<'a, P> {
             render::data(format_args!("       {line}"));
         }
         for attempt in began(entry) {
-            let place = match self.sight.host_of_files(&attempt, entry.by.host()) {
+            let place = match self.handle.host_of_files(&attempt, entry.by.host()) {
                 Some(host) => format!("its files are on `{host}`"),
-                None => self.sight.dir(&attempt).path().display().to_string(),
+                None => self.handle.dir(&attempt).path().display().to_string(),
             };
             render::data(format_args!("       {}", styled(DIM, place)));
         }
@@ -215,25 +216,25 @@ impl<'a, P: Face> Log<'a, P> {
     /// What passed between the engine and the attempt that the entry says is over.
     fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
         let definition = &self.full.as_ref()?.spec.definition;
-        if self.sight.store.is_shared() {
+        if self.handle.store.is_shared() {
             // Of those that begin while we follow the run, nobody knew before.
             self.hosts.extend(began(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
         }
         let agent = |name: &StepId| {
-            let step = face::find_step::<P>(definition, name);
+            let step = presentation::find_step::<P>(definition, name);
             step.map_or_else(String::new, |step| P::agent(definition, &step))
         };
         let read = |attempt: &AttemptId, report| {
-            let host = self.hosts.get(attempt).and_then(|host| self.sight.host_of_files(attempt, host));
+            let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
                 return Exchange::elsewhere(host, attempt, report);
             }
             let expected = Expected {
-                run_id: self.sight.run.clone(),
+                run_id: self.handle.run.clone(),
                 step_id: attempt.step.clone(),
                 agent: agent(&attempt.step),
             };
-            Exchange::read(&self.sight.dir(attempt), attempt, &expected, report)
+            Exchange::read(&self.handle.dir(attempt), attempt, &expected, report)
         };
         let step = self.step.as_ref().map(P::step_id);
         let wanted = |attempt: &AttemptId| step.as_ref().is_none_or(|step| *step == attempt.step);
@@ -263,7 +264,7 @@ impl<'a, P: Face> Log<'a, P> {
     }
 }
 
-fn began<P: Face>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
+fn began<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
     entry.changes.iter().filter_map(|change| match change {
         Change::Started { attempt, .. } => Some(Run::<P>::id(attempt)),
         _ => None,

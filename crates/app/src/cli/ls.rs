@@ -16,10 +16,10 @@ use store::{AnyStore, RunRow, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
 use crate::render::{self, BOLD, DIM, styled};
 use crate::run_status::{self, EnginePresence};
-use crate::{face, typed};
+use crate::workspace::{self, Place, Workspace};
+use crate::{presentation, typed};
 
 /// List the runs of this repository, newest last
 ///
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     unfinished: bool,
 
     /// Only runs of this protocol
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(face::KNOWN))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(presentation::KNOWN))]
     protocol: Option<String>,
 
     /// Only runs of workflows with this in their name
@@ -144,9 +144,9 @@ struct JsonSummary<'a> {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     let (rows, engines) = block_on(async {
-        let Some(store) = here.existing_store().await? else { return Ok((Vec::new(), Vec::new())) };
+        let Some(store) = workspace.existing_store().await? else { return Ok((Vec::new(), Vec::new())) };
         let rows = store.runs().await?;
         let mut engines = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -154,11 +154,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         Ok::<_, Failure>((rows, engines))
     })?;
-    let now = here.clock.now();
-    let shared = here.nats.is_some();
+    let now = workspace.clock.now();
+    let shared = workspace.nats.is_some();
     let listed = rows.iter().zip(engines).map(|(row, engine)| Listed {
         row,
-        summary: here::summary(row),
+        summary: workspace::summary(row),
         engine,
         shared,
     });
@@ -175,7 +175,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if rows.is_empty() {
-        let traces = here.traces();
+        let traces = workspace.traces();
         match traces.is_empty() {
             true => render::note("no runs yet; `callboard run WORKFLOW` starts one"),
             false => traces.iter().for_each(render::note),
@@ -194,10 +194,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Whether a run that needs an engine has one. Other runs are not asked: on NATS each question costs a round trip.
 async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
-    if !here::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
+    if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
         return Ok(EnginePresence::NotAsked);
     }
-    Ok(match store.leader_seen(&row.run).await? {
+    Ok(match store.peek_engine_holder(&row.run).await? {
         Some(_) => EnginePresence::Alive,
         None => EnginePresence::Missing,
     })

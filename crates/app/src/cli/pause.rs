@@ -6,11 +6,11 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
-use crate::face::{Deed, Face};
+use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
+use crate::presentation::{Deed, Presentation};
 use crate::render;
-use crate::wish::Wish;
+use crate::workspace::{Place, Workspace};
 
 /// Pause a run: agents at work go on, nothing more starts
 #[derive(Debug, clap::Args)]
@@ -28,16 +28,18 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let (store, run) = here.find_run(&arguments.run).await?;
+        let (store, run) = workspace.find_run(&arguments.run).await?;
         let reason = arguments.reason;
-        here.with_run(&store, &run, Pausing { here: &here, store: &store, run: &run, reason }).await
+        workspace
+            .with_run(&store, &run, Pausing { workspace: &workspace, store: &store, run: &run, reason })
+            .await
     })
 }
 
 struct Pausing<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     reason: Option<String>,
@@ -46,10 +48,10 @@ struct Pausing<'a> {
 impl Deed for Pausing<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, reason } = self;
-        let wish = Wish::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
-        wish.make(here, store, run).await?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { workspace, store, run, reason } = self;
+        let control = ControlRequest::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
+        control.make(workspace, store, run).await?;
         render::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
         Ok(Exit::Success)
     }

@@ -17,10 +17,10 @@ use crate::cycles::{self, Draft};
 use crate::definition;
 use crate::drive::{self, Show};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
 use crate::profiles::AgentFlags;
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::render::{self, BOLD, styled};
+use crate::workspace::{self, Place, Workspace};
 
 /// Run a peer cycle: plan, execute, express, review, each by an agent of its own
 ///
@@ -104,20 +104,20 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let here = Here::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.place, flags)?;
     if arguments.continues {
-        block_on(continuing::go_on(&here, arguments))
+        block_on(continuing::go_on(&workspace, arguments))
     } else {
-        block_on(begin(&here, arguments))
+        block_on(begin(&workspace, arguments))
     }
 }
 
 /// Opens a new cycle and plays it.
-async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
+async fn begin(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
     let (instruction, requirements) = arguments.asked()?;
-    let spec = arguments.spec_name(here)?;
-    let scope = cycles::scope(&here.repo, instruction, spec, &requirements)?;
-    let engine_config = drive::engine_config(here, Overrides::default())?;
+    let spec = arguments.spec_name(workspace)?;
+    let scope = cycles::scope(&workspace.repo, instruction, spec, &requirements)?;
+    let engine_config = drive::engine_config(workspace, Overrides::default())?;
     let mut draft = Draft {
         scope,
         instruction: instruction.to_string(),
@@ -125,22 +125,22 @@ async fn begin(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
         user_requirements: requirements,
         continues: None,
         advice: None,
-        max_attempts: here.config.max_attempts.value,
+        max_attempts: workspace.config.max_attempts.value,
         timeout: arguments.timeout,
-        repo_dir: here.repo_dir()?,
-        workdir: arguments.profiles.workdir(&here.repo)?,
+        repo_dir: workspace.repo_dir()?,
+        workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: arguments.profile()?,
         env: arguments.profiles.env.clone(),
     };
     has_profile(&engine_config, &draft)?;
-    here.traces().iter().for_each(render::note);
-    let store = here.store().await?;
+    workspace.traces().iter().for_each(render::note);
+    let store = workspace.store().await?;
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
     }
-    definition::exclude_views(&here.repo)?;
-    let cycle = cycles::open(&store, &here.clock, here::person(), &draft).await?;
-    arguments.drive(here, &store, engine_config, &cycle, &draft).await
+    definition::exclude_views(&workspace.repo)?;
+    let cycle = cycles::open(&store, &workspace.clock, workspace::person(), &draft).await?;
+    arguments.drive(workspace, &store, engine_config, &cycle, &draft).await
 }
 
 /// Whoever will be asked must have a profile before anything is written.
@@ -175,8 +175,8 @@ impl Arguments {
         Ok((instruction, requirements))
     }
 
-    fn spec_name(&self, here: &Here) -> Result<Option<SpecName>, Failure> {
-        self.spec.as_deref().map(|typed| cycles::spec_name(&here.repo, typed)).transpose()
+    fn spec_name(&self, workspace: &Workspace) -> Result<Option<SpecName>, Failure> {
+        self.spec.as_deref().map(|typed| cycles::spec_name(&workspace.repo, typed)).transpose()
     }
 
     /// What chose the cycle, as it was typed.
@@ -196,7 +196,7 @@ impl Arguments {
 
     async fn drive(
         &self,
-        here: &Here,
+        workspace: &Workspace,
         store: &AnyStore,
         engine_config: EngineConfig,
         cycle: &CycleId,
@@ -206,10 +206,17 @@ impl Arguments {
         self.announce("opened", cycle, &draft.instruction, continues);
         let run = cycles::run_of(cycle);
         if self.detach {
-            return drive::detach(here, store, &run, &self.show, Vec::new()).await;
+            return drive::detach(workspace, store, &run, &self.show, Vec::new()).await;
         }
-        drive::drive::<Peer>(here, store, engine_config, &run, EngineRequest::to_resume(None), &self.show)
-            .await
+        drive::drive::<Peer>(
+            workspace,
+            store,
+            engine_config,
+            &run,
+            EngineRequest::to_resume(None),
+            &self.show,
+        )
+        .await
     }
 
     /// The first line: which cycle this is, and which run.

@@ -4,12 +4,12 @@ use protocol::{AttemptId, AttemptNo, StepId, Turn};
 use runner::{History, RunAt, would_be_told};
 
 use super::block_on;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
-use crate::look::Sight;
+use crate::look::RunHandle;
 use crate::look::exchange::{self, Text};
+use crate::presentation::{Deed, Presentation};
 use crate::render;
+use crate::workspace::Place;
 
 /// Print the prompt that a step was given, or would be given now
 ///
@@ -54,35 +54,35 @@ fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        sight.with(Prompting { sight: &sight, arguments: &arguments }).await
+        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        handle.with(Prompting { handle: &handle, arguments: &arguments }).await
     })
 }
 
 struct Prompting<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     arguments: &'a Arguments,
 }
 
 impl Deed for Prompting<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, arguments } = self;
-        let run_at = sight.run_at::<P>(None).await?;
-        let step = sight.step(&run_at, &arguments.step)?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { handle, arguments } = self;
+        let run_at = handle.run_at::<P>(None).await?;
+        let step = handle.step(&run_at, &arguments.step)?;
         let name = P::step_id(&step);
-        let history = sight.history(&run_at).await?;
+        let history = handle.history(&run_at).await?;
         let attempt = match arguments.attempt {
-            Some((turn, attempt_no)) => Some(named(sight, &history, &name, turn, attempt_no)?),
+            Some((turn, attempt_no)) => Some(named(handle, &history, &name, turn, attempt_no)?),
             None if arguments.next => None,
             None => history.newest_of(&name).map(|attempted| attempted.id.clone()),
         };
         let text = match attempt {
-            Some(attempt) => given(sight, &history, &attempt, arguments.context)?,
+            Some(attempt) => given(handle, &history, &attempt, arguments.context)?,
             None => {
                 tell_what_is_missing(&run_at, &history, &step);
-                let told = would_be_told(&run_at, &step, &sight.store.premises().attempts_dir());
+                let told = would_be_told(&run_at, &step, &handle.store.local_dir().attempts_dir());
                 if arguments.context { told.context } else { told.prompt }
             }
         };
@@ -93,7 +93,7 @@ impl Deed for Prompting<'_> {
 
 /// That attempt of the step, if there was one.
 fn named(
-    sight: &Sight,
+    handle: &RunHandle,
     history: &History,
     step: &StepId,
     turn: Turn,
@@ -103,7 +103,7 @@ fn named(
     if history.attempts.iter().any(|attempted| attempted.id == id) {
         return Ok(id);
     }
-    let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", sight.run));
+    let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", handle.run));
     let known: Vec<_> = history.attempts.iter().filter(|attempted| attempted.id.step == *step).collect();
     Err(match (known.first(), known.last()) {
         (Some(first), Some(last)) if known.len() > 1 => {
@@ -117,17 +117,22 @@ fn named(
 }
 
 /// What the attempt was given.
-fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -> Result<String, Failure> {
+fn given(
+    handle: &RunHandle,
+    history: &History,
+    attempt: &AttemptId,
+    context: bool,
+) -> Result<String, Failure> {
     let AttemptId { step, turn, attempt_no } = attempt;
-    let now = format!("`callboard prompt {} {step} --next` makes what it would be given now", sight.run);
+    let now = format!("`callboard prompt {} {step} --next` makes what it would be given now", handle.run);
     let attempted = history.attempts.iter().find(|attempted| attempted.id == *attempt);
-    if let Some(host) = attempted.and_then(|attempted| sight.host_of_files(attempt, &attempted.host)) {
+    if let Some(host) = attempted.and_then(|attempted| handle.host_of_files(attempt, &attempted.host)) {
         let there =
-            format!("`callboard prompt {} {step} --attempt {turn}.{attempt_no}` there prints it", sight.run);
+            format!("`callboard prompt {} {step} --attempt {turn}.{attempt_no}` there prints it", handle.run);
         let what = format!("what `{attempt}` was given is on `{host}`, where it was begun");
         return Err(Failure::new(Exit::Store, what).hint(there).hint(now));
     }
-    let dir = sight.dir(attempt);
+    let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
     let why = match exchange::whole(&path) {
         Text::Read { text, .. } => return Ok(text),
@@ -140,7 +145,7 @@ fn given(sight: &Sight, history: &History, attempt: &AttemptId, context: bool) -
 }
 
 /// What is made now may lack what is not done yet.
-fn tell_what_is_missing<P: Face>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
+fn tell_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
     let name = P::step_id(step);
     if history.newest_of(&name).is_none() {
         render::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));

@@ -10,13 +10,13 @@ mod view;
 
 use std::path::PathBuf;
 
-use store::{Closed, Damage, Kept, find_damage};
+use store::{Backup, Closed, Damage, find_damage};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
 use crate::profiles::AgentFlags;
+use crate::workspace::{Place, Workspace};
 
 /// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
 ///
@@ -59,58 +59,58 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    crate::wish::refuse_agents_outright("recover the store")?;
+    crate::control::refuse_agents_outright("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
-    let here = Here::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.place, flags)?;
     if let Some(view) = &arguments.view.from_view {
-        return view::rebuild(&here, view, &arguments);
+        return view::rebuild(&workspace, view, &arguments);
     }
-    if here.nats.is_some() {
+    if workspace.nats.is_some() {
         if arguments.from.is_some() {
-            here.embedded_only("`--from`")?;
+            workspace.embedded_only("`--from`")?;
         }
-        return block_on(shared::check(&here, &arguments));
+        return block_on(shared::check(&workspace, &arguments));
     }
     if let Some(file) = &arguments.from
         && !file.is_file()
     {
         return Err(Failure::usage(format!("there is no file `{}`", file.display())));
     }
-    if arguments.from.is_none() && !here.location.root().exists() {
-        return Err(Failure::usage(format!("there is no store `{}`", here.location.root().display()))
+    if arguments.from.is_none() && !workspace.location.root().exists() {
+        return Err(Failure::usage(format!("there is no store `{}`", workspace.location.root().display()))
             .hint("`--store DIR` names another one; `--from FILE` puts a saved copy back"));
     }
-    let mut told = account::Account::new(&here, &arguments);
-    told.was_none = !here.location.root().exists();
+    let mut told = account::Account::new(&workspace, &arguments);
+    told.was_none = !workspace.location.root().exists();
     // A dry run leaves no store where there was none: it looks at an empty one elsewhere.
     let stand_in = (told.was_none && arguments.dry_run).then(tempfile::tempdir).transpose();
     let stand_in = stand_in.map_err(|error| {
         Failure::new(Exit::Store, "cannot make a temporary directory").because(Some(&error))
     })?;
-    let here = match &stand_in {
-        Some(directory) => here.with_store_at(directory.path())?,
-        None => here,
+    let workspace = match &stand_in {
+        Some(directory) => workspace.with_store_at(directory.path())?,
+        None => workspace,
     };
-    let closed = Closed::take(&here.location)?;
+    let closed = Closed::take(&workspace.location)?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    let unfinished = if damage == [Damage::Missing] { Kept::unfinished(&closed) } else { None };
+    let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&closed) } else { None };
     let sound = damage.is_empty();
     if !told.was_none {
         told.damage.extend(damage.iter().map(Damage::to_string));
     }
     block_on(async {
         if !sound {
-            return damaged::recover(&here, &arguments, closed, unfinished, told).await;
+            return damaged::recover(&workspace, &arguments, closed, unfinished, told).await;
         }
         drop(closed);
         if let Some(file) = &arguments.from {
-            return damaged::graft(&here, file, &arguments, told).await;
+            return damaged::graft(&workspace, file, &arguments, told).await;
         }
-        let flaws = sound::check(&here, arguments.dry_run, &mut told).await?;
-        if flaws == 0 {
+        let inconsistencies = sound::check(&workspace, arguments.dry_run, &mut told).await?;
+        if inconsistencies == 0 {
             return Ok(told.tell());
         }
-        let closed = Closed::take(&here.location)?;
-        damaged::recover(&here, &arguments, closed, None, told).await
+        let closed = Closed::take(&workspace.location)?;
+        damaged::recover(&workspace, &arguments, closed, None, told).await
     })
 }

@@ -18,7 +18,7 @@ use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::render;
 
-/// Hand in the report of the attempt this is called from
+/// EditAuthor in the report of the attempt this is called from
 ///
 /// Give the report as JSON with --file or on standard input, or let the flags make one. It is checked at once; a later
 /// one replaces it as long as the attempt lives.

@@ -12,12 +12,12 @@ use store::{Access, AnyStore, RunRow, Store as _};
 use self::following::{elsewhere, follow, may_be_free_soon};
 use super::block_on;
 use crate::config::Flags;
+use crate::control::{self, ControlRequest};
 use crate::drive::{self, Show};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
-use crate::here::{self, Here, Place};
+use crate::presentation::{self, Deed, Presentation};
 use crate::profiles::AgentFlags;
-use crate::wish::{self, Wish};
+use crate::workspace::{self, Place, Workspace};
 use crate::{render, restore};
 
 /// Go on with a run: adopt agents that are still at work, start what is due
@@ -78,28 +78,29 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let mut here = Here::find(&arguments.place, flags)?;
-    if let (true, Some(settings)) = (arguments.access_from_stdin, &mut here.nats) {
+    let mut workspace = Workspace::find(&arguments.place, flags)?;
+    if let (true, Some(settings)) = (arguments.access_from_stdin, &mut workspace.nats) {
         settings.access = access_from_stdin()?;
     }
     let abandoned = arguments.abandon_host.as_ref().map(|host| runner::Abandoned {
         host: host.clone(),
-        by: here::person(),
+        by: workspace::person(),
         reason: arguments.reason.clone(),
     });
     let again = runner::Overrides { recover: arguments.recover, abandoned, ..arguments.profiles.again()? };
-    let engine_config = drive::engine_config(&here, again)?;
+    let engine_config = drive::engine_config(&workspace, again)?;
     block_on(async {
         if arguments.all {
-            return all(&here, &engine_config, &arguments).await;
+            return all(&workspace, &engine_config, &arguments).await;
         }
-        let (store, run) = here.find_run_or_only(arguments.run.as_deref(), "resume").await?;
-        here.with_run(
-            &store,
-            &run,
-            Resuming { here: &here, store: &store, run: &run, engine_config, arguments },
-        )
-        .await
+        let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "resume").await?;
+        workspace
+            .with_run(
+                &store,
+                &run,
+                Resuming { workspace: &workspace, store: &store, run: &run, engine_config, arguments },
+            )
+            .await
     })
 }
 
@@ -111,18 +112,18 @@ fn access_from_stdin() -> Result<Access, Failure> {
 }
 
 /// Goes on with a run that another command has found.
-pub(super) async fn go_on<P: Face>(
-    here: &Here,
+pub(super) async fn go_on<P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     engine_config: EngineConfig,
     arguments: Arguments,
 ) -> Result<Exit, Failure> {
-    Resuming { here, store, run, engine_config, arguments }.with::<P>().await
+    Resuming { workspace, store, run, engine_config, arguments }.with::<P>().await
 }
 
 struct Resuming<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     engine_config: EngineConfig,
@@ -132,38 +133,41 @@ struct Resuming<'a> {
 impl Deed for Resuming<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, engine_config, arguments } = self;
-        let restored = restore::restore::<P>(here, store, &engine_config, run).await?;
-        let mut journal = here.load::<P>(store, run).await?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { workspace, store, run, engine_config, arguments } = self;
+        let restored = restore::restore::<P>(workspace, store, &engine_config, run).await?;
+        let mut journal = workspace.load::<P>(store, run).await?;
         if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
             render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
             return Ok(Exit::Success);
         }
-        wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+        control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         // A paused run may have its engine: then that only has to be told.
         let paused = journal.state.run.status == RunStatus::Paused;
-        if paused && wish::engine_of(store, run).await?.is_some() {
-            let wish =
-                Wish::<P> { doing: "resume".to_owned(), request: Request::Resume, reason: arguments.reason };
-            let taken = wish.make(here, store, run).await?;
-            wish::tell_who_goes_on(run, &taken);
+        if paused && control::engine_of(store, run).await?.is_some() {
+            let control = ControlRequest::<P> {
+                doing: "resume".to_owned(),
+                request: Request::Resume,
+                reason: arguments.reason,
+            };
+            let taken = control.make(workspace, store, run).await?;
+            control::tell_who_goes_on(run, &taken);
             return Ok(Exit::Success);
         }
-        drive::is_staged_here(here, store, run, &engine_config.options(&journal.spec.options))?;
+        drive::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
         has_profile(&engine_config, &journal)?;
-        let asked = EngineRequest::to_resume(Some(here::asked_by_person(arguments.reason.as_deref())));
+        let asked = EngineRequest::to_resume(Some(workspace::asked_by_person(arguments.reason.as_deref())));
         loop {
-            if let Some(leader) = elsewhere(store, run).await?
-                && let Some(exit) = follow::<P>(here, store, run, leader, &arguments).await?
+            if let Some(holder) = elsewhere(store, run).await?
+                && let Some(exit) = follow::<P>(workspace, store, run, holder, &arguments).await?
             {
                 return Ok(exit);
             }
             if arguments.detach {
-                return drive::detach(here, store, run, &arguments.show, arguments.flags()).await;
+                return drive::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
             }
             let (engine_config, asked) = (engine_config.clone(), asked.clone());
-            match drive::drive::<P>(here, store, engine_config, run, asked, &arguments.show).await {
+            match drive::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await {
                 // Of several who waited for it, another host was first.
                 Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
                 played => return played,
@@ -174,7 +178,10 @@ impl Deed for Resuming<'_> {
 
 /// Whoever is asked next must have a profile, or the journal would tell of an attempt that began and never was. Somebody
 /// who is at work needs none to be adopted, so then nothing is asked before.
-fn has_profile<P: Face>(engine_config: &EngineConfig, journal: &Journal<P, AnyStore>) -> Result<(), Failure> {
+fn has_profile<P: Presentation>(
+    engine_config: &EngineConfig,
+    journal: &Journal<P, AnyStore>,
+) -> Result<(), Failure> {
     let (run, definition) = (&journal.state.run, &journal.spec.definition);
     if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {
         return Ok(());
@@ -222,8 +229,12 @@ impl Arguments {
 }
 
 /// Starts an engine for each run that was cut off. One that cannot go on does not keep the others from it.
-async fn all(here: &Here, engine_config: &EngineConfig, arguments: &Arguments) -> Result<Exit, Failure> {
-    let store = here.existing_store().await?;
+async fn all(
+    workspace: &Workspace,
+    engine_config: &EngineConfig,
+    arguments: &Arguments,
+) -> Result<Exit, Failure> {
+    let store = workspace.existing_store().await?;
     let rows = match &store {
         Some(store) => store.runs().await?,
         None => Vec::new(),
@@ -235,8 +246,8 @@ async fn all(here: &Here, engine_config: &EngineConfig, arguments: &Arguments) -
     let mut worst = Exit::Success;
     for row in rows.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
-        let again = Again { here, store: &store, run, engine_config, arguments };
-        match face::by_name(&row.protocol, run, again).await {
+        let again = Again { workspace, store: &store, run, engine_config, arguments };
+        match presentation::by_name(&row.protocol, run, again).await {
             Ok(()) => {}
             // Nor would it be let near any other run.
             Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
@@ -251,7 +262,7 @@ async fn all(here: &Here, engine_config: &EngineConfig, arguments: &Arguments) -
 
 /// To go on in the background with a run that was cut off.
 struct Again<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     engine_config: &'a EngineConfig,
@@ -261,20 +272,20 @@ struct Again<'a> {
 impl Deed for Again<'_> {
     type Done = ();
 
-    async fn with<P: Face>(self) -> Result<(), Failure> {
-        let Self { here, store, run, engine_config, arguments } = self;
-        restore::restore::<P>(here, store, engine_config, run).await?;
-        let mut journal = here.load::<P>(store, run).await?;
-        wish::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
-        if wish::engine_of(store, run).await?.is_none() {
+    async fn with<P: Presentation>(self) -> Result<(), Failure> {
+        let Self { workspace, store, run, engine_config, arguments } = self;
+        restore::restore::<P>(workspace, store, engine_config, run).await?;
+        let mut journal = workspace.load::<P>(store, run).await?;
+        control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
+        if control::engine_of(store, run).await?.is_none() {
             if let Err(failure) =
-                drive::is_staged_here(here, store, run, &engine_config.options(&journal.spec.options))
+                drive::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))
             {
                 // Whoever types this in every repository and on every host reaches it there.
                 render::note(format_args!("{}; it is left to be resumed there", failure.what));
                 return Ok(());
             }
-            drive::detach(here, store, run, &arguments.show, arguments.flags()).await?;
+            drive::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
         }
         Ok(())
     }
@@ -282,7 +293,7 @@ impl Deed for Again<'_> {
 
 /// Whether a run would go on if its engine had not ended. Whoever stopped or paused one wants it to wait.
 fn was_cut_off(row: &RunRow) -> bool {
-    match here::summary(row).map(|summary| summary.status) {
+    match workspace::summary(row).map(|summary| summary.status) {
         Some(
             RunStatus::Running
             | RunStatus::Stopping(_)

@@ -7,12 +7,12 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::control::{self, ControlRequest};
 use crate::drive::{self, Show};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
-use crate::here::{self, Here, Place};
+use crate::presentation::{self, Deed, Presentation};
 use crate::profiles::AgentFlags;
-use crate::wish::{self, Wish};
+use crate::workspace::{self, Place, Workspace};
 
 /// Try failed steps again: one, or all of them
 ///
@@ -44,21 +44,22 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let here = Here::find(&arguments.place, flags)?;
-    let engine_config = drive::engine_config(&here, arguments.profiles.again()?)?;
+    let workspace = Workspace::find(&arguments.place, flags)?;
+    let engine_config = drive::engine_config(&workspace, arguments.profiles.again()?)?;
     block_on(async {
-        let (store, run) = here.find_run(&arguments.run).await?;
-        here.with_run(
-            &store,
-            &run,
-            Retrying { here: &here, store: &store, run: &run, engine_config, arguments },
-        )
-        .await
+        let (store, run) = workspace.find_run(&arguments.run).await?;
+        workspace
+            .with_run(
+                &store,
+                &run,
+                Retrying { workspace: &workspace, store: &store, run: &run, engine_config, arguments },
+            )
+            .await
     })
 }
 
 struct Retrying<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     engine_config: EngineConfig,
@@ -68,13 +69,13 @@ struct Retrying<'a> {
 impl Deed for Retrying<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, engine_config, arguments } = self;
-        let mut journal = here.load::<P>(store, run).await?;
-        let named = |step: &String| face::step::<P>(run, &journal.spec.definition, step);
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { workspace, store, run, engine_config, arguments } = self;
+        let mut journal = workspace.load::<P>(store, run).await?;
+        let named = |step: &String| presentation::step::<P>(run, &journal.spec.definition, step);
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
-        wish::refuse_agents(&mut journal, "retry", &request).await?;
+        control::refuse_agents(&mut journal, "retry", &request).await?;
         if !P::RETRIES {
             let what =
                 format!("a {} of a `{}` run is not tried again once it has failed", P::STEP.0, P::NAME);
@@ -83,14 +84,15 @@ impl Deed for Retrying<'_> {
                 .code(Code::Refused)
                 .hint(P::after_failure(run, &journal.document)));
         }
-        if wish::engine_of(store, run).await?.is_some() {
-            let wish = Wish::<P> { doing: "retry".to_owned(), request, reason: arguments.reason };
-            let taken = wish.make(here, store, run).await?;
-            wish::tell_who_goes_on(run, &taken);
+        if control::engine_of(store, run).await?.is_some() {
+            let control =
+                ControlRequest::<P> { doing: "retry".to_owned(), request, reason: arguments.reason };
+            let taken = control.make(workspace, store, run).await?;
+            control::tell_who_goes_on(run, &taken);
             return Ok(Exit::Success);
         }
-        drive::is_staged_here(here, store, run, &engine_config.options(&journal.spec.options))?;
-        let asked = EngineRequest { request, by: Some(here::person()), reason: arguments.reason };
-        drive::drive::<P>(here, store, engine_config, run, asked, &arguments.show).await
+        drive::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+        let asked = EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
+        drive::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await
     }
 }

@@ -11,9 +11,9 @@ use crate::config::Flags;
 use crate::definition::Limits;
 use crate::drive::{self, Show};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
 use crate::profiles::AgentFlags;
 use crate::rehearsal::{RehearseFlag, Roles};
+use crate::workspace::{self, Place, Workspace};
 use crate::{definition, render};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
@@ -135,24 +135,24 @@ impl Obsolete {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.obsolete.tell();
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let here = Here::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.place, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
     let limits = Limits {
-        max_attempts: here.config.max_attempts.value,
+        max_attempts: workspace.config.max_attempts.value,
         max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
         on_failure: arguments.on_failure.into(),
     };
-    let definition = definition::read(&here.repo, &file, limits)?;
+    let definition = definition::read(&workspace.repo, &file, limits)?;
     let options = RunOptions {
-        location: RunLocation { run: run_id(arguments.run_id.as_deref())?, repo_dir: here.repo_dir()? },
-        workdir: arguments.profiles.workdir(&here.repo)?,
+        location: RunLocation { run: run_id(arguments.run_id.as_deref())?, repo_dir: workspace.repo_dir()? },
+        workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: match arguments.rehearse.profile(&Roles::of_workflow(definition.workflow()))? {
             Some(profile) => Some(profile),
             None => arguments.profiles.profile()?,
         },
         env: arguments.profiles.env.clone(),
     };
-    let engine_config = drive::engine_config(&here, Overrides::default())?;
+    let engine_config = drive::engine_config(&workspace, Overrides::default())?;
     for step in &definition.workflow().steps {
         if engine_config.profile(&options, &step.agent).is_none() {
             return Err(drive::no_profile(&step.agent, step.id.as_str()));
@@ -161,16 +161,16 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let run = options.location.run.clone();
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     block_on(async {
-        here.traces().iter().for_each(render::note);
-        let store = here.store().await?;
-        definition::exclude_views(&here.repo)?;
-        let opened = runner::open::<Steps, _>(&store, &here.clock, here::person(), spec).await;
+        workspace.traces().iter().for_each(render::note);
+        let store = workspace.store().await?;
+        definition::exclude_views(&workspace.repo)?;
+        let opened = runner::open::<Steps, _>(&store, &workspace.clock, workspace::person(), spec).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
-            return drive::detach(&here, &store, &run, &arguments.show, Vec::new()).await;
+            return drive::detach(&workspace, &store, &run, &arguments.show, Vec::new()).await;
         }
         drive::drive::<Steps>(
-            &here,
+            &workspace,
             &store,
             engine_config,
             &run,

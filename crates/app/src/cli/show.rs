@@ -6,15 +6,15 @@ use runner::RunAt;
 use serde_json::json;
 
 use super::block_on;
-use crate::face::{self, Deed, Face, Shown};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
 use crate::look::heard::Heard;
 use crate::look::questions::{Acts, Answers, Recovered};
 use crate::look::steps::Doing;
-use crate::look::{Sight, words};
+use crate::look::{RunHandle, words};
+use crate::presentation::{self, Deed, Presentation, Shown};
 use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::run_status::EnginePresence;
+use crate::workspace::Place;
 use crate::{hosts, progress, run_status};
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
@@ -49,22 +49,22 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let sight = Sight::of(&arguments.place, &arguments.run).await?;
-        sight.with(Showing { sight: &sight, arguments: &arguments }).await
+        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        handle.with(Showing { handle: &handle, arguments: &arguments }).await
     })
 }
 
 struct Showing<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     arguments: &'a Arguments,
 }
 
 impl Deed for Showing<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, arguments } = self;
-        let (run_at, answers) = Answers::about::<P>(sight, arguments.at.map(Revision)).await?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { handle, arguments } = self;
+        let (run_at, answers) = Answers::about::<P>(handle, arguments.at.map(Revision)).await?;
         if arguments.json {
             as_json(&run_at, &answers);
         } else {
@@ -74,7 +74,7 @@ impl Deed for Showing<'_> {
     }
 }
 
-fn as_json<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let mut shown = json!({
         "run": run_at.run,
         "protocol": P::NAME,
@@ -92,7 +92,7 @@ fn as_json<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
     render::json_pretty(&shown);
 }
 
-fn in_words<P: Face>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
+fn in_words<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
     head(run_at, travels, answers.acts.engine());
     for line in P::about(&run_at.document) {
         render::data(format_args!("  {}", render::harmless(&line)));
@@ -115,7 +115,7 @@ fn in_words<P: Face>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
     }
 }
 
-fn head<P: Face>(run_at: &RunAt<P>, travels: bool, engine: EnginePresence) {
+fn head<P: Presentation>(run_at: &RunAt<P>, travels: bool, engine: EnginePresence) {
     let summary = run_at.summary();
     let (style, word) = run_status::shown(summary.status, engine);
     let when = if travels { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
@@ -132,7 +132,7 @@ fn head<P: Face>(run_at: &RunAt<P>, travels: bool, engine: EnginePresence) {
 }
 
 /// Whose move it is.
-fn who_acts<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let run = &run_at.run;
     let rests = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(held) = &answers.held {
@@ -181,7 +181,7 @@ fn who_acts<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
     }
 }
 
-fn steps<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let steps = progress::shown_steps(run_at);
     let (wide, width) = progress::widths(&steps);
     for (name, shown) in &steps {
@@ -262,14 +262,14 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// A succeeded run's troubles are over.
-fn last_error<P: Face>(run_at: &RunAt<P>, answers: &Answers) {
+fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
     let ago = render::duration(answers.at.since(last.at));
     let step = &last.attempt.step;
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let mended =
-        face::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
+    let mended = presentation::find_step::<P>(definition, step)
+        .is_some_and(|step| P::is_behind(definition, state, &step));
     let (style, since) =
         if mended { (DIM, format!(" ({step} is done since)")) } else { (RED, String::new()) };
     render::data(format_args!(

@@ -6,10 +6,10 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
-use crate::face::{self, Deed, Face};
+use crate::control::{self, ControlRequest};
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
-use crate::wish::{self, Wish};
+use crate::presentation::{self, Deed, Presentation};
+use crate::workspace::{Place, Workspace};
 use crate::{render, run_status};
 
 /// Skip a step: go on as if it were done
@@ -33,15 +33,17 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let (store, run) = here.find_run(&arguments.run).await?;
-        here.with_run(&store, &run, Skipping { here: &here, store: &store, run: &run, arguments }).await
+        let (store, run) = workspace.find_run(&arguments.run).await?;
+        workspace
+            .with_run(&store, &run, Skipping { workspace: &workspace, store: &store, run: &run, arguments })
+            .await
     })
 }
 
 struct Skipping<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     arguments: Arguments,
@@ -50,21 +52,25 @@ struct Skipping<'a> {
 impl Deed for Skipping<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, arguments } = self;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { workspace, store, run, arguments } = self;
         let (word, _) = P::STEP;
-        let journal = here.load::<P>(store, run).await?;
-        let step = face::step::<P>(run, &journal.spec.definition, &arguments.step)?;
+        let journal = workspace.load::<P>(store, run).await?;
+        let step = presentation::step::<P>(run, &journal.spec.definition, &arguments.step)?;
         let request = Request::Skip { step: step.clone() };
-        let wish = Wish::<P> { doing: format!("skip a {word} of"), request, reason: Some(arguments.reason) };
-        let taken = wish.make(here, store, run).await?;
+        let control = ControlRequest::<P> {
+            doing: format!("skip a {word} of"),
+            request,
+            reason: Some(arguments.reason),
+        };
+        let taken = control.make(workspace, store, run).await?;
         render::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
-        let status = here.load::<P>(store, run).await?.state.run.status;
+        let status = workspace.load::<P>(store, run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::word(status);
             render::note(format_args!("with that the run is {word}"));
         } else {
-            wish::tell_who_goes_on(run, &taken);
+            control::tell_who_goes_on(run, &taken);
         }
         Ok(Exit::Success)
     }

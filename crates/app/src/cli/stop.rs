@@ -6,11 +6,11 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
-use crate::face::{Deed, Face};
+use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
+use crate::presentation::{Deed, Presentation};
 use crate::render;
-use crate::wish::Wish;
+use crate::workspace::{Place, Workspace};
 
 /// Stop a run: end its agents and leave it resumable
 ///
@@ -31,16 +31,18 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let (store, run) = here.find_run(&arguments.run).await?;
+        let (store, run) = workspace.find_run(&arguments.run).await?;
         let reason = arguments.reason;
-        here.with_run(&store, &run, Stopping { here: &here, store: &store, run: &run, reason }).await
+        workspace
+            .with_run(&store, &run, Stopping { workspace: &workspace, store: &store, run: &run, reason })
+            .await
     })
 }
 
 struct Stopping<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     reason: Option<String>,
@@ -49,11 +51,11 @@ struct Stopping<'a> {
 impl Deed for Stopping<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { here, store, run, reason } = self;
-        let wish = Wish::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
-        wish.fulfil(here, store, run).await?;
-        let journal = here.load::<P>(store, run).await?;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { workspace, store, run, reason } = self;
+        let control = ControlRequest::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
+        control.fulfil(workspace, store, run).await?;
+        let journal = workspace.load::<P>(store, run).await?;
         render::talk(match journal.state.run.status {
             RunStatus::Finished(Outcome::Succeeded) => {
                 format!("run `{run}` succeeded before it could be stopped")

@@ -2,12 +2,12 @@
 
 use super::block_on;
 use crate::config::Flags;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{Here, Place};
-use crate::look::Sight;
+use crate::look::RunHandle;
+use crate::presentation::{Deed, Presentation};
 use crate::progress::Progress;
 use crate::watcher::Watcher;
+use crate::workspace::{Place, Workspace};
 
 /// Watch a run from another terminal, until it rests
 ///
@@ -32,25 +32,25 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let here = Here::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     block_on(async {
-        let (store, run) = here.find_run_or_only(arguments.run.as_deref(), "watch").await?;
-        let progress = Progress::new(&here, &run, arguments.json);
-        let sight = Sight { here, store, run };
-        sight.with(Watching { sight: &sight, progress }).await
+        let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "watch").await?;
+        let progress = Progress::new(&workspace, &run, arguments.json);
+        let handle = RunHandle { workspace, store, run };
+        handle.with(Watching { handle: &handle, progress }).await
     })
 }
 
 struct Watching<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     progress: Progress,
 }
 
 impl Deed for Watching<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Self { sight, progress } = self;
-        Watcher::<P>::at(sight, progress).await?.finish().await
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let Self { handle, progress } = self;
+        Watcher::<P>::at(handle, progress).await?.finish().await
     }
 }

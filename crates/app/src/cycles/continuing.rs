@@ -13,7 +13,7 @@ use store::{AnyStore, RunRow, Store as _};
 
 use super::opening::highest_among;
 use crate::failure::Failure;
-use crate::{here, render};
+use crate::{render, workspace};
 
 /// A cycle that can be gone on with.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ fn is_of_this_run(error: &LoadError) -> bool {
 
 /// Whether the list of runs says that there is nothing to go on with in it.
 fn is_succeeded(row: &RunRow) -> bool {
-    here::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Succeeded))
+    workspace::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Succeeded))
 }
 
 /// The recommendations stand in the review's output; some reviewers put them among what they have learnt.

@@ -20,9 +20,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn check() -> Vec<Finding> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let workspace = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let found: Vec<_> =
-        KNOWN.iter().filter_map(|name| Some((*name, find_program(name, &path, &here)?))).collect();
+        KNOWN.iter().filter_map(|name| Some((*name, find_program(name, &path, &workspace)?))).collect();
     if found.is_empty() {
         let what = format!("none of {} is in PATH", KNOWN.join(", "));
         return vec![Finding::note(CHECK, what)];

@@ -1,4 +1,4 @@
-//! Where the doctor looks. Unlike [`Here`](crate::here::Here) it is found whatever is wrong: what cannot be settled is
+//! Where the doctor looks. Unlike [`Workspace`](crate::here::Workspace) it is found whatever is wrong: what cannot be settled is
 //! kept as the failure it is.
 
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use store::{Location, NatsSettings, Repository};
 
 use crate::config::{Config, ConfigErrors, Flags, StorePlace};
 use crate::failure::Failure;
-use crate::here::{self, Place};
 use crate::typed;
+use crate::workspace::{self, Place};
 
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -53,7 +53,7 @@ impl Ground {
             Ok(None) | Err(_) => "outside git".to_owned(),
         });
         let (location, nats) = match &config {
-            Ok(config) => match here::locate(&repo, config) {
+            Ok(config) => match workspace::locate(&repo, config) {
                 Ok((location, nats)) => (Ok(location), nats),
                 Err(failure) => (Err(failure), None),
             },

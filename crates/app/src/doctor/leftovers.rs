@@ -14,7 +14,7 @@ const CHECK: &str = "files";
 const MOST: usize = 200_000;
 
 pub(super) fn check(ground: &Ground, runs: Option<&Runs>) -> Vec<Finding> {
-    // Which premises are those of a store on NATS is known when it is read.
+    // Which local_dir are those of a store on NATS is known when it is read.
     if ground.nats.is_some() && runs.is_none() {
         return Vec::new();
     }

@@ -28,7 +28,7 @@ pub(super) struct Engine {
 /// The locks of a store at one run_at.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    ticket: Vec<Holder>,
+    writer_lock: Vec<Holder>,
     pub(super) engines: BTreeMap<String, Engine>,
 }
 
@@ -37,10 +37,10 @@ impl Engine {
     pub(super) async fn leading(store: &AnyStore, run: &RunId) -> Result<Option<Self>, ReadError> {
         match store {
             AnyStore::Embedded(_) => Ok(None),
-            AnyStore::Nats(store, _) => Ok(store.leader(run).await?.map(|leader| Self {
-                stopped: leader.is_stopped(),
-                pid: leader.pid,
-                host: Some(leader.host),
+            AnyStore::Nats(store, _) => Ok(store.holder(run).await?.map(|holder| Self {
+                stopped: holder.is_stopped(),
+                pid: holder.pid,
+                host: Some(holder.host),
                 since: None,
             })),
         }
@@ -60,8 +60,8 @@ impl Locks {
     pub(super) fn look(location: &Location) -> Self {
         let mut locks = Self::default();
         for HeldLock { file, holder } in store::held_locks(location.root()) {
-            if file == location.ticket() {
-                locks.ticket.push(holder);
+            if file == location.writer_lock() {
+                locks.writer_lock.push(holder);
             } else if let Some(run) = location.run_of_lock(&file) {
                 // It is signed when it is taken.
                 let signed = fs::metadata(&file).and_then(|file| file.modified()).ok();
@@ -84,7 +84,7 @@ pub(super) fn check(ground: &Ground, locks: &Locks, is_read: bool) -> Vec<Findin
         )];
     }
     let mut findings = Vec::new();
-    for &Holder { pid, stopped, .. } in &locks.ticket {
+    for &Holder { pid, stopped, .. } in &locks.writer_lock {
         if stopped {
             findings.push(
                 Finding::act(

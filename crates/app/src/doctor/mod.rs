@@ -39,7 +39,7 @@ pub(crate) async fn examine(mut ground: Ground) -> Vec<Finding> {
         }
     };
     if let Some(store) = &store {
-        ground.location = Ok(store.premises().clone());
+        ground.location = Ok(store.local_dir().clone());
     }
     let ground = &ground;
     let mut runs = None;

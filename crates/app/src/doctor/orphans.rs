@@ -48,7 +48,7 @@ fn roots(ground: &Ground, is_read: bool) -> Vec<PathBuf> {
     match (&ground.nats, &ground.location) {
         (Some(settings), Ok(beside)) if !is_read => {
             let known = ground.root().into_iter().map(Path::to_owned);
-            beside.premises_at(&settings.server()).into_iter().chain(known).map(real).collect()
+            beside.local_dir_at(&settings.server()).into_iter().chain(known).map(real).collect()
         }
         _ => ground.root().into_iter().map(real).collect(),
     }

@@ -12,10 +12,10 @@ use supervisor::{AttemptDir, ClaimError, ShimLife};
 
 use super::locks::{Engine, Locks};
 use super::{Finding, Ground};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Failure};
+use crate::presentation::{self, Deed, Presentation};
 use crate::render::{count, shell_word};
-use crate::{drive, here, hosts, render, run_status, typed};
+use crate::{drive, hosts, render, run_status, typed, workspace};
 
 const CHECK: &str = "runs";
 
@@ -94,7 +94,7 @@ impl Runs {
         locks: &Locks,
     ) -> Result<Self, Failure> {
         let all = store.runs().await?;
-        let phased = all.iter().map(|row| (row, here::summary(row).map(|summary| summary.status)));
+        let phased = all.iter().map(|row| (row, workspace::summary(row).map(|summary| summary.status)));
         let unfinished = phased.filter(|(_, status)| !matches!(status, Some(RunStatus::Finished(_))));
         let looks = unfinished.map(async |(row, status)| {
             let looking = Looking { location, store, run: &row.run };
@@ -104,7 +104,7 @@ impl Runs {
             {
                 Err(error.into())
             } else {
-                face::by_name(&row.protocol, &row.run, looking).await
+                presentation::by_name(&row.protocol, &row.run, looking).await
             };
             let engine = match locks.engines.get(row.run.as_str()) {
                 Some(engine) => Some(engine.clone()),
@@ -122,7 +122,7 @@ impl Runs {
 
     /// The summaries of all runs that this program can read.
     fn summaries(&self) -> impl Iterator<Item = (&RunId, Summary)> {
-        self.all.iter().filter_map(|row| Some((&row.run, here::summary(row)?)))
+        self.all.iter().filter_map(|row| Some((&row.run, workspace::summary(row)?)))
     }
 }
 
@@ -136,7 +136,7 @@ struct Looking<'a> {
 impl Deed for Looking<'_> {
     type Done = Looked;
 
-    async fn with<P: Face>(self) -> Result<Looked, Failure> {
+    async fn with<P: Presentation>(self) -> Result<Looked, Failure> {
         let Self { location, store, run } = self;
         let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
         let Some(journal) = journal else { return Ok(Looked { live_attempts: Vec::new(), place: None }) };
@@ -175,7 +175,7 @@ pub(super) fn check(ground: &Ground, runs: &Runs) -> Vec<Finding> {
 
 fn of_run(ground: &Ground, unfinished: &Unfinished) -> Vec<Finding> {
     let Unfinished { run, status, engine, live_attempts, place } = unfinished;
-    // Whoever names the premises themselves knows which they are.
+    // Whoever names the local_dir themselves knows which they are.
     let place = place.as_ref().filter(|_| ground.has_address());
     let live_attempts = match live_attempts {
         Ok(live_attempts) => live_attempts,

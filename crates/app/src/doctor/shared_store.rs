@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use store::{AnyStore, Laggard, NatsSettings, Note, Standing, Unavailable};
+use store::{AnyStore, LaggingReplica, NatsSettings, Note, Standing, Unavailable};
 
 use super::runs::Runs;
 use super::{Finding, Ground, store_check};
@@ -22,23 +22,23 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
     let looked = async {
         let store = AnyStore::connect(settings.clone(), beside, render::waiting).await?;
         let notes = store.notes().await?.to_vec();
-        let (is_new, laggards) = match &store {
-            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.laggards().await?),
+        let (is_new, lagging) = match &store {
+            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging().await?),
             AnyStore::Embedded(_) => (false, Vec::new()),
         };
-        Ok::<_, Unavailable>((store, is_new, notes, laggards))
+        Ok::<_, Unavailable>((store, is_new, notes, lagging))
     };
     match looked.await {
-        Ok((store, is_new, notes, laggards)) => {
+        Ok((store, is_new, notes, lagging)) => {
             let answers = Finding::fine(CHECK, format!("{place}: answers")).detail(format!(
                 "what this machine needs for it is in {}",
-                store.premises().root().display()
+                store.local_dir().root().display()
             ));
-            let open = store_check::permissions(store.premises().root());
+            let open = store_check::permissions(store.local_dir().root());
             let made =
                 is_new.then(|| Finding::note(CHECK, "a new store was made there just now: it had none"));
             let answers = std::iter::once(answers).chain(made);
-            let findings = answers.chain(laggards.iter().map(missed)).chain(replicas(&notes));
+            let findings = answers.chain(lagging.iter().map(missed)).chain(replicas(&notes));
             let findings =
                 findings.chain(notes.iter().filter_map(|note| told(ground, note))).chain(open).collect();
             (findings, Some(store))
@@ -57,7 +57,7 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
 /// there has most likely a server that was started without its directory.
 pub(super) fn former(ground: &Ground, store: &AnyStore, runs: &Runs) -> Option<Finding> {
     let server = ground.nats.as_ref()?.server();
-    let former = store.premises().of_former_shared(&server)?;
+    let former = store.local_dir().of_former_shared(&server)?;
     let former = shell_word(&former);
     let finding = match runs.all.is_empty() {
         true => Finding::act(
@@ -74,7 +74,7 @@ pub(super) fn former(ground: &Ground, store: &AnyStore, runs: &Runs) -> Option<F
 }
 
 /// A server of the cluster that is down, or has not caught up.
-fn missed(Laggard { server, standing, streams }: &Laggard) -> Finding {
+fn missed(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Finding {
     let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
     let names = names.join(", ");
     match standing {

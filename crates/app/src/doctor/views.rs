@@ -9,8 +9,8 @@ use store::{AnyStore, Digest, RunRow, Store as _};
 use super::Finding;
 use super::runs::{AT_ONCE, Runs};
 use crate::failure::{Code, Failure};
-use crate::here;
 use crate::render::count;
+use crate::workspace;
 
 const CHECK: &str = "views";
 
@@ -19,7 +19,7 @@ const RUNS: usize = 100;
 
 /// A run that rests has its views written. One that does not may be writing them now.
 fn rests(row: &RunRow) -> bool {
-    here::summary(row)
+    workspace::summary(row)
         .is_some_and(|summary| matches!(summary.status, RunStatus::Stopped(_) | RunStatus::Finished(_)))
 }
 

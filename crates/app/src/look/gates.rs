@@ -4,7 +4,7 @@ use protocol::StepId;
 use runner::RunAt;
 use serde::Serialize;
 
-use crate::face::{Face, Light, WayBack};
+use crate::presentation::{Presentation, StatusKind, WayBack};
 
 /// A step that can send others back.
 #[derive(Debug, Serialize)]
@@ -18,12 +18,12 @@ pub(crate) struct Gate {
 }
 
 /// Every gate of a run, in the order of its steps.
-pub(crate) fn of<P: Face>(run_at: &RunAt<P>) -> Vec<Gate> {
+pub(crate) fn of<P: Presentation>(run_at: &RunAt<P>) -> Vec<Gate> {
     let definition = &run_at.spec.definition;
     let gates = P::steps(definition).into_iter().filter_map(|step| {
         let WayBack { to, most } = P::way_back(definition, &step)?;
         let shown = P::shown(&run_at.document, &step);
-        let begun = shown.attempts > 0 || shown.light != Light::Pending;
+        let begun = shown.attempts > 0 || shown.kind != StatusKind::Pending;
         Some(Gate {
             step: P::step_id(&step),
             used: shown.sent_back + u32::from(begun),

@@ -10,7 +10,7 @@ use protocol::{Stamp, StepId};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
-use super::Sight;
+use super::RunHandle;
 use super::steps::Doing;
 
 /// One that has just begun need not have said anything.
@@ -30,12 +30,12 @@ pub(crate) enum Heard {
 }
 
 /// Listens to all that are at work.
-pub(crate) fn mark(sight: &Sight, now: Stamp, steps: &mut BTreeMap<StepId, Doing>) {
+pub(crate) fn mark(handle: &RunHandle, now: Stamp, steps: &mut BTreeMap<StepId, Doing>) {
     for doing in steps.values_mut() {
         if let Doing::AtWork { attempt, since, heard, host: None, .. } = doing
             && now.since(*since) >= MARGIN
         {
-            *heard = Some(listen(&sight.dir(attempt)));
+            *heard = Some(listen(&handle.dir(attempt)));
         }
     }
 }

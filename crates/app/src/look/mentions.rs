@@ -3,14 +3,14 @@
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, ChangeOf, Fact, Request};
 
-use crate::face::Face;
+use crate::presentation::Presentation;
 
 /// Whether what came in or what was decided is about the step.
-pub(crate) fn step<P: Face>(entry: &Entry<P>, step: &P::Step) -> bool {
+pub(crate) fn step<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> bool {
     came_in(&entry.input, step) || entry.changes.iter().any(|change| changed::<P>(change, step))
 }
 
-fn came_in<P: Face>(input: &Input<P>, step: &P::Step) -> bool {
+fn came_in<P: Presentation>(input: &Input<P>, step: &P::Step) -> bool {
     match input {
         Input::Fact { fact: Fact::Ended { attempt, .. } | Fact::BackoffElapsed { attempt }, .. } => {
             attempt.step == *step
@@ -24,11 +24,11 @@ fn came_in<P: Face>(input: &Input<P>, step: &P::Step) -> bool {
             | Request::Interrupt => false,
         },
         Input::Edited { from, .. } => from.as_ref().is_some_and(|from| from.step == P::step_id(step)),
-        Input::Opened { .. } | Input::Due | Input::Recovered { .. } => false,
+        Input::Opened { .. } | Input::Deferred | Input::Recovered { .. } => false,
     }
 }
 
-fn changed<P: Face>(change: &ChangeOf<P>, step: &P::Step) -> bool {
+fn changed<P: Presentation>(change: &ChangeOf<P>, step: &P::Step) -> bool {
     match change {
         Change::Queued { step: about, .. }
         | Change::BackoffElapsed { step: about }

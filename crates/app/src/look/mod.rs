@@ -3,13 +3,13 @@
 pub(crate) mod difference;
 pub(crate) mod exchange;
 pub(crate) mod gates;
+mod handle;
 pub(crate) mod heard;
 pub(crate) mod mentions;
 pub(crate) mod questions;
-mod sight;
 pub(crate) mod steps;
 pub(crate) mod trouble;
 pub(crate) mod usual;
 pub(crate) mod words;
 
-pub(crate) use sight::Sight;
+pub(crate) use handle::RunHandle;

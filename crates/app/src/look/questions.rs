@@ -8,18 +8,18 @@ use protocol::run::RunStatus;
 use protocol::{AttemptId, Revision, Stamp, StepId};
 use runner::{History, RunAt};
 use serde::Serialize;
-use store::Leader;
+use store::EngineHolder;
 use supervisor::{AttemptDir, ShimLife};
 
-use super::Sight;
+use super::RunHandle;
 use super::gates::{self, Gate};
 use super::heard;
 use super::steps::{self, Doing, Engine, Trace};
 use super::trouble::{self, Trouble};
 use super::usual;
-use crate::face::Face;
 use crate::failure::Failure;
 use crate::hosts;
+use crate::presentation::Presentation;
 use crate::run_status::EnginePresence;
 
 /// The answers, at one run_at.
@@ -90,19 +90,19 @@ pub(crate) struct Held {
 
 impl Answers {
     /// Answers for the run as it is, or as it was at a revision.
-    pub(crate) async fn about<P: Face>(
-        sight: &Sight,
+    pub(crate) async fn about<P: Presentation>(
+        handle: &RunHandle,
         at: Option<Revision>,
     ) -> Result<(RunAt<P>, Self), Failure> {
         // The engine first, the run second: one that finishes in between is seen finished, not left alone.
-        let leader = match at {
-            None => sight.engine().await,
+        let holder = match at {
+            None => handle.engine().await,
             Some(_) => Ok(None),
         };
-        let run_at = sight.run_at::<P>(at).await?;
-        let history = sight.history(&run_at).await?;
+        let run_at = handle.run_at::<P>(at).await?;
+        let history = handle.history(&run_at).await?;
         let acts = match at {
-            None => acts_now(&run_at, &history, leader.map_err(|error| error.to_string())),
+            None => acts_now(&run_at, &history, holder.map_err(|error| error.to_string())),
             Some(_) => acted(&run_at, &history),
         };
         let engine = match acts {
@@ -111,30 +111,30 @@ impl Answers {
             }
             Acts::Missing => Engine::Nobody,
         };
-        let trace = |attempt: &_| match hosts::of(&sight.store, &run_at.state, attempt) {
+        let trace = |attempt: &_| match hosts::of(&handle.store, &run_at.state, attempt) {
             Some(host) => Trace::Elsewhere { host: host.to_owned() },
-            None if at.is_none() && is_gone(&sight.dir(attempt)) => Trace::Gone,
-            None => Trace::Here,
+            None if at.is_none() && is_gone(&handle.dir(attempt)) => Trace::Gone,
+            None => Trace::Workspace,
         };
         let mut steps = steps::doing(&run_at, &history, engine, trace);
         let now = match at {
             // A run's time never runs backwards, whatever the wall clock says.
-            None => sight.here.clock.now().max(run_at.state.at),
+            None => handle.workspace.clock.now().max(run_at.state.at),
             Some(_) => run_at.state.at,
         };
-        usual::mark(sight, &run_at, &history, now, &mut steps).await?;
+        usual::mark(handle, &run_at, &history, now, &mut steps).await?;
         if at.is_none() {
-            heard::mark(sight, now, &mut steps);
+            heard::mark(handle, now, &mut steps);
         }
         let answers = Self {
             at: now,
             acts,
-            elsewhere: hosts::elsewhere(&sight.store, &run_at.state),
-            last_error: trouble::last(sight, &run_at, &history),
+            elsewhere: hosts::elsewhere(&handle.store, &run_at.state),
+            last_error: trouble::last(handle, &run_at, &history),
             recovered: history
                 .recovered
                 .iter()
-                .map(|(revision, remains)| Recovered { revision: *revision, from: remains.to_string() })
+                .map(|(revision, source)| Recovered { revision: *revision, from: source.to_string() })
                 .collect(),
             held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
             steps,
@@ -145,12 +145,16 @@ impl Answers {
 }
 
 /// Who acts now.
-fn acts_now<P: Face>(run_at: &RunAt<P>, history: &History, leader: Result<Option<Leader>, String>) -> Acts {
-    let leader = match leader {
-        Ok(leader) => leader,
+fn acts_now<P: Presentation>(
+    run_at: &RunAt<P>,
+    history: &History,
+    holder: Result<Option<EngineHolder>, String>,
+) -> Acts {
+    let holder = match holder {
+        Ok(holder) => holder,
         Err(why) => return Acts::Unknown { why },
     };
-    let Some(leader) = leader else {
+    let Some(holder) = holder else {
         return match run_at.state.run.status {
             // Of a run that is stopped or interrupted it is what was wanted.
             RunStatus::Finished(_) | RunStatus::Stopped(_) => Acts::NotNeeded,
@@ -161,14 +165,14 @@ fn acts_now<P: Face>(run_at: &RunAt<P>, history: &History, leader: Result<Option
             | RunStatus::Finishing(_) => Acts::Missing,
         };
     };
-    let is_it = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == leader.pid && *host == leader.host);
+    let is_it = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == holder.pid && *host == holder.host);
     let since = history.engine.as_ref().filter(|engine| is_it(&engine.who)).map(|engine| engine.since);
-    let stopped = leader.is_stopped();
-    Acts::AtWork { pid: leader.pid, host: leader.host, since, stopped }
+    let stopped = holder.is_stopped();
+    Acts::AtWork { pid: holder.pid, host: holder.host, since, stopped }
 }
 
 /// Who had acted by then.
-fn acted<P: Face>(run_at: &RunAt<P>, history: &History) -> Acts {
+fn acted<P: Presentation>(run_at: &RunAt<P>, history: &History) -> Acts {
     match (&history.engine, run_at.state.run.status) {
         (_, RunStatus::Finished(_)) => Acts::NotNeeded,
         (Some(engine), _) => Acts::WroteLast { by: engine.who.clone() },

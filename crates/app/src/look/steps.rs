@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::heard::Heard;
 use super::usual::Slow;
-use crate::face::Face;
+use crate::presentation::Presentation;
 
 /// Whether somebody acts for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,11 +67,11 @@ pub(crate) enum Trace {
     },
     /// No agent of it can be at work.
     Gone,
-    Here,
+    Workspace,
 }
 
 /// What every step that is still to do something does, at this run_at.
-pub(crate) fn doing<P: Face>(
+pub(crate) fn doing<P: Presentation>(
     run_at: &RunAt<P>,
     history: &History,
     engine: Engine,
@@ -82,7 +82,7 @@ pub(crate) fn doing<P: Face>(
         return BTreeMap::new();
     }
     let definition = &run_at.spec.definition;
-    let held_back = P::due(definition, &run.state).map(|due| due.quiet).unwrap_or_default();
+    let held_back = P::deferred(definition, &run.state).map(|deferred| deferred.quiet).unwrap_or_default();
     let about = |step: &P::Step| match run.active_turns.get(step) {
         Some(active) => {
             let on_its_way = held_back.contains(step);
@@ -95,7 +95,7 @@ pub(crate) fn doing<P: Face>(
 }
 
 /// A step in its turn.
-fn live_attempts<P: Face>(
+fn live_attempts<P: Presentation>(
     run_at: &RunAt<P>,
     history: &History,
     engine: Engine,
@@ -113,7 +113,7 @@ fn live_attempts<P: Face>(
             return Doing::Ended { attempt, since: began };
         }
         Trace::Elsewhere { host } => Some(host),
-        Trace::Gone | Trace::Here => None,
+        Trace::Gone | Trace::Workspace => None,
     };
     match active.status {
         TurnStatus::Running => Doing::AtWork { attempt, since: began, host, slow: None, heard: None },
@@ -122,8 +122,8 @@ fn live_attempts<P: Face>(
             Doing::Ending { attempt, since: asked.unwrap_or(began), host }
         }
         TurnStatus::BackingOff if run_at.state.run.status.starts() => {
-            let due = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.due);
-            Doing::Resting { since, until: due }
+            let deferred = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.due);
+            Doing::Resting { since, until: deferred }
         }
         TurnStatus::Queued | TurnStatus::BackingOff if !run_at.state.run.status.starts() => {
             Doing::Held { since }
@@ -137,7 +137,7 @@ fn live_attempts<P: Face>(
 }
 
 /// A step that has not been called, and is still to be done.
-fn unseated<P: Face>(run_at: &RunAt<P>, step: &P::Step) -> Option<Doing> {
+fn unseated<P: Presentation>(run_at: &RunAt<P>, step: &P::Step) -> Option<Doing> {
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     if P::standing(definition, state, step) != Standing::Open {
         return None;

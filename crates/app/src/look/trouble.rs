@@ -9,8 +9,8 @@ use serde::Serialize;
 use store::Store as _;
 use supervisor::AttemptDir;
 
-use super::Sight;
-use crate::face::{self, Face, Light};
+use super::RunHandle;
+use crate::presentation::{self, Presentation, StatusKind};
 
 /// An attempt that failed.
 #[derive(Debug, Serialize)]
@@ -27,14 +27,18 @@ pub(crate) struct Trouble {
 }
 
 /// The last attempt that failed before this run_at. One that somebody stopped did not fail.
-pub(crate) fn last<P: Face>(sight: &Sight, run_at: &RunAt<P>, history: &History) -> Option<Trouble> {
+pub(crate) fn last<P: Presentation>(
+    handle: &RunHandle,
+    run_at: &RunAt<P>,
+    history: &History,
+) -> Option<Trouble> {
     let failed = history.attempts.iter().filter_map(|attempted| {
         let over = attempted.over.as_ref()?;
         Some((over, attempted, error(run_at, history, attempted, over)?))
     });
     let (over, attempted, error) = failed.max_by_key(|(over, ..)| over.revision)?;
-    let log = log(&sight.dir(&attempted.id));
-    let is_elsewhere = || sight.store.is_shared() && attempted.host != store::host_name();
+    let log = log(&handle.dir(&attempted.id));
+    let is_elsewhere = || handle.store.is_shared() && attempted.host != store::host_name();
     Some(Trouble {
         attempt: attempted.id.clone(),
         at: over.at,
@@ -45,7 +49,7 @@ pub(crate) fn last<P: Face>(sight: &Sight, run_at: &RunAt<P>, history: &History)
     })
 }
 
-fn error<P: Face>(
+fn error<P: Presentation>(
     run_at: &RunAt<P>,
     history: &History,
     attempted: &Attempted,
@@ -57,10 +61,10 @@ fn error<P: Face>(
         }
         // A good report, of a gate that failed once too often.
         Exit::Reported => {
-            let step = face::find_step::<P>(&run_at.spec.definition, &attempted.id.step)?;
+            let step = presentation::find_step::<P>(&run_at.spec.definition, &attempted.id.step)?;
             let shown = P::shown(&run_at.document, &step);
             let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
-            (shown.light == Light::Failed && is_newest()).then_some(shown.error)?
+            (shown.kind == StatusKind::Failed && is_newest()).then_some(shown.error)?
         }
         Exit::Stopped | Exit::Released => None,
     }

@@ -15,11 +15,11 @@ use runner::{History, RunAt};
 use serde::Serialize;
 use store::Store as _;
 
-use super::Sight;
+use super::RunHandle;
 use super::steps::Doing;
-use crate::face::Face;
 use crate::failure::Failure;
-use crate::here;
+use crate::presentation::Presentation;
+use crate::workspace;
 
 /// How many times the usual length is longer than usual.
 const FACTOR: u32 = 2;
@@ -44,8 +44,8 @@ pub(crate) struct Slow {
 }
 
 /// Marks those at work that take longer than usual.
-pub(crate) async fn mark<P: Face>(
-    sight: &Sight,
+pub(crate) async fn mark<P: Presentation>(
+    handle: &RunHandle,
     run_at: &RunAt<P>,
     history: &History,
     now: Stamp,
@@ -69,7 +69,7 @@ pub(crate) async fn mark<P: Face>(
             keep(&mut samples, &attempted.id.step, over.took);
         }
     }
-    from_other_runs(sight, run_at, now, &mut samples).await?;
+    from_other_runs(handle, run_at, now, &mut samples).await?;
     for (step, (since, slow)) in &mut at_work {
         **slow = samples.get(*step).and_then(|samples| slower(now.since(*since), samples));
     }
@@ -84,24 +84,24 @@ fn keep(samples: &mut BTreeMap<StepId, Vec<Duration>>, step: &StepId, took: Opti
     }
 }
 
-async fn from_other_runs<P: Face>(
-    sight: &Sight,
+async fn from_other_runs<P: Presentation>(
+    handle: &RunHandle,
     run_at: &RunAt<P>,
     now: Stamp,
     samples: &mut BTreeMap<StepId, Vec<Duration>>,
 ) -> Result<(), Failure> {
-    let rows = sight.store.runs().await?;
+    let rows = handle.store.runs().await?;
     let is_alike = |row: &&store::RunRow| {
         row.protocol == P::NAME
-            && row.run != sight.run
-            && here::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
+            && row.run != handle.run
+            && workspace::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
     };
     for row in rows.iter().rev().filter(is_alike).take(RUNS) {
         if samples.values().all(|samples| samples.len() >= PLENTY) {
             break;
         }
         let after = Revision(row.revision.0.saturating_sub(ENTRIES));
-        for stored in sight.store.entries_between(&row.run, after, row.revision).await?.iter().rev() {
+        for stored in handle.store.entries_between(&row.run, after, row.revision).await?.iter().rev() {
             // A run of another version is no reason not to show this one.
             let Ok(entry) = Entry::<P>::decode(&stored.body) else { break };
             if entry.at <= now
@@ -115,7 +115,7 @@ async fn from_other_runs<P: Face>(
 }
 
 /// The attempt that the entry says ended with a report, and how long it took.
-fn reported<P: Face>(entry: &Entry<P>) -> Option<(StepId, Duration)> {
+fn reported<P: Presentation>(entry: &Entry<P>) -> Option<(StepId, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {

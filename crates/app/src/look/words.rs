@@ -4,7 +4,7 @@ use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Ending, Fact, Request, RunStatus, StopCause};
 use protocol::{Outcome, Protocol};
 
-use crate::face::Face;
+use crate::presentation::Presentation;
 use crate::render;
 
 /// Who it was.
@@ -17,20 +17,20 @@ pub(crate) fn who(author: &Author) -> String {
 }
 
 /// What came in.
-pub(crate) fn what<P: Face>(input: &Input<P>) -> String {
+pub(crate) fn what<P: Presentation>(input: &Input<P>) -> String {
     match input {
         Input::Opened { .. } => "opened".to_owned(),
         Input::Request { request, reason } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{}{reason}", wish(request))
+            format!("{}{reason}", control(request))
         }
         Input::Refused { request, attempt } => {
-            format!("{} was refused: it came from inside {attempt}", wish(request))
+            format!("{} was refused: it came from inside {attempt}", control(request))
         }
         Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edited(edit)),
         Input::Edited { edit, from: None } => format!("somebody outside wrote {}", P::edited(edit)),
-        Input::Due => "what was due is done".to_owned(),
-        Input::Recovered { remains } => remains.to_string(),
+        Input::Deferred => "what was due is done".to_owned(),
+        Input::Recovered { source } => source.to_string(),
         Input::Fact { fact, .. } => match fact {
             Fact::Ended { attempt, .. } => format!("{attempt} is over"),
             Fact::BackoffElapsed { attempt } => format!("{attempt} has rested"),
@@ -38,7 +38,7 @@ pub(crate) fn what<P: Face>(input: &Input<P>) -> String {
     }
 }
 
-fn wish<S: std::fmt::Display>(request: &Request<S>) -> String {
+fn control<S: std::fmt::Display>(request: &Request<S>) -> String {
     match request {
         Request::Pause => "pause".to_owned(),
         Request::Resume => "resume".to_owned(),
@@ -51,7 +51,7 @@ fn wish<S: std::fmt::Display>(request: &Request<S>) -> String {
 }
 
 /// What an attempt was found to say, if the entry is about its end.
-pub(crate) fn verdict<P: Face>(entry: &Entry<P>) -> Option<String> {
+pub(crate) fn verdict<P: Presentation>(entry: &Entry<P>) -> Option<String> {
     let Input::Fact { fact: Fact::Ended { ending, .. }, evidence } = &entry.input else { return None };
     let said = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
     let said = said

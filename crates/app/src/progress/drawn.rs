@@ -9,7 +9,7 @@ use protocol::AttemptId;
 use protocol::entry::Entry;
 use protocol::run::{Change, Run};
 
-use crate::face::Face;
+use crate::presentation::Presentation;
 use crate::render;
 
 /// How often the lines are drawn again.
@@ -70,7 +70,7 @@ impl Drawn {
     }
 
     /// Follows what an entry says about attempts.
-    pub(super) fn follow<P: Face>(&mut self, entry: &Entry<P>) {
+    pub(super) fn follow<P: Presentation>(&mut self, entry: &Entry<P>) {
         for change in &entry.changes {
             match change {
                 Change::Started { attempt, .. } => self.begin(&Run::<P>::id(attempt), Duration::ZERO),

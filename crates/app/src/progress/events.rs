@@ -9,11 +9,11 @@ use runner::{Rest, Summary};
 use serde_json::{Map, Value, json};
 
 use super::EngineNews;
-use crate::face::Face;
+use crate::presentation::Presentation;
 use crate::run_status;
 
 /// The events an entry is worth.
-pub(super) fn of<P: Face>(run: &RunId, revision: Revision, entry: &Entry<P>) -> Vec<Value> {
+pub(super) fn of<P: Presentation>(run: &RunId, revision: Revision, entry: &Entry<P>) -> Vec<Value> {
     let evidence = entry.input.evidence();
     let event = |name: &str, mut rest: Value| {
         let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });

@@ -7,12 +7,12 @@ use protocol::{Outcome, RunId};
 use runner::Rest;
 
 use super::{EngineNews, Heir};
-use crate::face::Face;
 use crate::leading::process;
+use crate::presentation::Presentation;
 use crate::render::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// The lines an entry is worth.
-pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
+pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
     let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
     let error = render::harmless(error);
@@ -66,7 +66,7 @@ pub(crate) fn of<P: Face>(entry: &Entry<P>) -> Vec<String> {
 }
 
 /// Why the step has failed for good though its report was fit, if the entry says so.
-fn defeat<P: Face>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
+fn defeat<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => P::defeat(transition, step),
         Change::Status { .. }

@@ -36,7 +36,7 @@ impl Stand {
     pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_, Steps>)) -> Result<Rest, EngineError> {
         let mut observer = Seen(seen);
         let engine =
-            Engine::lead(&self.store, self.engine_config.clone(), &self.run, Tenure::Engine, &mut observer)
+            Engine::lock(&self.store, self.engine_config.clone(), &self.run, Tenure::Engine, &mut observer)
                 .await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
         tokio::time::timeout(testkit::DEADLINE, engine.drive(EngineRequest::to_resume(None), interrupts))

@@ -11,10 +11,10 @@ use crate::{last_error, scene, status};
 struct Stopped(Child);
 
 impl Stopped {
-    fn with_ticket(scene: &Scene) -> Self {
-        let ticket = scene.store().join("ticket");
+    fn with_writer_lock(scene: &Scene) -> Self {
+        let writer_lock = scene.store().join("ticket");
         let mut holder = Command::new("flock");
-        holder.arg("--no-fork").arg(ticket).args(["sh", "-c", "echo held; kill -STOP $$"]);
+        holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());
         testkit::wait_until_stopped(child.pid());
         child
@@ -41,7 +41,7 @@ fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
     let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
-    let holder = Stopped::with_ticket(&scene);
+    let holder = Stopped::with_writer_lock(&scene);
     let refused = scene.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     let named = format!("process {} (`sh -c echo held; kill -STOP $$`), which is stopped", holder.pid());

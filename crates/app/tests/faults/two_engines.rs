@@ -15,20 +15,20 @@ fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
-    let mut leader = scene.run(&[]).start();
+    let mut holder = scene.run(&[]).start();
     let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
     for round in 0..ROUNDS {
-        leader.kill();
-        leader.wait();
+        holder.kill();
+        holder.wait();
         let entries = scene.journal("trial").len();
         let mut both = [(); 2].map(|()| Some(scene.callboard(&["resume", "trial"]).start()));
         let loser = testkit::first_to_end(both.each_ref().map(|one| one.as_ref().unwrap()));
         let refused = both[loser].take().unwrap().wait();
-        leader = both[1 - loser].take().unwrap();
+        holder = both[1 - loser].take().unwrap();
         assert_eq!(refused.code, 5, "round {round}: {}", refused.transcript());
-        let named = format!("already has an engine: process {} on", leader.pid());
+        let named = format!("already has an engine: process {} on", holder.pid());
         assert!(refused.stderr.contains(&named), "round {round}: {}", refused.stderr);
-        leader.wait_until_it_says("a#1.1 was found at work and adopted");
+        holder.wait_until_it_says("a#1.1 was found at work and adopted");
         let after = testkit::until(&scene.store(), "the entry of the one that leads", || {
             Some(scene.journal("trial").len()).filter(|after| *after > entries)
         });
@@ -36,7 +36,7 @@ fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
         assert!(!agent.has_ended(), "round {round}");
     }
     gate.open();
-    let session = leader.wait();
+    let session = holder.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
     scene.expect_no_orphans();
@@ -49,16 +49,16 @@ fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
-    let deposed = scene.run(&[]).start();
+    let fenced = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
-    deposed.signal(Signal::STOP);
-    testkit::wait_until_stopped(deposed.pid());
+    fenced.signal(Signal::STOP);
+    testkit::wait_until_stopped(fenced.pid());
     // A stopped process keeps its lock; somebody has to take the file away.
     fs::remove_file(scene.store().join("engines/trial.lock")).unwrap();
     let engine = scene.callboard(&["resume"]).start();
     engine.wait_until_it_says("a#1.1 was found at work and adopted");
-    deposed.signal(Signal::CONT);
-    let session = deposed.wait();
+    fenced.signal(Signal::CONT);
+    let session = fenced.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
     gate.open();

@@ -153,9 +153,9 @@ fn of_two_hosts_that_resume_at_once_one_acts_and_the_other_follows() {
     fixture.scene.plan(&["first * wait gate"]);
     let both = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
     fixture.scene.ledger().wait_for_begin("first#1.2");
-    let leader = fixture.shown_on("a")["engine"]["pid"].clone();
-    let follower = both.iter().find(|one| leader != one.pid()).expect("two cannot be one");
-    follower.wait_until_it_says(&format!("its engine is process {leader} on"));
+    let holder = fixture.shown_on("a")["engine"]["pid"].clone();
+    let follower = both.iter().find(|one| holder != one.pid()).expect("two cannot be one");
+    follower.wait_until_it_says(&format!("its engine is process {holder} on"));
     gate.open();
     for session in both.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());

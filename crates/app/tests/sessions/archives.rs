@@ -100,15 +100,15 @@ fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_ot
     let here = scene();
     assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
     // On NATS nobody queues: there they meet in the journal.
-    let ticket = (!testkit::on_nats()).then(|| {
-        let ticket = fs::File::options().write(true).open(here.store().join("ticket")).unwrap();
-        ticket.lock().unwrap();
-        ticket
+    let writer_lock = (!testkit::on_nats()).then(|| {
+        let writer_lock = fs::File::options().write(true).open(here.store().join("ticket")).unwrap();
+        writer_lock.lock().unwrap();
+        writer_lock
     });
     let both = [here.callboard(&import).start(), here.callboard(&import).start()];
-    if let Some(ticket) = ticket {
+    if let Some(writer_lock) = writer_lock {
         wait_for_queue(&here, 2);
-        drop(ticket);
+        drop(writer_lock);
     }
     let both = both.map(|one| one.wait());
     let mut codes = both.each_ref().map(|session| session.code);

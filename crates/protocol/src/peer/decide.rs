@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
 use super::document::Phase;
-use crate::rules::{Due, Event, Move, Next, Outcome, Standing};
+use crate::rules::{Deferred, Event, Move, Next, Outcome, Standing};
 
 /// How far a cycle is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -137,7 +137,7 @@ pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change,
     }
 }
 
-pub(super) fn due(definition: &Definition, state: State) -> Option<Due<Change, Phase>> {
+pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred<Change, Phase>> {
     let then = match state {
         State::Before(phase) if definition.reused(phase).is_some() => wait(vec![Change::Entered(phase)]),
         State::Before(phase) => Move { changes: vec![Change::Asked(phase)], next: Next::Queue(vec![phase]) },
@@ -146,7 +146,7 @@ pub(super) fn due(definition: &Definition, state: State) -> Option<Due<Change, P
         State::Asked(_) | State::Closed { .. } | State::Failed(_) => return None,
     };
     // Nobody is at work then, unless the cycle was put back to an earlier place.
-    Some(Due { quiet: BTreeSet::from(Phase::ALL), then })
+    Some(Deferred { quiet: BTreeSet::from(Phase::ALL), then })
 }
 
 /// A stop ends the cycle: the phase in progress fails, or the first that is not completed. When all are completed there is

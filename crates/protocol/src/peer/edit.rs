@@ -4,7 +4,7 @@
 //! of the run may do the same, and change fields that the seed does not know. All else is the engine's.
 
 mod foreign;
-mod region;
+mod section;
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ use super::lean::{lean, with_history};
 use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
-use crate::edit::{Hand, Patch, Uneditable};
+use crate::edit::{EditAuthor, Patch, Uneditable};
 pub(super) use foreign::foreign_edit;
-use region::{Owner, Place, differing};
+use section::{Owner, Place, differing};
 
 /// What a write may not touch has no rule of its own in the seed's lists: it follows from the matrix.
 const MATRIX: &str = "matrix";
@@ -31,12 +31,12 @@ const MATRIX: &str = "matrix";
 pub(super) fn edit(
     based_on: &Document,
     current: &Document,
-    hand: &Hand<Phase>,
+    author: &EditAuthor<Phase>,
     patch: &Patch,
 ) -> Result<Option<json_patch::Patch>, Uneditable> {
     let as_it_was = tried_on(based_on, patch);
     let as_it_is = tried_on(current, patch);
-    let now = Trial::of(&as_it_is, hand, patch);
+    let now = Trial::of(&as_it_is, author, patch);
     if based_on == current {
         return Ok(now?.map(Trial::operations));
     }
@@ -44,13 +44,13 @@ pub(super) fn edit(
         return Ok(None);
     }
     // What would have been refused then is refused for the same reason now: nobody else is to blame.
-    let then = Trial::of(&as_it_was, hand, patch)?;
+    let then = Trial::of(&as_it_was, author, patch)?;
     // Both, for the same patch can touch more of one document than of the other.
-    let ours: BTreeSet<String> = then.iter().chain(now.iter().flatten()).flat_map(Trial::regions).collect();
+    let ours: BTreeSet<String> = then.iter().chain(now.iter().flatten()).flat_map(Trial::sections).collect();
     let theirs = differing(&as_it_was.to_value(), &as_it_is.to_value());
     let sources = patch.sources();
     let copied = sources.iter().find(|source| theirs.iter().any(|place| place.overlaps(source)));
-    let both = theirs.iter().map(Place::region).find(|region| ours.contains(region));
+    let both = theirs.iter().map(Place::section).find(|section| ours.contains(section));
     if let Some(both) = copied.cloned().or(both) {
         return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
     }
@@ -118,7 +118,11 @@ struct Trial {
 
 impl Trial {
     /// `None` if it changes nothing.
-    fn of(document: &Document, hand: &Hand<Phase>, patch: &Patch) -> Result<Option<Self>, Uneditable> {
+    fn of(
+        document: &Document,
+        author: &EditAuthor<Phase>,
+        patch: &Patch,
+    ) -> Result<Option<Self>, Uneditable> {
         let old = document.to_value();
         let working = match document.position() {
             Position::Working(phase) => Some(phase),
@@ -138,7 +142,7 @@ impl Trial {
             return Ok(None);
         }
         refuse_the_engines(document, working, &places)?;
-        refuse_others(hand, &places)?;
+        refuse_others(author, &places)?;
         let progress = places.iter().any(|place| matches!(place.owner, Owner::Work(_)));
         check(document, new.clone(), working.filter(|_| progress))?;
         Ok(Some(Self { old, new, places }))
@@ -148,8 +152,8 @@ impl Trial {
         json_patch::diff(&self.old, &self.new)
     }
 
-    fn regions(&self) -> impl Iterator<Item = String> {
-        self.places.iter().map(Place::region)
+    fn sections(&self) -> impl Iterator<Item = String> {
+        self.places.iter().map(Place::section)
     }
 }
 
@@ -183,8 +187,8 @@ fn refuse_the_engines(
 }
 
 /// What this hand may not write, though others may.
-fn refuse_others(hand: &Hand<Phase>, places: &[Place]) -> Result<(), Uneditable> {
-    let Hand::Step(own) = hand else { return Ok(()) };
+fn refuse_others(author: &EditAuthor<Phase>, places: &[Place]) -> Result<(), Uneditable> {
+    let EditAuthor::Step(own) = author else { return Ok(()) };
     let not_yours = |place: &Place| match place.owner {
         Owner::Work(phase) => phase != *own,
         Owner::Foreign(_) | Owner::Engine(_) => true,

@@ -9,13 +9,13 @@
 //! write is such a change ([`transition`]), what others may edit (`edit`), what each step is told ([`prompts`]), and how
 //! [older formats](old) become this one.
 
-mod adopt;
 pub mod change;
 pub mod check;
 mod decide;
 mod definition;
 pub mod document;
 mod edit;
+mod import;
 mod lean;
 pub mod name;
 pub mod old;
@@ -43,11 +43,11 @@ pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{Hand, Patch, Uneditable};
+use crate::edit::{EditAuthor, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Due, Event as RunEvent, Move, Progress, Protocol, Reading, RunLocation, Standing, Unadoptable,
+    Deferred, Event as RunEvent, Move, NotImportable, Progress, Protocol, Reading, RunLocation, Standing,
     Unrecordable, View,
 };
 use crate::{Stamp, StepId};
@@ -80,8 +80,8 @@ impl Protocol for Peer {
         decide::decide(*state, event)
     }
 
-    fn due(definition: &Definition, state: &State) -> Option<Due<Change, Phase>> {
-        decide::due(definition, *state)
+    fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, Phase>> {
+        decide::deferred(definition, *state)
     }
 
     fn stopped(_: &Definition, state: &State) -> Option<Move<Change, Phase>> {
@@ -129,11 +129,11 @@ impl Protocol for Peer {
         step::brief(definition, document, *step, counted)
     }
 
-    fn adopt(
+    fn import(
         definition: &Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Change, Phase>, Unadoptable> {
-        adopt::adopt(definition, document)
+    ) -> Result<Move<Change, Phase>, NotImportable> {
+        import::import(definition, document)
     }
 
     fn sequence(document: &Document) -> Option<u64> {
@@ -149,10 +149,10 @@ impl Protocol for Peer {
         _: &Definition,
         based_on: &Document,
         current: &Document,
-        hand: &Hand<Phase>,
+        author: &EditAuthor<Phase>,
         patch: &Patch,
     ) -> Result<Option<json_patch::Patch>, Uneditable> {
-        edit::edit(based_on, current, hand, patch)
+        edit::edit(based_on, current, author, patch)
     }
 
     fn foreign_edit(

@@ -13,7 +13,7 @@ use super::edit;
 use super::parts;
 use super::position::Position;
 use super::{Peer, output};
-use crate::entry::{Author, Entry, Evidence, FaultKind, Input, Remains};
+use crate::entry::{Author, Entry, Evidence, FaultKind, Input, RecoverySource};
 use crate::rules::Unrecordable;
 use crate::run::{Change, Exit};
 
@@ -44,24 +44,27 @@ fn written(
             return edit::apply(document, edit, by, at).map(Ok);
         }
         Input::Recovered {
-            remains: Remains::View { document: found, .. } | Remains::Migrated { document: found, .. },
+            source:
+                RecoverySource::View { document: found, .. } | RecoverySource::Migrated { document: found, .. },
         } => {
             return serde_json::from_value(found.clone()).ok().map(Ok);
         }
         // Numbers that were lost are never given again.
-        Input::Recovered { remains: Remains::Journal { gap: Some((last, newest)), .. } } => {
+        Input::Recovered { source: RecoverySource::Journal { gap: Some((last, newest)), .. } } => {
             let highest = document.sequence + newest.0.saturating_sub(last.0);
             return Some(Ok(change::recover(document, highest, last.0, newest.0, at)));
         }
-        Input::Recovered { remains: Remains::Document { document: found, from, bad, highest, .. } } => {
+        Input::Recovered { source: RecoverySource::Document { document: found, from, bad, highest, .. } } => {
             let found: Document = serde_json::from_value(found.clone()).ok()?;
             return Some(Ok(change::recover(&found, *highest, from.0, bad.0, at)));
         }
-        Input::Recovered { remains: Remains::Journal { gap: None, .. } | Remains::Archive { .. } }
+        Input::Recovered {
+            source: RecoverySource::Journal { gap: None, .. } | RecoverySource::Archive { .. },
+        }
         | Input::Fact { .. }
         | Input::Request { .. }
         | Input::Refused { .. }
-        | Input::Due => {}
+        | Input::Deferred => {}
     }
     let evidence = entry.input.evidence();
     entry.changes.iter().find_map(|change| match change {
@@ -138,7 +141,7 @@ fn why(entry: &Entry<Peer>) -> Fault {
         | Input::Fact { .. }
         | Input::Refused { .. }
         | Input::Edited { .. }
-        | Input::Due
+        | Input::Deferred
         | Input::Recovered { .. } => fault(entry.input.evidence()),
     }
 }

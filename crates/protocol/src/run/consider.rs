@@ -62,7 +62,7 @@ pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decisi
 }
 
 /// Takes over a run that was not decided here: where it stands, and how many turns its steps had at least.
-pub fn adopt<P: Protocol>(
+pub fn import<P: Protocol>(
     run: &mut Run<P>,
     stands: Move<P::Change, P::Step>,
     turns: BTreeMap<P::Step, Turn>,

@@ -18,7 +18,7 @@ mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
 pub use change::{Action, Change, ChangeOf, Decision, Exit, StopReason};
-pub use consider::{Refusal, Request, adopt, consider, open};
+pub use consider::{Refusal, Request, consider, import, open};
 pub use proceed::proceed;
 pub use scheduling::start_queued;
 pub use state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};

@@ -3,7 +3,7 @@
 use super::absorb::{carry_out, settle};
 use super::change::{Change, Decision};
 use super::state::{Run, RunStatus};
-use crate::rules::{Due, Protocol};
+use crate::rules::{Deferred, Protocol};
 
 /// Does what is due, if its time has come, and moves the run by the changes it answers. It depends on the run alone: a
 /// new engine asks it first of all, and one that was killed between two commits goes on where it was.
@@ -18,7 +18,7 @@ pub fn proceed<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Opt
             return None;
         }
     }
-    let Due { quiet, then } = P::due(definition, &run.state)?;
+    let Deferred { quiet, then } = P::deferred(definition, &run.state)?;
     let concerned = || run.active_turns.iter().filter(|(step, _)| quiet.contains(step));
     if concerned().any(|(_, active)| active.status.holds_slot()) {
         return None;

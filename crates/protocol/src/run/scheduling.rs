@@ -9,17 +9,17 @@ use crate::rules::Protocol;
 ///
 /// It is apart from [`absorb`](super::absorb()) because the number of places belongs to the engine of the run_at, not
 /// to the run; whatever it decides goes into the same entry.
-pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, places: usize) -> Decision<P> {
+pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, slots: usize) -> Decision<P> {
     let mut decision = Decision::nothing();
     if !run.status.starts() {
         return decision;
     }
     let taken = run.active_turns.values().filter(|active| active.status.holds_slot()).count();
-    let free = places.saturating_sub(taken);
+    let free = slots.saturating_sub(taken);
     if free == 0 {
         return decision;
     }
-    let held = P::due(definition, &run.state).map(|due| due.quiet).unwrap_or_default();
+    let held = P::deferred(definition, &run.state).map(|deferred| deferred.quiet).unwrap_or_default();
     let waiting = run
         .active_turns
         .iter()

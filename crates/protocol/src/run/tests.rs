@@ -47,24 +47,24 @@ fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailu
 struct Scene {
     definition: Definition,
     run: Run<Steps>,
-    places: usize,
+    slots: usize,
 }
 
 impl Scene {
-    fn open(steps: &[(&str, &[&str])], places: usize) -> Self {
-        Self::of(workflow(steps), places)
+    fn open(steps: &[(&str, &[&str])], slots: usize) -> Self {
+        Self::of(workflow(steps), slots)
     }
 
-    fn of(definition: Definition, places: usize) -> Self {
+    fn of(definition: Definition, slots: usize) -> Self {
         let mut run = Run::blank(&definition);
         open(&definition, &mut run);
-        let mut scene = Self { definition, run, places };
+        let mut scene = Self { definition, run, slots };
         scene.fill();
         scene
     }
 
     fn fill(&mut self) -> Decision<Steps> {
-        start_queued(&self.definition, &mut self.run, self.places)
+        start_queued(&self.definition, &mut self.run, self.slots)
     }
 
     fn absorb(&mut self, fact: Fact<Step, Verdict>) -> Absorbed<Steps> {
@@ -431,7 +431,7 @@ fn random_walks_keep_the_promises_of_the_run() {
                 replayed.apply(change);
             }
             assert_eq!(replayed, scene.run, "a decision says what it does");
-            assert!(scene.run.live_attempts().count() <= scene.places);
+            assert!(scene.run.live_attempts().count() <= scene.slots);
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::definition::{Definition, OnFailure};
 use super::step::Verdict;
 use crate::StepId;
-use crate::rules::{Due, Event, Move, Next, Outcome, Standing};
+use crate::rules::{Deferred, Event, Move, Next, Outcome, Standing};
 
 /// Which steps are behind us.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
 }
 
 /// The way back: it concerns the targets and everything downstream of them, and waits until nothing there is at work.
-pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, StepId>> {
+pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
     if state.looping.is_empty() {
         return None;
     }
@@ -195,7 +195,7 @@ pub(super) fn due(definition: &Definition, state: &State) -> Option<Due<Change, 
         let ready = startable(definition, &open).into_iter().filter(|step| targets.contains(step));
         Next::Requeue(ready.collect())
     };
-    Some(Due { quiet, then: Move { changes, next } })
+    Some(Deferred { quiet, then: Move { changes, next } })
 }
 
 /// What is next in a state that was not reached by deciding.

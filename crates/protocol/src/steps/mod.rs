@@ -5,11 +5,11 @@
 //! an attempt. When a step's tries or a gate's iterations are used up, the [policy](OnFailure) decides about the rest; when
 //! all steps are done, the run succeeded. The document is `run_state.json`.
 
-mod adopt;
 pub mod check;
 pub mod decide;
 pub mod definition;
 pub mod document;
+mod import;
 mod layout;
 pub mod load;
 mod record;
@@ -27,11 +27,12 @@ pub use workflow::{StepSpec, Workflow};
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{Hand, Never, Patch, Uneditable};
+use crate::edit::{EditAuthor, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Due, Event, Move, Progress, Protocol, Reading, RunLocation, Standing, Unadoptable, Unrecordable, View,
+    Deferred, Event, Move, NotImportable, Progress, Protocol, Reading, RunLocation, Standing, Unrecordable,
+    View,
 };
 use crate::{Stamp, StepId};
 
@@ -61,8 +62,8 @@ impl Protocol for Steps {
         decide::decide(definition, state, event)
     }
 
-    fn due(definition: &Definition, state: &State) -> Option<Due<Change, StepId>> {
-        decide::due(definition, state)
+    fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
+        decide::deferred(definition, state)
     }
 
     fn stopped(_: &Definition, _: &State) -> Option<Move<Change, StepId>> {
@@ -114,11 +115,11 @@ impl Protocol for Steps {
         step::brief(definition, document, step, counted)
     }
 
-    fn adopt(
+    fn import(
         definition: &Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Change, StepId>, Unadoptable> {
-        adopt::adopt(definition, document)
+    ) -> Result<Move<Change, StepId>, NotImportable> {
+        import::import(definition, document)
     }
 
     fn sequence(_: &Document) -> Option<u64> {
@@ -133,7 +134,7 @@ impl Protocol for Steps {
         _: &Definition,
         _: &Document,
         _: &Document,
-        _: &Hand<StepId>,
+        _: &EditAuthor<StepId>,
         _: &Patch,
     ) -> Result<Option<Never>, Uneditable> {
         Err(Uneditable::EngineOnly)

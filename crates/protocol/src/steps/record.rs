@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
 use super::document::{Document, HEAD, Head, Status, StepDocument, findings_part, gate_part, step_part};
-use super::{Steps, adopt, layout};
+use super::{Steps, import, layout};
 use crate::brief::Finding;
-use crate::entry::{Author, Entry, Evidence, Input, Remains};
+use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::RunLocation;
 use crate::run::{Change, Exit};
 use crate::{Stamp, StepId};
@@ -39,7 +39,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             None
         }
         Input::Fact { evidence, .. } => evidence.as_deref(),
-        Input::Request { .. } | Input::Refused { .. } | Input::Due | Input::Recovered { .. } => None,
+        Input::Request { .. } | Input::Refused { .. } | Input::Deferred | Input::Recovered { .. } => None,
         Input::Edited { edit, .. } => match *edit {},
     };
     let failed = entry.changes.iter().find_map(failed_step);
@@ -67,8 +67,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             | Change::Dequeued { .. } => {}
         }
     }
-    if let Input::Recovered { remains: Remains::View { document: found, .. } } = &entry.input {
-        adopt::take_over(document, found);
+    if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
+        import::take_over(document, found);
         document.steps.keys().for_each(|id| parts.touch(step_part(id)));
     }
     parts.0
@@ -176,7 +176,7 @@ fn skipped_because(entry: &Entry<Steps>) -> String {
         | Input::Fact { .. }
         | Input::Refused { .. }
         | Input::Edited { .. }
-        | Input::Due
+        | Input::Deferred
         | Input::Recovered { .. } => format!("Skipped by {who}"),
     }
 }

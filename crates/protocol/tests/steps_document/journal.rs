@@ -117,7 +117,7 @@ impl Journal {
     #[track_caller]
     pub(crate) fn proceed(&mut self) {
         let decision = run::proceed(&self.definition, &mut self.state.run);
-        self.commit(Input::Due, decision.unwrap_or_else(Decision::nothing));
+        self.commit(Input::Deferred, decision.unwrap_or_else(Decision::nothing));
     }
 
     pub(crate) fn step(&self, id: &str) -> &StepDocument {

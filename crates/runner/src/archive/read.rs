@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use protocol::entry::{Author, Remains};
+use protocol::entry::{Author, RecoverySource};
 use protocol::run::{Run, RunStatus};
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{
@@ -37,7 +37,7 @@ pub struct Imported {
     pub manifest: Manifest,
     pub revision: Revision,
     pub status: RunStatus,
-    /// Attempts that were open where it comes from. Here they count as interrupted.
+    /// Attempts that were open where it comes from. Workspace they count as interrupted.
     pub open: Vec<String>,
 }
 
@@ -80,8 +80,8 @@ pub struct Unpacked {
 
 /// Unpacks an archive, and says what it is.
 pub fn unpack(store: &AnyStore, archive: impl Read) -> Result<Unpacked, ImportError> {
-    store.prepare_premises().map_err(DraftError::from)?;
-    let root = store.premises().root();
+    store.prepare_local_dir().map_err(DraftError::from)?;
+    let root = store.local_dir().root();
     let options = tempfile::Builder::new().prefix("import-").tempdir_in(root);
     let options = options.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
     let manifest = take_all_out(archive, options.path())?;
@@ -108,7 +108,7 @@ pub async fn import<P: Protocol>(
     if store.newest(&run).await?.is_some() {
         return Err(ImportError::Exists(run));
     }
-    let home = store.premises().attempts_dir().join(run.as_str());
+    let home = store.local_dir().attempts_dir().join(run.as_str());
     let placed = Cell::new(false);
     let options = options.path();
     let taking =
@@ -149,7 +149,7 @@ pub async fn import<P: Protocol>(
 /// papers are in their place before anybody knows who brings the run, and the one who does not would take them away.
 fn alone(store: &AnyStore) -> Result<Option<File>, ImportError> {
     let AnyStore::Nats(..) = store else { return Ok(None) };
-    let path = store.premises().root().join("imports.lock");
+    let path = store.local_dir().root().join("imports.lock");
     let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
     lock.map(Some).map_err(|source| ImportError::Write { path, source })
@@ -222,8 +222,8 @@ impl Taking<'_> {
             });
         }
         let ImportTarget { by, now, .. } = self.import_target;
-        let remains = Remains::Archive { host: self.manifest.host.clone() };
-        let note = rebuild.note(remains, by.clone(), *now);
+        let source = RecoverySource::Archive { host: self.manifest.host.clone() };
+        let note = rebuild.note(source, by.clone(), *now);
         let commit = rebuild.add(&note.encode(), WriteId::new()).expect("BUG: a note always fits");
         rebuild.position = writer.append(&commit)?;
         let created = self.manifest.created_at.timestamp().unwrap_or_default();

@@ -38,8 +38,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                     return Ok(());
                 }
             };
-            let places = self.hosts.places(state, self.engine_config.places);
-            decision.append(start_queued(&spec.definition, &mut state.run, places));
+            let slots = self.hosts.slots(state, self.engine_config.slots);
+            decision.append(start_queued(&spec.definition, &mut state.run, slots));
             let input = Input::Fact { fact: fact.clone(), evidence: evidence.clone().map(Box::new) };
             match self.commit(by.clone(), input, decision).await {
                 Ok(()) => return Ok(()),
@@ -67,8 +67,8 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let Journal { spec, state, .. } = &mut self.journal;
             let before = state.run.status;
             let mut decision = consider(&spec.definition, &mut state.run, &request)?;
-            let places = self.hosts.places(state, self.engine_config.places);
-            decision.append(start_queued(&spec.definition, &mut state.run, places));
+            let slots = self.hosts.slots(state, self.engine_config.slots);
+            decision.append(start_queued(&spec.definition, &mut state.run, slots));
             if decision.is_nothing() && self.introduced {
                 return Ok(());
             }
@@ -106,15 +106,15 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let decision = match proceed(&spec.definition, &mut state.run) {
                 Some(decision) => decision,
                 None if proceeded => {
-                    let places = self.hosts.places(state, self.engine_config.places);
-                    start_queued(&spec.definition, &mut state.run, places)
+                    let slots = self.hosts.slots(state, self.engine_config.slots);
+                    start_queued(&spec.definition, &mut state.run, slots)
                 }
                 None => return Ok(()),
             };
             if decision.is_nothing() {
                 return Ok(());
             }
-            match self.commit(None, Input::Due, decision).await {
+            match self.commit(None, Input::Deferred, decision).await {
                 Ok(()) => proceeded = true,
                 Err(CommitError::Conflict { .. }) => self.reload().await?,
                 Err(error) => return Err(error.into()),
@@ -128,18 +128,18 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         loop {
             self.reload().await?;
             // What a later engine committed is for it to carry out.
-            let (held, by) = (self.lead.epoch(), self.journal.epoch);
+            let (held, by) = (self.lock.epoch(), self.journal.epoch);
             if by > held {
-                return Err(CommitError::Deposed { held, by }.into());
+                return Err(CommitError::Fenced { held, by }.into());
             }
             self.showing.is_stale();
             let Journal { spec, state, .. } = &mut self.journal;
-            let places = self.hosts.places(state, self.engine_config.places);
-            let decision = start_queued(&spec.definition, &mut state.run, places);
+            let slots = self.hosts.slots(state, self.engine_config.slots);
+            let decision = start_queued(&spec.definition, &mut state.run, slots);
             if decision.is_nothing() {
                 return Ok(());
             }
-            match self.commit(None, Input::Due, decision).await {
+            match self.commit(None, Input::Deferred, decision).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -169,7 +169,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         decision: Decision<P>,
     ) -> Result<(), CommitError> {
         let context = CommitContext {
-            epoch: Some(self.lead.epoch()),
+            epoch: Some(self.lock.epoch()),
             acknowledged: self.performed.iter().cloned().collect(),
             views: self.showing.take_marks(),
             backoff: self.engine_config.backoff,

@@ -40,7 +40,7 @@ impl Hosts {
     }
 
     /// How many places there are in all, if there are so many here: whoever is elsewhere takes none of ours.
-    pub(super) fn places<P: Protocol>(&self, state: &RunState<P>, here: usize) -> usize {
+    pub(super) fn slots<P: Protocol>(&self, state: &RunState<P>, here: usize) -> usize {
         here.saturating_add(self.elsewhere(state).count())
     }
 }

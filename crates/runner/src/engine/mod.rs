@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use protocol::entry::Author;
 use protocol::run::{Fact, Refusal, Request, RunStatus, StopCause};
 use protocol::{AttemptId, Epoch, Outcome, Protocol, Revision, RunId};
-use store::{CommitError, Lead, LeadError, ReadError, Store, Tenure, WriteError};
+use store::{CommitError, EngineLock, EngineLockError, ReadError, Store, Tenure, WriteError};
 use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -66,7 +66,7 @@ pub enum EngineError {
     #[error("there is no run `{0}`")]
     NoSuchRun(RunId),
     #[error(transparent)]
-    Lead(#[from] LeadError),
+    EngineLock(#[from] EngineLockError),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -105,7 +105,7 @@ fn whereabouts(elsewhere: &[(AttemptId, String)]) -> String {
 /// The one process that acts for a run.
 pub struct Engine<'o, P: Protocol, S: Store> {
     journal: Journal<P, S>,
-    lead: Lead,
+    lock: EngineLock,
     engine_config: EngineConfig,
     hosts: Hosts,
     dir_watcher: DirWatcher,
@@ -135,20 +135,20 @@ impl<P: Protocol, S: Store> fmt::Debug for Engine<'_, P, S> {
 impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     /// Takes the lead of a run and loads it. Whoever [plays](Self::play) it is its engine; to [handle](Self::handle) is an
     /// errand.
-    pub async fn lead(
+    pub async fn lock(
         store: &S,
         engine_config: EngineConfig,
         run: &RunId,
         tenure: Tenure,
         observer: &'o mut dyn Observer<P>,
     ) -> Result<Self, EngineError> {
-        let lead = store.lead_for(run, tenure).await?;
-        match prepare(store, &engine_config, run, lead.epoch(), observer).await {
+        let lock = store.lock_engine_for(run, tenure).await?;
+        match prepare(store, &engine_config, run, lock.epoch(), observer).await {
             Ok((journal, dir_watcher, children)) => {
-                Ok(Self::new(journal, lead, engine_config, dir_watcher, children, observer))
+                Ok(Self::new(journal, lock, engine_config, dir_watcher, children, observer))
             }
             Err(error) => {
-                lead.release().await;
+                lock.release().await;
                 Err(error)
             }
         }
@@ -156,7 +156,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     fn new(
         journal: Journal<P, S>,
-        lead: Lead,
+        lock: EngineLock,
         engine_config: EngineConfig,
         dir_watcher: DirWatcher,
         children: Signal,
@@ -174,7 +174,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             ),
             hosts,
             journal,
-            lead,
+            lock,
             dir_watcher,
             engine_config,
             observer,
@@ -193,15 +193,15 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
     /// Does nothing, and lets others lead. However an engine ends, they know before it is gone: on a store that several
     /// machines share they would else wait for its lease to run out.
     pub async fn leave(self) {
-        let Self { lead, .. } = self;
-        lead.release().await;
+        let Self { lock, .. } = self;
+        lock.release().await;
     }
 
     /// Forgets what was decided here and reads the run again.
     async fn reload(&mut self) -> Result<(), EngineError> {
-        let Self { journal, lead, engine_config, observer, .. } = self;
+        let Self { journal, lock, engine_config, observer, .. } = self;
         *journal =
-            Box::pin(load(&journal.store, engine_config, &journal.run, lead.epoch(), *observer)).await?;
+            Box::pin(load(&journal.store, engine_config, &journal.run, lock.epoch(), *observer)).await?;
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
 
     async fn handle_now(&mut self, asked: EngineRequest<P::Step>) -> Result<(), EngineError> {
         self.recognise_views().await?;
-        self.engine_config.places = 0;
+        self.engine_config.slots = 0;
         let obliged = self.request(asked).await;
         self.write_all_views().await?;
         obliged

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::edit::Hand;
+use protocol::edit::EditAuthor;
 use protocol::entry::Input;
 use protocol::run::{Attempt, Decision, Run};
 use protocol::{AttemptId, Protocol};
@@ -81,8 +81,13 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         loop {
             let Journal { spec, state, document, .. } = &self.journal;
             let live_attempts = state.run.live_attempts().any(|(live_attempts, _)| live_attempts == *attempt);
-            let edited =
-                P::edit(&spec.definition, document, document, &Hand::Step(attempt.step.clone()), &patch);
+            let edited = P::edit(
+                &spec.definition,
+                document,
+                document,
+                &EditAuthor::Step(attempt.step.clone()),
+                &patch,
+            );
             let edit = match edited {
                 Ok(Some(edit)) if live_attempts => edit,
                 Ok(_) => break,

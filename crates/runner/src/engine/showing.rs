@@ -211,7 +211,7 @@ fn report_in<P: Protocol>(input: &Input<P>) -> Option<(&P::Step, &Report)> {
         | Input::Request { .. }
         | Input::Refused { .. }
         | Input::Edited { .. }
-        | Input::Due
+        | Input::Deferred
         | Input::Recovered { .. } => None,
     }
 }

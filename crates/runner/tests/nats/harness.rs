@@ -50,8 +50,8 @@ impl Scene {
     pub(crate) async fn begin(&self, host: &str) {
         let mut journal = self.journal().await;
         let (definition, mut run) = (&journal.spec.definition, journal.state.run.clone());
-        let places = run.live_attempts().count() + 1;
-        let decision = start_queued(definition, &mut run, places);
+        let slots = run.live_attempts().count() + 1;
+        let decision = start_queued(definition, &mut run, slots);
         harness::decided(&mut journal, &self.store, host, decision).await;
     }
 
@@ -86,7 +86,7 @@ impl Scene {
     ) -> Result<Rest, EngineError> {
         let mut nobody = ();
         let engine =
-            Engine::<Steps, _>::lead(&self.store, engine_config, &self.run, Tenure::Engine, &mut nobody)
+            Engine::<Steps, _>::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut nobody)
                 .await?;
         let (_keep, interrupts) = mpsc::unbounded_channel();
         engine.drive(EngineRequest { request, by: None, reason: None }, interrupts).await

@@ -25,7 +25,7 @@ impl Scene {
         run: &RunId,
         nobody: &'o mut (),
     ) -> Result<Engine<'o, Steps, NatsStore>, EngineError> {
-        Engine::lead(&self.store, self.host("a"), run, Tenure::Engine, nobody).await
+        Engine::lock(&self.store, self.host("a"), run, Tenure::Engine, nobody).await
     }
 }
 

@@ -29,7 +29,7 @@ async fn an_engine_that_waits_settles_what_others_write() {
     let playing = async move {
         let mut nobody = ();
         let engine =
-            Engine::<Peer, _>::lead(&store, engine_config, &run, Tenure::Engine, &mut nobody).await.unwrap();
+            Engine::<Peer, _>::lock(&store, engine_config, &run, Tenure::Engine, &mut nobody).await.unwrap();
         let asked = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
         engine.drive(asked, interrupts).await
     };

@@ -5,8 +5,8 @@
 mod edits;
 mod harness;
 mod moments;
-mod places;
 mod requests;
 mod restoring;
+mod slots;
 mod troubled;
 mod troubles;

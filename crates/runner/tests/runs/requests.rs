@@ -16,7 +16,7 @@ async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>,
     let (store, run) = opened(&ground).await?;
     let mut nobody = ();
     let engine =
-        Engine::<Steps, _>::lead(&store, engine_config(&store), &run, Tenure::Engine, &mut nobody).await?;
+        Engine::<Steps, _>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut nobody).await?;
     let journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, person(), request, None).await?;

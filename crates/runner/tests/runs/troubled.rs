@@ -9,8 +9,9 @@ use protocol::steps::Steps;
 use protocol::{Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
-    AnyStore, CaughtUp, Commit, CommitError, Digest, Lead, LeadError, Leader, Loaded, Part, Position,
-    ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError, WriteId,
+    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded, Part,
+    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError,
+    WriteId,
 };
 
 use crate::harness::person;
@@ -158,16 +159,16 @@ impl Store for Troubled {
         self.store.mark_views(run, views).await
     }
 
-    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
-        self.store.lead_for(run, tenure).await
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+        self.store.lock_engine_for(run, tenure).await
     }
 
-    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        self.store.leader(run).await
+    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.store.holder(run).await
     }
 
-    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        self.store.leader_seen(run).await
+    async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.store.peek_engine_holder(run).await
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {

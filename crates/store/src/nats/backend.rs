@@ -19,10 +19,10 @@ use super::settings::NatsSettings;
 use super::strangers::Stranger;
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
-use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
+use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
-use crate::{Digest, DraftError, Foreign, Lead, Leader, Tenure};
+use crate::{Digest, DraftError, EngineHolder, EngineLock, Foreign, Tenure};
 
 /// How many blobs are under way at once.
 const BLOBS_AT_ONCE: usize = 8;
@@ -216,11 +216,11 @@ impl Store for NatsStore {
         }
     }
 
-    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
-        self.server().await?.lead(run, tenure).await
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+        self.server().await?.lock(run, tenure).await
     }
 
-    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
         Ok(self.server().await?.lease_holder(run).await?)
     }
 

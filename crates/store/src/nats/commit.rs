@@ -229,7 +229,7 @@ impl Draft {
             write_id: commit.write_id,
             seal: seal(&commit.run, head.revision, commit.write_id, &delta.entry),
             checkpoint: delta.checkpoint.is_some(),
-            delta: Going::Here(delta),
+            delta: Going::Workspace(delta),
         }
     }
 }
@@ -243,10 +243,10 @@ fn check(commit: &Commit, head: &Head) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Deposed before conflict: an engine that was replaced must stop, not read again.
+/// Fenced before conflict: an engine that was replaced must stop, not read again.
 pub(super) fn check_epoch(commit: &Commit, head: &Head) -> Result<(), CommitError> {
     match commit.epoch {
-        Some(held) if head.epoch > held => Err(CommitError::Deposed { held, by: head.epoch }),
+        Some(held) if head.epoch > held => Err(CommitError::Fenced { held, by: head.epoch }),
         Some(_) | None => Ok(()),
     }
 }

@@ -138,7 +138,7 @@ impl Server {
         }
         let mut payload = entry::encode(&commit.run, &document, &draft.head, &committing);
         let limit = place.bucket.largest;
-        if payload.len() > limit && matches!(committing.delta, Going::Here(_)) {
+        if payload.len() > limit && matches!(committing.delta, Going::Workspace(_)) {
             committing.delta = Going::Blob(self.put_blob(&json(&draft.delta)).await?);
             payload = entry::encode(&commit.run, &document, &draft.head, &committing);
         }

@@ -13,7 +13,7 @@ use super::canonical::canonical;
 use super::channel::Found;
 use super::message::{Committed, Committing, Content, Entered, Head};
 use super::wire::BadMessage;
-use crate::foreign::Meddling;
+use crate::foreign::ExternalChange;
 use crate::{Digest, WriteId};
 
 /// The member that is ours.
@@ -39,7 +39,7 @@ pub(super) enum Read {
     Ours(Box<Entry>),
     /// Ours but for the document, which has another digest.
     Rewritten(Box<Entry>),
-    Unfit(Meddling),
+    Unfit(ExternalChange),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -89,12 +89,12 @@ fn seal(run: &RunId, part: &Value) -> Digest {
 /// What stands there. Fails only for what a newer program wrote.
 pub(super) fn read(run: &RunId, found: &Found) -> Result<Read, BadMessage> {
     if is_deleted(&found.headers) {
-        return Ok(Read::Unfit(Meddling::Deleted));
+        return Ok(Read::Unfit(ExternalChange::Deleted));
     }
     let Ok(Value::Object(mut document)) = serde_json::from_slice(&found.payload) else {
-        return Ok(Read::Unfit(Meddling::NoObject));
+        return Ok(Read::Unfit(ExternalChange::NoObject));
     };
-    let Some(part) = document.shift_remove(PART) else { return Ok(Read::Unfit(Meddling::NoPart)) };
+    let Some(part) = document.shift_remove(PART) else { return Ok(Read::Unfit(ExternalChange::NoPart)) };
     if let Some(format) = part["format"].as_u64().and_then(|format| u32::try_from(format).ok())
         && format > FORMAT
     {
@@ -104,10 +104,10 @@ pub(super) fn read(run: &RunId, found: &Found) -> Result<Read, BadMessage> {
     let read = serde_json::from_str::<Part>(&part.to_string());
     let Ok(Part { digest: written, seal: sealed, head, content: Content::Commit(committed), .. }) = read
     else {
-        return Ok(Read::Unfit(Meddling::PartChanged));
+        return Ok(Read::Unfit(ExternalChange::PartChanged));
     };
     if sealed != seal(run, &part) {
-        return Ok(Read::Unfit(Meddling::PartChanged));
+        return Ok(Read::Unfit(ExternalChange::PartChanged));
     }
     let is_ours = digest(&document) == written;
     let entry = Box::new(Entry { sequence: found.sequence, document, head, committed, digest: written });
@@ -166,7 +166,7 @@ mod tests {
         let delta: Delta = serde_json::from_str(r#"{"entry":"{\"ü\":1.0}"}"#).unwrap();
         let write_id = WriteId::new();
         let seal = commit_seal(&run(), Revision(1), write_id, &delta.entry);
-        let committing = Committing { write_id, seal, checkpoint: false, delta: Going::Here(&delta) };
+        let committing = Committing { write_id, seal, checkpoint: false, delta: Going::Workspace(&delta) };
         let head = Head { revision: Revision(1), ..Head::absent() };
         encode(&run(), document.as_object().unwrap(), &head, &committing)
     }
@@ -216,19 +216,19 @@ mod tests {
         };
         assert!(matches!(read_as(with(&|entry| entry["a"] = json!(2))), Read::Rewritten(_)));
         let unfit = |read: Read| match read {
-            Read::Unfit(meddling) => meddling,
+            Read::Unfit(external) => external,
             other => panic!("{other:?}"),
         };
-        assert_eq!(unfit(read_as("hello")), Meddling::NoObject);
-        assert_eq!(unfit(read_as("[1]")), Meddling::NoObject);
-        assert_eq!(unfit(read_as("{}")), Meddling::NoPart);
+        assert_eq!(unfit(read_as("hello")), ExternalChange::NoObject);
+        assert_eq!(unfit(read_as("[1]")), ExternalChange::NoObject);
+        assert_eq!(unfit(read_as("{}")), ExternalChange::NoPart);
         let epoch = with(&|entry| entry[PART]["head"]["epoch"] = json!(9));
-        assert_eq!(unfit(read_as(epoch)), Meddling::PartChanged);
-        assert_eq!(unfit(read_as(with(&|entry| entry[PART] = json!(1)))), Meddling::PartChanged);
+        assert_eq!(unfit(read_as(epoch)), ExternalChange::PartChanged);
+        assert_eq!(unfit(read_as(with(&|entry| entry[PART] = json!(1)))), ExternalChange::PartChanged);
         let elsewhere = RunId::new("peer.global.cycle.2").unwrap();
-        assert_eq!(unfit(read(&elsewhere, &found(payload.clone())).unwrap()), Meddling::PartChanged);
+        assert_eq!(unfit(read(&elsewhere, &found(payload.clone())).unwrap()), ExternalChange::PartChanged);
         let deleted = Found { headers: deletion(), ..found("") };
-        assert_eq!(unfit(read(&run(), &deleted).unwrap()), Meddling::Deleted);
+        assert_eq!(unfit(read(&run(), &deleted).unwrap()), ExternalChange::Deleted);
         let newer = found(with(&|entry| entry[PART]["format"] = json!(2)));
         assert!(matches!(read(&run(), &newer), Err(BadMessage::Newer { found: 2, .. })));
     }

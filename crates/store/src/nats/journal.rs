@@ -154,7 +154,7 @@ impl Server {
         let bad = |error| ReadError::from(self.bad_message(run, error));
         let foreign = |source| bad(BadMessage::Foreign { sequence, source });
         match &committed.delta {
-            Place::Here(text) => serde_json::from_str(text.get()).map_err(foreign),
+            Place::Workspace(text) => serde_json::from_str(text.get()).map_err(foreign),
             Place::Behind(behind) => behind.delta().ok_or_else(|| bad(BadMessage::Torn { sequence })),
             Place::Blob(digest) => match self.blob(digest).await? {
                 Some(body) => serde_json::from_slice(&body).map_err(foreign),
@@ -183,7 +183,7 @@ impl Record {
     pub(super) fn committed(&self) -> Option<&Committed> {
         match &self.content {
             Content::Commit(committed) => Some(committed),
-            Content::Lead { .. } | Content::Marks { .. } | Content::Fence { .. } => None,
+            Content::EngineLock { .. } | Content::Marks { .. } | Content::Fence { .. } => None,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::server::Server;
 use super::wire::json;
 use crate::error::Unavailable;
 use crate::os::Process;
-use crate::{Leader, Tenure};
+use crate::{EngineHolder, Tenure};
 
 /// A lease that is renewed until it is dropped.
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl Holding {
         !self.held || self.process.has_ended() || (self.process == *us && !ours().contains(&self.id))
     }
 
-    fn leader(self) -> Leader {
-        Leader { pid: self.process.pid, host: self.process.host, tenure: self.tenure }
+    fn holder(self) -> EngineHolder {
+        EngineHolder { pid: self.process.pid, host: self.process.host, tenure: self.tenure }
     }
 }
 
@@ -114,10 +114,10 @@ impl Server {
     }
 
     /// Who holds the lease of a run, if anybody does.
-    pub(super) async fn lease_holder(&self, run: &RunId) -> Result<Option<Leader>, Unavailable> {
+    pub(super) async fn lease_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, Unavailable> {
         let Some(found) = self.leases.find(&subject(run), Which::Last).await? else { return Ok(None) };
         let (holding, us) = (self.holding(&found)?, self.us()?);
-        Ok(if holding.is_over(&us) { None } else { Some(holding.leader()) })
+        Ok(if holding.is_over(&us) { None } else { Some(holding.holder()) })
     }
 
     /// Takes the lease of a run, or says who has it.
@@ -125,7 +125,7 @@ impl Server {
         self: &Arc<Self>,
         run: &RunId,
         tenure: Tenure,
-    ) -> Result<Result<Lease, Leader>, Unavailable> {
+    ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
         let (subject, us) = (subject(run), self.us()?);
         let mut race = self.leases.race("take a lease at");
         loop {
@@ -133,7 +133,7 @@ impl Server {
                 Some(found) => {
                     let holding = self.holding(&found)?;
                     if !holding.is_over(&us) {
-                        return Ok(Err(holding.leader()));
+                        return Ok(Err(holding.holder()));
                     }
                     found.sequence
                 }
@@ -173,7 +173,7 @@ impl Renewal {
                 } => match standing {
                     Ok(Standing::Lost) => return,
                     // An outage that outlasts our patience ends some time; until then nobody else can take the lease either.
-                    Ok(Standing::Kept) | Err(_) => {}
+                    Ok(Standing::Backup) | Err(_) => {}
                 }
             }
         }
@@ -190,7 +190,7 @@ impl Renewal {
         loop {
             if let Ok(sequence) = leases.append(&self.subject, self.sequence, json(&self.holding)).await? {
                 self.sequence = sequence;
-                return Ok(Standing::Kept);
+                return Ok(Standing::Backup);
             }
             match leases.find(&self.subject, Which::Last).await? {
                 // It ran out and nobody wanted it: it is taken anew.
@@ -206,6 +206,6 @@ impl Renewal {
 }
 
 enum Standing {
-    Kept,
+    Backup,
     Lost,
 }

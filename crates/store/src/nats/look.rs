@@ -21,7 +21,7 @@ use super::wire::{BadMessage, encode};
 use crate::Token;
 use crate::commit::Position;
 use crate::error::Unavailable;
-use crate::foreign::{Foreign, Meddling, Rewritten};
+use crate::foreign::{ExternalChange, Foreign, Rewritten};
 
 /// A run at one instant.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Server {
         let mut place = Box::new(Place { bucket, subject, last, shown: None, foreign: None });
         let Some(found) = found else {
             if head.entered.is_some() {
-                place.foreign = Some(place.foreign(None, Err(Meddling::Deleted)));
+                place.foreign = Some(place.foreign(None, Err(ExternalChange::Deleted)));
             }
             return Ok(Stands::Copied(place));
         };
@@ -170,8 +170,8 @@ impl Server {
             return Ok(Stands::Beyond(Beyond::Next(entry, place.bucket.name)));
         }
         place.foreign = match (&head.entered, newest) {
-            (None, Read::Unfit(Meddling::Deleted)) => None,
-            (None, _) => Some(place.foreign(Some(&found), Err(Meddling::NoPart))),
+            (None, Read::Unfit(ExternalChange::Deleted)) => None,
+            (None, _) => Some(place.foreign(Some(&found), Err(ExternalChange::NoPart))),
             (Some(entered), newest) => {
                 let unseen = since.foreign > 1 && came_after(&found).is_none();
                 let change = self.judge(run, entered, &place, newest, unseen).await?;
@@ -229,27 +229,27 @@ impl Server {
         place: &Place,
         newest: Read,
         unseen: bool,
-    ) -> Result<Result<Rewritten, Meddling>, Unavailable> {
+    ) -> Result<Result<Rewritten, ExternalChange>, Unavailable> {
         let entry = match newest {
-            Read::Unfit(meddling) => return Ok(Err(meddling)),
+            Read::Unfit(external) => return Ok(Err(external)),
             Read::Ours(entry) | Read::Rewritten(entry) => entry,
         };
         if entry.write_id() != entered.write_id {
-            return Ok(Err(Meddling::Stale { from: entry.revision() }));
+            return Ok(Err(ExternalChange::Stale { from: entry.revision() }));
         }
         if entry.digest != entered.digest {
-            return Ok(Err(Meddling::PartChanged));
+            return Ok(Err(ExternalChange::PartChanged));
         }
         if unseen {
-            return Ok(Err(Meddling::Overwrote));
+            return Ok(Err(ExternalChange::Overwrote));
         }
         let ours = place.bucket.channel.find(&place.subject, Which::From(entered.sequence)).await?;
         let Some(ours) = ours.filter(|found| found.sequence == entered.sequence) else {
-            return Ok(Err(Meddling::Unproven));
+            return Ok(Err(ExternalChange::Unproven));
         };
         Ok(match self.read_entry(run, &ours)? {
             Read::Ours(ours) => Ok(Rewritten { ours: text(ours.document), theirs: text(entry.document) }),
-            Read::Rewritten(_) | Read::Unfit(_) => Err(Meddling::Unproven),
+            Read::Rewritten(_) | Read::Unfit(_) => Err(ExternalChange::Unproven),
         })
     }
 
@@ -303,7 +303,7 @@ struct Since {
 }
 
 impl Place {
-    fn foreign(&self, found: Option<&Found>, change: Result<Rewritten, Meddling>) -> Foreign {
+    fn foreign(&self, found: Option<&Found>, change: Result<Rewritten, ExternalChange>) -> Foreign {
         Foreign {
             bucket: self.bucket.name.clone(),
             sequence: self.last,

@@ -90,7 +90,7 @@ impl Head {
 pub(super) enum Content {
     Commit(Committed),
     /// A new engine. Being on the run's own subject it ends every compare-and-set of the one before.
-    Lead {
+    EngineLock {
         lease: String,
     },
     /// What was written to view files outside a commit.
@@ -118,7 +118,7 @@ pub(super) struct Committed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Place {
-    Here(Box<RawValue>),
+    Workspace(Box<RawValue>),
     Behind(Behind),
     Blob(Digest),
 }
@@ -136,7 +136,7 @@ pub(super) struct Committing<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Going<'a> {
-    Here(&'a Delta),
+    Workspace(&'a Delta),
     Behind(Following<'a>),
     Blob(Digest),
 }

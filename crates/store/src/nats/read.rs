@@ -97,7 +97,7 @@ impl Server {
                     replayed.deltas.insert(record.sequence, delta);
                 }
                 Content::Marks { views, .. } => replayed.fold.mark(views),
-                Content::Lead { .. } | Content::Fence { .. } => {}
+                Content::EngineLock { .. } | Content::Fence { .. } => {}
             }
         }
         Ok(replayed)
@@ -118,7 +118,7 @@ impl Server {
         let between = self.records(run, between.start, between.end).await?;
         let marks = between.into_iter().filter_map(|record| match record.content {
             Content::Marks { views, .. } => Some(views),
-            Content::Commit(_) | Content::Lead { .. } | Content::Fence { .. } => None,
+            Content::Commit(_) | Content::EngineLock { .. } | Content::Fence { .. } => None,
         });
         // What the commit itself says of a view is newer.
         let is_known = |mark: &ViewMark| delta.views.iter().any(|view| view.path == mark.path);

@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::journal::subject;
 use super::server::Server;
 use crate::commit::{Position, Token};
-use crate::error::{CommitError, LeadError};
+use crate::error::{CommitError, EngineLockError};
 use crate::sqlite::DraftError;
 use crate::whole::Gathering;
 use crate::{Foreign, LiveEntry, Tenure};
@@ -21,11 +21,11 @@ impl Server {
         for blob in &blobs {
             self.put_blob(blob).await?;
         }
-        let lease = match self.wait_for_lease(&run, Tenure::Errand).await? {
+        let lease = match self.wait_for_lease(&run, Tenure::OneShot).await? {
             Ok(lease) => lease,
             Err(leader) => {
                 let stopped = leader.is_stopped();
-                return Err(LeadError::Held { run, pid: leader.pid, host: leader.host, stopped }.into());
+                return Err(EngineLockError::Held { run, pid: leader.pid, host: leader.host, stopped }.into());
             }
         };
         let written = async {

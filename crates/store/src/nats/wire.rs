@@ -53,7 +53,7 @@ pub(super) fn encode_commit(head: &Head, committed: &Committing<'_>, size: usize
         Commit(&'a Committing<'a>),
     }
     match &committed.delta {
-        Going::Here(delta) if let Some(following) = Following::of(delta) => {
+        Going::Workspace(delta) if let Some(following) = Following::of(delta) => {
             let seal = committed.seal.clone();
             let committed = Committing { seal, delta: Going::Behind(following), ..*committed };
             let mut text = encoded(head, &Content::Commit(&committed), size);
@@ -61,7 +61,7 @@ pub(super) fn encode_commit(head: &Head, committed: &Committing<'_>, size: usize
             behind::bodies(delta).for_each(|body| text.extend_from_slice(body.as_bytes()));
             text.into()
         }
-        Going::Here(_) | Going::Behind(_) | Going::Blob(_) => {
+        Going::Workspace(_) | Going::Behind(_) | Going::Blob(_) => {
             encoded(head, &Content::Commit(committed), size).into()
         }
     }
@@ -145,13 +145,13 @@ mod tests {
             write_id: WriteId::new(),
             seal: Digest::of(""),
             checkpoint: true,
-            delta: Place::Here(delta),
+            delta: Place::Workspace(delta),
         };
         let head = Head { revision: Revision(4), commit: 7, checkpoint: Some(3), ..Head::absent() };
         let payload = encode(&head, &Content::Commit(committed));
         let record = decode(&found(9, payload)).unwrap();
         assert_eq!((record.head.commit, record.head.checkpoint), (9, Some(9)));
-        let payload = encode(&head, &Content::Lead { lease: String::new() });
+        let payload = encode(&head, &Content::EngineLock { lease: String::new() });
         let record = decode(&found(9, payload)).unwrap();
         assert_eq!(record.head, head);
     }
@@ -161,8 +161,8 @@ mod tests {
         let run = RunId::new("r").unwrap();
         let (write_id, head) = (WriteId::new(), Head { revision: Revision(1), ..Head::absent() });
         let delta: Delta = serde_json::from_str("{\"entry\":\"ü\\n\"}").unwrap();
-        for going in [Going::Here(&delta), Going::Blob(Digest::of("elsewhere"))] {
-            let is_here = matches!(going, Going::Here(_));
+        for going in [Going::Workspace(&delta), Going::Blob(Digest::of("elsewhere"))] {
+            let is_here = matches!(going, Going::Workspace(_));
             let seal = seal(&run, Revision(1), write_id, &delta.entry);
             let committing = Committing { write_id, seal: seal.clone(), checkpoint: false, delta: going };
             let payload = encode_commit(&head, &committing, 0);
@@ -175,7 +175,7 @@ mod tests {
                     assert_eq!(behind.delta().unwrap().entry, "ü\n");
                 }
                 Place::Blob(digest) => assert!(!is_here && digest == Digest::of("elsewhere")),
-                Place::Here(_) => panic!("only with a checkpoint"),
+                Place::Workspace(_) => panic!("only with a checkpoint"),
             }
         }
     }
@@ -187,7 +187,7 @@ mod tests {
         )
         .unwrap();
         let (write_id, seal) = (WriteId::new(), Digest::of(""));
-        let committing = Committing { write_id, seal, checkpoint: false, delta: Going::Here(&delta) };
+        let committing = Committing { write_id, seal, checkpoint: false, delta: Going::Workspace(&delta) };
         let whole = encode_commit(&Head::absent(), &committing, 0);
         assert!(whole.ends_with("\nü{}\"".as_bytes()));
         let read = |payload: Bytes| {

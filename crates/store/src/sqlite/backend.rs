@@ -10,11 +10,11 @@ use protocol::{Revision, RunId};
 
 use super::connection::{Database, Trouble};
 use super::watch::Watch;
-use super::{Examined, OpenError, examine, lead, open, read, write};
+use super::{Examined, OpenError, examine, lock, open, read, write};
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
-use crate::error::{CommitError, LeadError, ReadError, Unavailable, WriteError};
+use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::{Digest, Lead, Leader, Location, Tenure};
+use crate::{Digest, EngineHolder, EngineLock, Location, Tenure};
 
 /// An open embedded store.
 #[derive(Debug, Clone)]
@@ -170,20 +170,20 @@ impl Store for SqliteStore {
         self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
     }
 
-    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
         let run = run.clone();
-        self.blocking(move |database| lead::lead(database, run, tenure)).await
+        self.blocking(move |database| lock::lock(database, run, tenure)).await
     }
 
-    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
+    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
         let run = run.clone();
-        Ok(self.blocking(move |database| lead::leader(database, &run)).await?)
+        Ok(self.blocking(move |database| lock::holder(database, &run)).await?)
     }
 
-    async fn leader_seen(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        match lead::seen(&self.0, run) {
-            Some(leader) => Ok(Some(leader)),
-            None => self.leader(run).await,
+    async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        match lock::seen(&self.0, run) {
+            Some(holder) => Ok(Some(holder)),
+            None => self.holder(run).await,
         }
     }
 
@@ -198,7 +198,7 @@ impl From<Trouble> for WriteError {
     }
 }
 
-impl From<Trouble> for LeadError {
+impl From<Trouble> for EngineLockError {
     fn from(trouble: Trouble) -> Self {
         Self::Unavailable(trouble.into())
     }

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::lead;
-use super::ticket::{Ticket, Turn};
-use crate::{Leader, Location, os};
+use super::lock;
+use super::writer_lock::{Turn, WriterLock};
+use crate::{EngineHolder, Location, os};
 
 /// The whole store for ourselves, until it is dropped. Whoever comes meanwhile waits for the ticket.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct Closed {
 /// Why we do not have the store for ourselves.
 #[derive(Debug, thiserror::Error)]
 pub enum CloseError {
-    #[error("run `{run}` has an engine: process {} on `{}`", leader.pid, leader.host)]
-    Led { run: String, leader: Leader },
+    #[error("run `{run}` has an engine: process {} on `{}`", holder.pid, holder.host)]
+    Led { run: String, holder: EngineHolder },
     #[error("somebody is writing to the store `{}`", path.display())]
     Busy { path: PathBuf },
     #[error("could not {action} `{}`", path.display())]
@@ -37,16 +37,17 @@ impl Closed {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", directory))?;
         }
-        let ticket = Ticket::prepare(location.ticket()).map_err(failed("open", location.ticket()))?;
-        let turn = lead::patiently(|| {
-            Ok(match ticket.try_take()? {
+        let writer_lock =
+            WriterLock::prepare(location.writer_lock()).map_err(failed("open", location.writer_lock()))?;
+        let turn = lock::patiently(|| {
+            Ok(match writer_lock.try_take()? {
                 Some(turn) => Ok(turn),
                 None => Err(true),
             })
         });
         let turn = turn
-            .map_err(failed("lock", location.ticket()))?
-            .ok_or_else(|| CloseError::Busy { path: location.ticket() })?;
+            .map_err(failed("lock", location.writer_lock()))?
+            .ok_or_else(|| CloseError::Busy { path: location.writer_lock() })?;
         let leads = lock_all(location)?;
         Ok(Self { location: location.clone(), turn, _leads: leads })
     }
@@ -68,16 +69,16 @@ fn lock_all(location: &Location) -> Result<Vec<File>, CloseError> {
         let path = file.map_err(failed("list", directory))?.path();
         let Some(run) = location.run_of_lock(&path) else { continue };
         let mut last = None;
-        let locked = lead::patiently(|| {
+        let locked = lock::patiently(|| {
             let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
             match file.try_lock() {
                 Ok(()) => Ok(Ok(file)),
                 Err(TryLockError::Error(error)) => Err(error),
                 Err(TryLockError::WouldBlock) => {
-                    let leader = lead::signature(&mut file)?;
+                    let holder = lock::signature(&mut file)?;
                     // A killed engine's lock outlives it by a run_at.
-                    let passing = !os::is_alive(leader.pid);
-                    last = Some(leader);
+                    let passing = !os::is_alive(holder.pid);
+                    last = Some(holder);
                     Ok(Err(passing))
                 }
             }
@@ -85,8 +86,8 @@ fn lock_all(location: &Location) -> Result<Vec<File>, CloseError> {
         match locked.map_err(failed("lock", &path))? {
             Some(lock) => locks.push(lock),
             None => {
-                let leader = last.expect("BUG: whoever could not be passed has signed");
-                return Err(CloseError::Led { run, leader });
+                let holder = last.expect("BUG: whoever could not be passed has signed");
+                return Err(CloseError::Led { run, holder });
             }
         }
     }

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::migrations::{self, FORMAT};
-use super::ticket::{Ticket, check_identity};
+use super::writer_lock::{WriterLock, check_identity};
 use crate::Location;
 use crate::error::Unavailable;
 use crate::location::log_of;
@@ -28,7 +28,7 @@ pub(super) struct Database {
     pub(super) location: Location,
     pub(super) path: PathBuf,
     pub(super) identity: FileIdentity,
-    pub(super) ticket: Ticket,
+    pub(super) writer_lock: WriterLock,
     pub(super) reader: Mutex<Connection>,
     /// Opened by the first write: most commands only look.
     pub(super) writer: Mutex<Option<Connection>>,
@@ -101,7 +101,7 @@ impl Database {
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, R>>,
     ) -> Result<Result<T, R>, Trouble> {
         // Declared before the transaction, so dropped after it: when the bell rings the change is there.
-        let _turn = self.ticket.take()?;
+        let _turn = self.writer_lock.take()?;
         self.check()?;
         let sql = |error| unavailable(&self.path, error);
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
@@ -132,7 +132,7 @@ impl Database {
     /// Nothing is written to, or believed of, a file that is not at its place any more.
     pub(super) fn check(&self) -> Result<(), Unavailable> {
         check_identity(&self.path, Some(self.identity))?;
-        self.ticket.check()
+        self.writer_lock.check()
     }
 
     /// A newer program may have migrated the database since we opened it.

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use protocol::{Epoch, RunId};
 use rusqlite::{Connection, Transaction, params};
 
+use super::backup::Backup;
 use super::closed::Closed;
-use super::kept::Kept;
 use super::{OpenError, SqliteStore, open, write};
 use crate::Digest;
 use crate::commit::{Commit, Position};
-use crate::error::{CommitError, LeadError, Unavailable};
+use crate::error::{CommitError, EngineLockError, Unavailable};
 use crate::location::DATABASE_FILES;
 use crate::whole::RunWriter;
 
@@ -32,7 +32,7 @@ pub enum DraftError {
     #[error(transparent)]
     Refused(#[from] CommitError),
     #[error(transparent)]
-    Led(#[from] LeadError),
+    Led(#[from] EngineLockError),
     #[error("could not write to the database `{}`", path.display())]
     Database { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("could not {action} `{}`", path.display())]
@@ -118,7 +118,7 @@ impl Draft {
     /// Makes it the store's database. The old one must have been kept, if there was one.
     ///
     /// The old log goes before the new database comes: SQLite would lay it over whatever database is there.
-    pub fn install(self, closed: &mut Closed, kept: Option<&Kept>) -> Result<(), DraftError> {
+    pub fn install(self, closed: &mut Closed, kept: Option<&Backup>) -> Result<(), DraftError> {
         let path = self.path.clone();
         let draft = self.finish()?;
         let target = closed.location().database();
@@ -128,7 +128,7 @@ impl Draft {
         };
         let root = closed.location().root().to_owned();
         let sync = || File::open(&root).and_then(|directory| directory.sync_all());
-        closed.turn.inscribe().map_err(failed("write", &closed.location().ticket()))?;
+        closed.turn.inscribe().map_err(failed("write", &closed.location().writer_lock()))?;
         if let Some(kept) = kept {
             kept.is_needed().map_err(failed("mark", kept.directory()))?;
         }

@@ -10,7 +10,7 @@ use super::SqliteStore;
 use super::connection::{Database, Trust, connect_without_trace};
 use super::migrations::{APPLICATION_ID, FORMAT, read_format};
 use super::open::{self, OpenError};
-use super::ticket::Ticket;
+use super::writer_lock::WriterLock;
 use crate::Location;
 use crate::os::FileIdentity;
 
@@ -65,17 +65,17 @@ fn for_reading(location: &Location, connection: Connection) -> Result<SqliteStor
     let path = location.database();
     let failed = |source| OpenError::Io { action: "look at", path: path.clone(), source };
     let identity = FileIdentity::of(&std::fs::metadata(&path).map_err(failed)?);
-    let ticket = match location.ticket() {
-        ticket if ticket.exists() => Ticket::prepare(ticket),
-        _ => Ticket::of_a_reader(path.clone()),
+    let writer_lock = match location.writer_lock() {
+        writer_lock if writer_lock.exists() => WriterLock::prepare(writer_lock),
+        _ => WriterLock::of_a_reader(path.clone()),
     };
-    let ticket = ticket.map_err(failed)?;
+    let writer_lock = writer_lock.map_err(failed)?;
     let (reader, writer) = (Mutex::new(connection), Mutex::new(None));
     Ok(SqliteStore(Arc::new(Database {
         location: location.clone(),
         path: path.clone(),
         identity,
-        ticket,
+        writer_lock,
         reader,
         writer,
     })))

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::connection::{Database, connect, connect_reader, unavailable};
 use super::migrations::{APPLICATION_ID, FORMAT, migrate};
-use super::ticket::{Ticket, is_inscribed};
+use super::writer_lock::{WriterLock, is_inscribed};
 use crate::Location;
 use crate::error::Unavailable;
 use crate::os::FileIdentity;
@@ -52,7 +52,8 @@ fn is_present_in_turn(location: &Location) -> Result<bool, OpenError> {
         Err(missing @ OpenError::Missing { .. }) => missing,
         known => return known,
     };
-    let turn = Ticket::existing(location.ticket()).ok().and_then(|ticket| ticket.take().ok());
+    let turn =
+        WriterLock::existing(location.writer_lock()).ok().and_then(|writer_lock| writer_lock.take().ok());
     if turn.is_some() { is_present(location) } else { Err(missing) }
 }
 
@@ -62,7 +63,7 @@ pub(super) fn is_present(location: &Location) -> Result<bool, OpenError> {
     if has_content(&path)? {
         return Ok(true);
     }
-    if !is_inscribed(&location.ticket()) && !location.log().exists() {
+    if !is_inscribed(&location.writer_lock()) && !location.log().exists() {
         return Ok(false);
     }
     // These traces come after the database. A second look tells one that was lost from one that was just created.
@@ -85,7 +86,8 @@ fn attach(location: &Location) -> Result<Database, OpenError> {
         let path = path.to_owned();
         move |source| io_error(action, path, source)
     };
-    let ticket = Ticket::prepare(location.ticket()).map_err(failed("open", &location.ticket()))?;
+    let writer_lock =
+        WriterLock::prepare(location.writer_lock()).map_err(failed("open", &location.writer_lock()))?;
     // By name, before and after: opening the file once more and closing it would drop SQLite's locks on it.
     let identity = FileIdentity::of(&fs::metadata(&path).map_err(failed("look at", &path))?);
     let (reader, application, format) = connect_reader(&path).map_err(|error| unreadable(&path, error))?;
@@ -95,15 +97,21 @@ fn attach(location: &Location) -> Result<Database, OpenError> {
     if format > FORMAT {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });
     }
-    if format < FORMAT || !is_inscribed(ticket.path()) {
-        let mut turn = ticket.take()?;
-        turn.inscribe().map_err(failed("write", ticket.path()))?;
+    if format < FORMAT || !is_inscribed(writer_lock.path()) {
+        let mut turn = writer_lock.take()?;
+        turn.inscribe().map_err(failed("write", writer_lock.path()))?;
         let upgraded = connect(&path).and_then(|mut writer| migrate(&mut writer));
         upgraded.map_err(|error| unavailable(&path, error))?;
     }
     let location = location.clone();
-    let database =
-        Database { location, path, identity, ticket, reader: Mutex::new(reader), writer: Mutex::new(None) };
+    let database = Database {
+        location,
+        path,
+        identity,
+        writer_lock,
+        reader: Mutex::new(reader),
+        writer: Mutex::new(None),
+    };
     database.check()?;
     Ok(database)
 }
@@ -116,8 +124,9 @@ fn create(location: &Location) -> Result<(), OpenError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&directory).map_err(failed("create", directory))?;
     }
-    let ticket = Ticket::prepare(location.ticket()).map_err(failed("create", location.ticket()))?;
-    let mut turn = ticket.take()?;
+    let writer_lock =
+        WriterLock::prepare(location.writer_lock()).map_err(failed("create", location.writer_lock()))?;
+    let mut turn = writer_lock.take()?;
     if is_present(location)? {
         return Ok(()); // somebody was faster
     }
@@ -132,7 +141,7 @@ fn create(location: &Location) -> Result<(), OpenError> {
     for directory in [location.root(), parent] {
         File::open(directory).and_then(|d| d.sync_all()).map_err(failed("sync", directory.to_owned()))?;
     }
-    turn.inscribe().map_err(failed("write", location.ticket()))
+    turn.inscribe().map_err(failed("write", location.writer_lock()))
 }
 
 /// What a killed creator left. It held the ticket, which is ours now.

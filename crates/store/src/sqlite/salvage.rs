@@ -1,6 +1,6 @@
 //! What can still be read of a damaged database, row by row, without trusting its structure.
 //!
-//! SQLite finds rows by walking trees; one bad page near a root hides thousands of good ones. Here every image of every
+//! SQLite finds rows by walking trees; one bad page near a root hides thousands of good ones. Workspace every image of every
 //! page is looked at by itself, in the file and in the log, and a row is taken if it makes sense by itself: its shape is
 //! that of one of our tables, its chain of pages is whole, its seal or digest fits. Entries and blobs are never changed
 //! or deleted once written, so an old image of a page is as good as a new one.

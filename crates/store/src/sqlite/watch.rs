@@ -4,7 +4,7 @@ use protocol::{Revision, RunId};
 
 use super::SqliteStore;
 use crate::error::{ReadError, Unavailable};
-use crate::os::Bell;
+use crate::os::Wakeup;
 use crate::store::{Store as _, StoredEntry};
 
 /// Looks at the journal whenever a writer has rung the bell.
@@ -13,16 +13,16 @@ pub(crate) struct Watch {
     store: SqliteStore,
     run: RunId,
     after: Revision,
-    bell: Bell,
+    wakeup: Wakeup,
 }
 
 impl Watch {
     pub(super) fn subscribe(store: SqliteStore, run: RunId, after: Revision) -> Result<Self, Unavailable> {
-        let path = store.0.ticket.path();
-        let bell = Bell::hang(path).map_err(|source| failed(&store, source))?;
+        let path = store.0.writer_lock.path();
+        let wakeup = Wakeup::hang(path).map_err(|source| failed(&store, source))?;
         // The bell hangs on whatever has that name; only now do we know that it is the ticket writers use.
         store.0.check()?;
-        Ok(Self { store, run, after, bell })
+        Ok(Self { store, run, after, wakeup })
     }
 
     pub(crate) fn after(&self) -> Revision {
@@ -37,11 +37,11 @@ impl Watch {
                 self.after = last.revision;
                 return Ok(news);
             }
-            self.bell.rung().await.map_err(|source| failed(&self.store, source))?;
+            self.wakeup.rung().await.map_err(|source| failed(&self.store, source))?;
         }
     }
 }
 
 fn failed(store: &SqliteStore, source: std::io::Error) -> Unavailable {
-    Unavailable::Io { action: "watch", path: store.0.ticket.path().to_owned(), source }
+    Unavailable::Io { action: "watch", path: store.0.writer_lock.path().to_owned(), source }
 }

@@ -20,11 +20,11 @@ pub(super) fn commit(
     tx: &Transaction<'_>,
     commit: &Commit,
 ) -> rusqlite::Result<Result<Position, CommitError>> {
-    // Deposed before conflict: an engine that was replaced must stop, not read again.
+    // Fenced before conflict: an engine that was replaced must stop, not read again.
     if let Some(held) = commit.epoch {
         let by = run_epoch(tx, &commit.run)?;
         if by > held {
-            return Ok(Err(CommitError::Deposed { held, by }));
+            return Ok(Err(CommitError::Fenced { held, by }));
         }
     }
     let head = head(tx, &commit.run)?;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use protocol::{Epoch, Revision};
-use store::{Commit, CommitError, Digest, LeadError, Position, Store, Tenure, ViewMark, WriteError, WriteId};
+use store::{
+    Commit, CommitError, Digest, EngineLockError, Position, Store, Tenure, ViewMark, WriteError, WriteId,
+};
 
 use super::{Backend, change, item, part, run};
 
@@ -367,18 +369,18 @@ pub(crate) async fn runs_are_found_by_how_they_begin<B: Backend>(backend: B) {
 }
 
 pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {
-    let (store, run) = (backend.store(), run("deposed"));
-    let from = |lead: Epoch, position| Commit { epoch: Some(lead), ..change(&run, position, "") };
+    let (store, run) = (backend.store(), run("fenced"));
+    let from = |lock: Epoch, position| Commit { epoch: Some(lock), ..change(&run, position, "") };
     // The creator may hold the run before its first commit.
-    let first = store.lead(&run).await.unwrap().epoch();
+    let first = store.lock_engine(&run).await.unwrap().epoch();
     let created = store.commit(from(first, Position::absent())).await.unwrap();
-    let second = store.lead(&run).await.unwrap().epoch();
+    let second = store.lock_engine(&run).await.unwrap().epoch();
     assert!(second > first);
     assert_eq!(store.load(&run).await.unwrap().unwrap().epoch, second);
     // Whether its position is fresh or stale, the old engine must stop and not read again.
     for position in [created, Position::absent()] {
         let error = store.commit(from(first, position)).await.unwrap_err();
-        let CommitError::Deposed { held, by } = error else { panic!("{error}") };
+        let CommitError::Fenced { held, by } = error else { panic!("{error}") };
         assert_eq!((held, by), (first, second));
     }
     let next = store.commit(from(second, created)).await.unwrap();
@@ -387,38 +389,42 @@ pub(crate) async fn a_deposed_engine_is_told<B: Backend>(backend: B) {
 
 pub(crate) async fn a_lead_ends_when_it_is_dropped<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("led"));
-    let lead = store.lead(&run).await.unwrap();
-    assert_eq!(lead.run(), &run);
-    let refused = backend.store().lead(&run).await.unwrap_err();
-    let LeadError::Held { pid, .. } = refused else { panic!("{refused}") };
+    let lock = store.lock_engine(&run).await.unwrap();
+    assert_eq!(lock.run(), &run);
+    let refused = backend.store().lock_engine(&run).await.unwrap_err();
+    let EngineLockError::Held { pid, .. } = refused else { panic!("{refused}") };
     assert_eq!(pid, std::process::id());
-    store.lead(&super::run("another")).await.unwrap();
-    let epoch = lead.epoch();
-    drop(lead);
-    assert_eq!(store.lead(&run).await.unwrap().epoch(), epoch.next(), "a refused engine takes no epoch");
+    store.lock_engine(&super::run("another")).await.unwrap();
+    let epoch = lock.epoch();
+    drop(lock);
+    assert_eq!(
+        store.lock_engine(&run).await.unwrap().epoch(),
+        epoch.next(),
+        "a refused engine takes no epoch"
+    );
 }
 
 pub(crate) async fn whoever_leads_is_known_to_everybody<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("r"));
-    assert_eq!(store.leader(&run).await.unwrap(), None);
-    let lead = store.lead(&run).await.unwrap();
+    assert_eq!(store.holder(&run).await.unwrap(), None);
+    let lock = store.lock_engine(&run).await.unwrap();
     assert_eq!(
-        backend.store().leader(&run).await.unwrap().map(|leader| leader.pid),
+        backend.store().holder(&run).await.unwrap().map(|holder| holder.pid),
         Some(std::process::id())
     );
-    assert_eq!(backend.store().leader_seen(&run).await.unwrap(), store.leader(&run).await.unwrap());
-    drop(lead);
-    assert_eq!(store.leader(&run).await.unwrap(), None);
-    assert_eq!(store.leader_seen(&run).await.unwrap(), None);
-    assert_eq!(store.lead(&run).await.unwrap().epoch().0, 2, "looking takes no epoch");
+    assert_eq!(backend.store().peek_engine_holder(&run).await.unwrap(), store.holder(&run).await.unwrap());
+    drop(lock);
+    assert_eq!(store.holder(&run).await.unwrap(), None);
+    assert_eq!(store.peek_engine_holder(&run).await.unwrap(), None);
+    assert_eq!(store.lock_engine(&run).await.unwrap().epoch().0, 2, "looking takes no epoch");
 }
 
 pub(crate) async fn a_leader_on_an_errand_is_waited_for<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("r"));
-    let errand = store.lead_for(&run, Tenure::Errand).await.unwrap();
+    let errand = store.lock_engine_for(&run, Tenure::OneShot).await.unwrap();
     let (another, name) = (backend.store(), run.clone());
-    let waiting = tokio::spawn(async move { another.lead(&name).await.map(|lead| lead.epoch()) });
-    assert_eq!(store.leader(&run).await.unwrap().map(|leader| leader.tenure), Some(Tenure::Errand));
+    let waiting = tokio::spawn(async move { another.lock_engine(&name).await.map(|lock| lock.epoch()) });
+    assert_eq!(store.holder(&run).await.unwrap().map(|holder| holder.tenure), Some(Tenure::OneShot));
     drop(errand);
     assert_eq!(waiting.await.unwrap().unwrap().0, 2);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use protocol::{Epoch, Revision, RunId};
-use store::{Commit, LeadError, Position, Store, WriteId};
+use store::{Commit, EngineLockError, Position, Store, WriteId};
 
 use super::roles::Player;
 use super::{Backend, change, item, part, run};
@@ -27,21 +27,21 @@ pub(crate) async fn a_second_engine_is_refused_until_the_first_is_killed<B: Back
     let (store, run) = (backend.store(), run("led"));
     let mut engine = Player::start(&backend, "lead", &run, 0);
     assert_eq!(engine.hear().as_deref(), Some("1"));
-    let refused = store.lead(&run).await.unwrap_err();
-    let LeadError::Held { pid, ref host, .. } = refused else { panic!("{refused}") };
+    let refused = store.lock_engine(&run).await.unwrap_err();
+    let EngineLockError::Held { pid, ref host, .. } = refused else { panic!("{refused}") };
     assert_eq!(pid, engine.pid());
     assert!(!host.is_empty());
     engine.kill();
-    assert_eq!(store.lead(&run).await.unwrap().epoch(), Epoch(2));
+    assert_eq!(store.lock_engine(&run).await.unwrap().epoch(), Epoch(2));
 }
 
 /// Agents outlive the engine; what it held must not live on in them.
 pub(crate) async fn a_child_of_the_engine_does_not_keep_the_lead<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("led"));
-    let lead = store.lead(&run).await.unwrap();
+    let lock = store.lock_engine(&run).await.unwrap();
     let mut child = Command::new("sh").args(["-c", "read forever"]).stdin(Stdio::piped()).spawn().unwrap();
-    drop(lead);
-    assert_eq!(store.lead(&run).await.unwrap().epoch(), Epoch(2));
+    drop(lock);
+    assert_eq!(store.lock_engine(&run).await.unwrap().epoch(), Epoch(2));
     drop(child.stdin.take());
     child.wait().unwrap();
 }

@@ -104,7 +104,7 @@ pub(crate) fn play<B: Backend>() {
             "count" => count(store, &run, number).await,
             "write" => write(store, &run, number).await,
             "watch" => watch(store, &run, number).await,
-            "lead" => lead(store, &run).await,
+            "lead" => lock(store, &run).await,
             "commit" => commit(store, &run, number).await,
             other => panic!("no role `{other}`"),
         }
@@ -177,9 +177,9 @@ async fn watch(store: impl Store, run: &RunId, last: u64) {
 }
 
 /// Becomes the engine and stays it until killed.
-async fn lead(store: impl Store, run: &RunId) {
-    let lead = store.lead(run).await.unwrap();
-    say(format_args!("{}", lead.epoch()));
+async fn lock(store: impl Store, run: &RunId) {
+    let lock = store.lock_engine(run).await.unwrap();
+    say(format_args!("{}", lock.epoch()));
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 

@@ -98,7 +98,7 @@ async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
     wire.hold_at("DIRECT.GET");
     let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
     for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
-        let (mut position, lead) = (Position::absent(), store.lead(run).await.unwrap());
+        let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
         // More than are read one by one, and one that is a blob.
         for n in 1..=9_usize {
             let commit = change(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
@@ -107,8 +107,8 @@ async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
             assert_eq!(store.settle(run, id).await.unwrap(), Some(position));
         }
         assert_eq!(store.load(run).await.unwrap().unwrap().tail.len(), 9);
-        assert!(store.leader(run).await.unwrap().is_some());
-        lead.release().await;
+        assert!(store.holder(run).await.unwrap().is_some());
+        lock.release().await;
     }
     assert_eq!(store.runs().await.unwrap().len(), 2);
 }

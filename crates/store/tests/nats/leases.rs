@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
-use store::{CommitError, LeadError, NatsSettings, NatsStore, Note, Position, Store as _};
+use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Note, Position, Store as _};
 use testkit::nats::{Server, Wire};
 
 use crate::contract::roles::Player;
@@ -26,19 +26,19 @@ async fn a_run_whose_engine_is_not_heard_of_any_more_can_be_taken_over() {
     // It lives, so nobody can know that it will not act; and it does not renew its lease.
     let engine_id = Pid::from_raw(engine.pid().try_into().unwrap()).unwrap();
     kill_process(engine_id, Signal::STOP).unwrap();
-    let LeadError::Held { pid, .. } = store.lead(&run).await.unwrap_err() else { panic!() };
+    let EngineLockError::Held { pid, .. } = store.lock_engine(&run).await.unwrap_err() else { panic!() };
     assert_eq!(pid, engine.pid());
-    let lead = loop {
-        match store.lead(&run).await {
-            Ok(lead) => break lead,
-            Err(LeadError::Held { .. }) => {}
+    let lock = loop {
+        match store.lock_engine(&run).await {
+            Ok(lock) => break lock,
+            Err(EngineLockError::Held { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     };
-    assert_eq!(lead.epoch(), Epoch(2));
+    assert_eq!(lock.epoch(), Epoch(2));
     let late = store::Commit { epoch: Some(Epoch(1)), ..change(&run, Position::absent(), "late") };
     let refused = NatsStore::new(server.settings()).commit(late).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Deposed { held: Epoch(1), by: Epoch(2) }), "{refused}");
+    assert!(matches!(refused, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{refused}");
     kill_process(engine_id, Signal::CONT).unwrap();
 }
 
@@ -46,16 +46,16 @@ async fn a_run_whose_engine_is_not_heard_of_any_more_can_be_taken_over() {
 async fn an_engine_that_is_heard_of_keeps_its_run() {
     let server = Server::start();
     let (store, run) = (with_short_leases(&server).await, run("led"));
-    let lead = store.lead(&run).await.unwrap();
+    let lock = store.lock_engine(&run).await.unwrap();
     let client = async_nats::connect(server.address()).await.unwrap();
     let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
     // Renewed three times in its length: after six times it would have run out twice.
     while leases.get_info().await.unwrap().state.last_sequence < 7 {
-        let refused = NatsStore::new(server.settings()).lead(&run).await.unwrap_err();
-        assert!(matches!(refused, LeadError::Held { .. }), "{refused}");
+        let refused = NatsStore::new(server.settings()).lock_engine(&run).await.unwrap_err();
+        assert!(matches!(refused, EngineLockError::Held { .. }), "{refused}");
     }
-    drop(lead);
-    assert_eq!(NatsStore::new(server.settings()).lead(&run).await.unwrap().epoch(), Epoch(2));
+    drop(lock);
+    assert_eq!(NatsStore::new(server.settings()).lock_engine(&run).await.unwrap().epoch(), Epoch(2));
 }
 
 #[tokio::test]
@@ -64,12 +64,12 @@ async fn of_two_engines_that_begin_at_the_same_instant_one_acts() {
     let mut leading = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let store = NatsStore::new(server.settings());
-        leading.spawn(async move { store.lead(&run("led")).await });
+        leading.spawn(async move { store.lock_engine(&run("led")).await });
     }
     let leads = leading.join_all().await;
-    assert_eq!(leads.iter().filter(|lead| lead.is_ok()).count(), 1);
-    for refused in leads.iter().filter_map(|lead| lead.as_ref().err()) {
-        assert!(matches!(refused, LeadError::Held { .. }), "{refused}");
+    assert_eq!(leads.iter().filter(|lock| lock.is_ok()).count(), 1);
+    for refused in leads.iter().filter_map(|lock| lock.as_ref().err()) {
+        assert!(matches!(refused, EngineLockError::Held { .. }), "{refused}");
     }
 }
 
@@ -78,7 +78,7 @@ async fn of_two_engines_that_begin_at_the_same_instant_one_acts() {
 async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("led"));
-    let lead = store.lead(&run).await.unwrap();
+    let lock = store.lock_engine(&run).await.unwrap();
     let client = async_nats::connect(server.address()).await.unwrap();
     let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
     let is_held = async || {
@@ -86,7 +86,7 @@ async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
         serde_json::from_slice::<serde_json::Value>(&last.payload).unwrap()["held"] == true
     };
     assert!(is_held().await);
-    lead.release().await;
+    lock.release().await;
     assert!(!is_held().await);
 }
 
@@ -105,7 +105,7 @@ async fn where_somebody_made_leases_that_never_end_they_are_given_back_and_that_
     let notes = store.open().await.unwrap();
     let is_it = |note: &Note| matches!(note, Note::OtherSettings { setting: "maximum age", .. });
     assert_eq!(notes.iter().filter(|note| is_it(note)).count(), 1, "{notes:?}");
-    store.lead(&run).await.unwrap().release().await;
+    store.lock_engine(&run).await.unwrap().release().await;
     let last = leases.get_last_raw_message_by_subject("callboard.lease.led").await.unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&last.payload).unwrap()["held"], false);
 }
@@ -117,8 +117,8 @@ async fn a_lead_is_given_back_within_the_length_of_a_lease_though_nobody_answers
     let wire = Wire::to(&server).await;
     // It would wait as long for the answer to a renewal.
     let store = wire.store(Duration::from_secs(3600));
-    let lead = store.lead(&run("led")).await.unwrap();
+    let lock = store.lock_engine(&run("led")).await.unwrap();
     wire.hold();
     wire.holds_something().await;
-    tokio::time::timeout(Duration::from_secs(60), lead.release()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), lock.release()).await.unwrap();
 }

@@ -45,7 +45,7 @@ async fn nothing_is_made_where_a_store_was() {
     let settings = NatsSettings { lease: Duration::from_millis(300), ..server.settings() };
     let (store, run) = (NatsStore::new(settings), run("r"));
     let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
-    let lead = store.lead(&run).await.unwrap();
+    let lock = store.lock_engine(&run).await.unwrap();
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     server.kill();
     let had = server.restart_empty();
@@ -58,7 +58,7 @@ async fn nothing_is_made_where_a_store_was() {
     assert!(is_gone(&error), "{error:?}");
     let error = watch.next().await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_gone(error)), "{error:?}");
-    lead.release().await;
+    lock.release().await;
     let client = async_nats::connect(server.address()).await.unwrap();
     let account = async_nats::jetstream::new(client).query_account().await.unwrap();
     assert_eq!(account.streams, 0, "nothing was made there");
@@ -76,14 +76,14 @@ async fn a_lease_is_not_renewed_in_another_store() {
     let settings = NatsSettings { lease: Duration::from_millis(300), ..server.settings() };
     let (store, run) = (NatsStore::new(settings.clone()), run("r"));
     store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
-    let lead = store.lead(&run).await.unwrap();
+    let lock = store.lock_engine(&run).await.unwrap();
     server.kill();
     let _had = server.restart_empty();
     let other = NatsStore::new(settings);
     other.open().await.unwrap();
     // It has had its chance when it has been told that it is wrong.
     assert!(store.load(&run).await.is_err());
-    lead.release().await;
+    lock.release().await;
     let client = async_nats::connect(server.address()).await.unwrap();
     let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
     assert_eq!(leases.cached_info().state.last_sequence, 0, "nobody has led anything there");

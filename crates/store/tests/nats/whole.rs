@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
 use store::{
-    AnyStore, CommitError, DraftError, LeadError, Location, NatsSettings, NatsStore, Position, RunWriter,
-    Store as _,
+    AnyStore, CommitError, DraftError, EngineLockError, Location, NatsSettings, NatsStore, Position,
+    RunWriter, Store as _,
 };
 use testkit::nats::{self, Server, Wire};
 
@@ -54,7 +54,7 @@ async fn a_run_from_elsewhere_is_there_with_its_age_and_its_epoch_and_only_once(
     assert_eq!(store.runs().await.unwrap()[0].created, jiff::Timestamp::UNIX_EPOCH);
     assert_eq!(store.parts_at(&run, Revision(7)).await.unwrap(), [part("a", "part 7")]);
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
-    assert!(store.lead(&run).await.unwrap().epoch() > Epoch(1000));
+    assert!(store.lock_engine(&run).await.unwrap().epoch() > Epoch(1000));
     let again = store.put_run(|writer| fill(writer, &run)).await.unwrap_err();
     assert!(matches!(again, DraftError::Refused(CommitError::Conflict { .. })), "{again:?}");
 }
@@ -103,7 +103,7 @@ async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one()
     });
     wire.holds_something().await;
     while let Err(error) = store.put_run(|writer| fill(writer, &run)).await {
-        assert!(matches!(error, DraftError::Led(LeadError::Held { .. })), "{error:?}");
+        assert!(matches!(error, DraftError::Led(EngineLockError::Held { .. })), "{error:?}");
     }
     wire.let_go().await;
     let refused = bringing.await.unwrap().unwrap_err();
@@ -115,10 +115,10 @@ async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one()
 async fn the_premises_of_a_store_lead_to_its_servers_and_are_the_same_by_every_address() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let store = connected(&server, &beside).await;
-    store.prepare_premises().unwrap();
-    let (servers, place) = store.premises().shared().unwrap();
+    store.prepare_local_dir().unwrap();
+    let (servers, place) = store.local_dir().shared().unwrap();
     assert!(servers.ends_with(&server.address()), "{servers}");
     let address = server.address().replace("127.0.0.1", "localhost");
     let by_name = AnyStore::connect(nats::settings(&address), &place, |_| {}).await.unwrap();
-    assert_eq!(by_name.premises(), store.premises());
+    assert_eq!(by_name.local_dir(), store.local_dir());
 }

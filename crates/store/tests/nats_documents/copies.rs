@@ -139,7 +139,7 @@ async fn an_engine_that_is_replaced_between_is_told_so() {
     let server = Server::start();
     let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
     let old = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
-    let held = old.lead(&run).await.unwrap().epoch();
+    let held = old.lock_engine(&run).await.unwrap().epoch();
     let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let client = Client::of(&server).await;
     let (entered, _) = client.get(run.as_str()).await;
@@ -150,10 +150,10 @@ async fn an_engine_that_is_replaced_between_is_told_so() {
         async move { old.commit(commit).await }
     });
     while client.get(run.as_str()).await.0 == entered {}
-    let new = direct(&server).lead(&run).await.unwrap();
+    let new = direct(&server).lock_engine(&run).await.unwrap();
     wire.refuse(0);
     let told = writing.await.unwrap().unwrap_err();
-    assert!(matches!(told, CommitError::Deposed { held: Epoch(1), by: Epoch(2) }), "{told:?}");
+    assert!(matches!(told, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{told:?}");
     let loaded = direct(&server).load(&run).await.unwrap().unwrap();
     assert_eq!((loaded.position.revision, loaded.epoch), (Revision(2), new.epoch()));
     assert_eq!(bodies(&loaded.tail), ["1", "2"]);

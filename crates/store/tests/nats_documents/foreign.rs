@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::{Revision, RunId};
 use serde_json::{Value, json};
-use store::{Commit, CommitError, Digest, Foreign, Meddling, NatsStore, Position, Store as _};
+use store::{Commit, CommitError, Digest, ExternalChange, Foreign, NatsStore, Position, Store as _};
 
 use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
@@ -37,7 +37,7 @@ impl Scene {
         self.store.load(&self.run).await.unwrap().unwrap().foreign
     }
 
-    async fn meddling(&self) -> Meddling {
+    async fn external(&self) -> ExternalChange {
         self.foreign().await.unwrap().change.unwrap_err()
     }
 }
@@ -94,17 +94,17 @@ async fn what_cannot_be_a_change_of_the_document_has_its_reason() {
         bytes(&entry)
     };
     scene.client.put(&scene.run, "rubbish").await;
-    assert_eq!(scene.meddling().await, Meddling::NoObject);
+    assert_eq!(scene.external().await, ExternalChange::NoObject);
     scene.client.put(&scene.run, r#"{"count":3}"#).await;
-    assert_eq!(scene.meddling().await, Meddling::NoPart);
+    assert_eq!(scene.external().await, ExternalChange::NoPart);
     scene.client.put(&scene.run, with(&|entry| entry["callboard"]["head"]["epoch"] = json!(7))).await;
-    assert_eq!(scene.meddling().await, Meddling::PartChanged);
+    assert_eq!(scene.external().await, ExternalChange::PartChanged);
     scene.client.delete(&scene.run).await;
-    assert_eq!(scene.meddling().await, Meddling::Deleted);
+    assert_eq!(scene.external().await, ExternalChange::Deleted);
     let bucket = scene.client.bucket().await;
     bucket.purge().filter(format!("$KV.{BUCKET}.{}", scene.run)).await.unwrap();
     let foreign = scene.foreign().await.unwrap();
-    assert_eq!((foreign.sequence, foreign.body, foreign.change), (0, None, Err(Meddling::Deleted)));
+    assert_eq!((foreign.sequence, foreign.body, foreign.change), (0, None, Err(ExternalChange::Deleted)));
     // All of it can be overwritten by whoever has seen it.
     let position = scene.store.load(&scene.run).await.unwrap().unwrap().position;
     scene.store.commit(shown(&scene.run, position, 3)).await.unwrap();
@@ -118,10 +118,10 @@ async fn a_put_that_was_made_from_an_older_entry_is_stale() {
     scene.store.commit(shown(&scene.run, scene.position, 3)).await.unwrap();
     // Changed or not: it would undo what has been committed since.
     scene.client.put(&scene.run, bytes(&entry)).await;
-    assert_eq!(scene.meddling().await, Meddling::Stale { from: Revision(2) });
+    assert_eq!(scene.external().await, ExternalChange::Stale { from: Revision(2) });
     entry["count"] = json!(9);
     scene.client.put(&scene.run, bytes(&entry)).await;
-    assert_eq!(scene.meddling().await, Meddling::Stale { from: Revision(2) });
+    assert_eq!(scene.external().await, ExternalChange::Stale { from: Revision(2) });
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn of_two_foreign_writes_the_second_counts_only_if_it_has_seen_the_first()
             false => scene.client.put(&scene.run, bytes(&entry)).await,
         };
         let foreign = scene.foreign().await.unwrap();
-        assert_eq!(foreign.change.as_ref().err(), (!seen).then_some(&Meddling::Overwrote));
+        assert_eq!(foreign.change.as_ref().err(), (!seen).then_some(&ExternalChange::Overwrote));
         // Both are kept.
         let kept = scene.store.set_aside(&scene.run, &foreign).await.unwrap();
         assert_eq!(kept, Some(format!("recovery.{}.{second}", scene.run)));

@@ -3,9 +3,9 @@
 use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
-    AnyStore, CaughtUp, Commit, CommitError, Digest, Foreign, Lead, LeadError, Leader, Loaded, Part,
-    Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch, WriteError,
-    WriteId,
+    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Foreign,
+    Loaded, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch,
+    WriteError, WriteId,
 };
 
 #[derive(Clone)]
@@ -109,12 +109,12 @@ impl Store for Showing {
         self.0.mark_views(run, views).await
     }
 
-    async fn lead_for(&self, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
-        self.0.lead_for(run, tenure).await
+    async fn lock_engine_for(&self, run: &RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
+        self.0.lock_engine_for(run, tenure).await
     }
 
-    async fn leader(&self, run: &RunId) -> Result<Option<Leader>, ReadError> {
-        self.0.leader(run).await
+    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.0.holder(run).await
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {

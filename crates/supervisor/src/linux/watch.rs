@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Debug)]
 struct Post {
     names: Vec<OsString>,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
 }
 
 impl DirWatcher {
@@ -44,12 +44,12 @@ impl DirWatcher {
     /// nobody's business.
     pub(crate) fn watch(&self, dir: &Path, files: &[PathBuf]) -> io::Result<DirWatch> {
         let names = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
-        let bell = Arc::new(Notify::new());
+        let wakeup = Arc::new(Notify::new());
         let mut posts = self.0.posts();
         let flags = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
         let descriptor = inotify::add_watch(self.0.fd.get_ref(), dir, flags)?;
-        posts.entry(descriptor).or_default().push(Post { names, bell: bell.clone() });
-        Ok(DirWatch { shared: self.0.clone(), descriptor, bell })
+        posts.entry(descriptor).or_default().push(Post { names, wakeup: wakeup.clone() });
+        Ok(DirWatch { shared: self.0.clone(), descriptor, wakeup })
     }
 }
 
@@ -65,7 +65,7 @@ impl Shared {
         let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) => concerned(&posts, &event).for_each(|post| post.bell.notify_one()),
+                Ok(event) => concerned(&posts, &event).for_each(|post| post.wakeup.notify_one()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -90,7 +90,7 @@ fn concerned<'a>(posts: &'a HashMap<i32, Vec<Post>>, event: &Event<'_>) -> impl 
 pub(crate) struct DirWatch {
     shared: Arc<Shared>,
     descriptor: i32,
-    bell: Arc<Notify>,
+    wakeup: Arc<Notify>,
 }
 
 impl DirWatch {
@@ -100,7 +100,7 @@ impl DirWatch {
         loop {
             tokio::select! {
                 biased;
-                () = self.bell.notified() => return Ok(()),
+                () = self.wakeup.notified() => return Ok(()),
                 ready = self.shared.fd.readable() => {
                     let mut ready = ready?;
                     self.shared.read_all()?;
@@ -115,7 +115,7 @@ impl Drop for DirWatch {
     fn drop(&mut self) {
         let mut posts = self.shared.posts();
         let Some(here) = posts.get_mut(&self.descriptor) else { return };
-        here.retain(|post| !Arc::ptr_eq(&post.bell, &self.bell));
+        here.retain(|post| !Arc::ptr_eq(&post.wakeup, &self.wakeup));
         if here.is_empty() {
             posts.remove(&self.descriptor);
             // Fails only if the directory is gone, and the kernel's watch with it.

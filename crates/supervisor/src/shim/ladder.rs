@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::agent::{Agent, Children, reap_all};
-use super::bells::Bells;
+use super::wakeups::Wakeups;
 use crate::exit::{Because, How};
 use crate::launch::Launch;
 use crate::os::{self, Process, Table};
@@ -25,24 +25,24 @@ pub(super) fn end(
     agent: Agent,
     because: Because,
     launch: &Launch,
-    bells: &Bells,
+    wakeups: &Wakeups,
 ) -> io::Result<(How, Because, u32)> {
     if because != Because::Own {
-        end_agent(&agent, launch.grace, bells)?;
+        end_agent(&agent, launch.grace, wakeups)?;
     }
     let how = agent.reap()?;
     // A descendant cannot leave its subreaper: no child is proof enough after a peaceful end, and costs nothing.
     let swept = match (reap_all()?, because) {
         (Children::None, Because::Own) => 0,
-        _ => clear(launch, bells)?,
+        _ => clear(launch, wakeups)?,
     };
     Ok((how, because, swept))
 }
 
-fn end_agent(agent: &Agent, grace: Duration, bells: &Bells) -> io::Result<()> {
-    if !bells.hurry()? {
+fn end_agent(agent: &Agent, grace: Duration, wakeups: &Wakeups) -> io::Result<()> {
+    if !wakeups.hurry()? {
         agent.signal_group(Signal::TERM)?;
-        let fds = [agent.process.as_fd(), bells.hurry_fd()];
+        let fds = [agent.process.as_fd(), wakeups.hurry_fd()];
         os::poll_until(&fds, Instant::now().checked_add(grace))?;
     }
     if !agent.process.has_ended()? {
@@ -53,7 +53,7 @@ fn end_agent(agent: &Agent, grace: Duration, bells: &Bells) -> io::Result<()> {
 }
 
 /// Ends what the agent left behind: politely first, then until none is left.
-fn clear(launch: &Launch, bells: &Bells) -> io::Result<u32> {
+fn clear(launch: &Launch, wakeups: &Wakeups) -> io::Result<u32> {
     let lines = launch.mark().lines();
     let left_over = || {
         let table = Table::read()?;
@@ -68,7 +68,7 @@ fn clear(launch: &Launch, bells: &Bells) -> io::Result<u32> {
             met.insert(row.key());
         }
     }
-    os::wait_for_all(&asked, Instant::now() + launch.grace.min(GRACE_FOR_LEFT_OVERS), bells.hurry_fd())?;
+    os::wait_for_all(&asked, Instant::now() + launch.grace.min(GRACE_FOR_LEFT_OVERS), wakeups.hurry_fd())?;
     met.extend(os::kill_until_none(left_over)?);
     reap_all()?;
     Ok(u32::try_from(met.len()).unwrap_or(u32::MAX))

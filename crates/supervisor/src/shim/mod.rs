@@ -8,9 +8,9 @@
 //! SIGTERM orders it to end the attempt with all patience, SIGINT at once.
 
 mod agent;
-mod bells;
 mod ladder;
 mod limits;
+mod wakeups;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -20,8 +20,8 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use self::agent::Agent;
-use self::bells::Bells;
 use self::limits::Limits;
+use self::wakeups::Wakeups;
 use crate::claim::{self, ClaimError};
 use crate::dir::AttemptDir;
 use crate::exit::{Because, ExitRecord, How};
@@ -55,17 +55,17 @@ fn while_doing(context: &'static str) -> impl FnOnce(io::Error) -> ShimError {
 fn run(dir: &AttemptDir) -> Result<(), ShimError> {
     os::stand_alone().map_err(while_doing("could not leave the engine's session"))?;
     // Before the claim: from then on the engine may send signals, and they must not kill us.
-    let bells = Bells::install().map_err(while_doing("could not install signal handlers"))?;
+    let wakeups = Wakeups::install().map_err(while_doing("could not install signal handlers"))?;
     let launch = Launch::read(dir).map_err(while_doing("could not read `launch.json`"))?;
     // Before the claim, too: where there is no room for the record nothing is begun.
     let room = ExitRecord::reserve(dir).map_err(while_doing("could not keep room for `exit.json`"))?;
     let Some(_held) = claim::take(dir)? else { return Ok(()) };
-    let record = attend(dir, &launch, &bells).map_err(while_doing("could not attend the agent"))?;
+    let record = attend(dir, &launch, &wakeups).map_err(while_doing("could not attend the agent"))?;
     record.write(dir, room).map_err(while_doing("could not write `exit.json`"))
 }
 
 /// Starts the agent and stays until nothing is left of it.
-fn attend(dir: &AttemptDir, launch: &Launch, bells: &Bells) -> io::Result<ExitRecord> {
+fn attend(dir: &AttemptDir, launch: &Launch, wakeups: &Wakeups) -> io::Result<ExitRecord> {
     let (started, started_at) = (Instant::now(), Timestamp::now());
     if let Some(limit) = launch.descriptors {
         os::set_descriptor_limit(limit)?;
@@ -74,8 +74,8 @@ fn attend(dir: &AttemptDir, launch: &Launch, bells: &Bells) -> io::Result<ExitRe
         Err(error) => (How::NotStarted { error }, Because::Own, 0),
         Ok(mut agent) => {
             let mut limits = Limits::new(started, launch, agent.log_sizes()?);
-            let because = wait(&mut agent, &mut limits, bells)?;
-            ladder::end(agent, because, launch, bells)?
+            let because = wait(&mut agent, &mut limits, wakeups)?;
+            ladder::end(agent, because, launch, wakeups)?
         }
     };
     Ok(ExitRecord {
@@ -91,13 +91,13 @@ fn attend(dir: &AttemptDir, launch: &Launch, bells: &Bells) -> io::Result<ExitRe
 }
 
 /// Waits for the first reason to end. The agent's own end goes before all others: what is over cannot be ordered.
-fn wait(agent: &mut Agent, limits: &mut Limits, bells: &Bells) -> io::Result<Because> {
+fn wait(agent: &mut Agent, limits: &mut Limits, wakeups: &Wakeups) -> io::Result<Because> {
     loop {
-        let woken = bells.wait(agent, limits.deadline())?;
+        let woken = wakeups.wait(agent, limits.deadline())?;
         if woken.agent {
             return Ok(Because::Own);
         }
-        if woken.term || bells.hurry()? {
+        if woken.term || wakeups.hurry()? {
             return Ok(Because::Ordered);
         }
         if woken.child {

@@ -19,7 +19,7 @@ pub(super) fn of<P: Explored>(before: &RunAt<P>, input: EntryInput<P>, decision:
         EntryInput::Opened { .. }
         | EntryInput::Fact { .. }
         | EntryInput::Refused { .. }
-        | EntryInput::Due
+        | EntryInput::Deferred
         | EntryInput::Recovered { .. } => {
             Author::Engine { host: "here".to_owned(), boot_id: "boot".to_owned(), pid: 1 }
         }

@@ -10,9 +10,9 @@ use super::{Explored, Writing};
 pub enum Input<P: Explored> {
     Fact(Fact<P::Step, P::Verdict>),
     /// What the protocol wants done without any news.
-    Due,
+    Deferred,
     /// Free places are given, where that has an entry of its own.
-    Places,
+    Slots,
     Ask(Request<P::Step>),
     /// Somebody writes into the document.
     Write(Writing<P::Step>),
@@ -43,14 +43,14 @@ pub(super) fn without_requests<P: Explored>(
     interruptions: Interruptions,
 ) -> Vec<Input<P>> {
     if proceed(&scene.definition, &mut run.clone()).is_some() {
-        return vec![Input::Due];
+        return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();
     // Beside the facts, for they may come while somebody else's request waits for the engine's eye.
     if scene.scheduling == Scheduling::Apart
-        && !start_queued(&scene.definition, &mut run.clone(), scene.places.count()).is_nothing()
+        && !start_queued(&scene.definition, &mut run.clone(), scene.slots.count()).is_nothing()
     {
-        inputs.push(Input::Places);
+        inputs.push(Input::Slots);
     }
     for (step, active) in &run.active_turns {
         let attempt = Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no };

@@ -33,7 +33,7 @@ pub(super) fn transition<P: Explored>(
         }
         Some(Input::Ask(request)) => granted_twice(scene, transition.after, request, &mut broken),
         Some(Input::Write(_)) => writes(transition, &mut broken),
-        Some(Input::Due | Input::Places) | None => {}
+        Some(Input::Deferred | Input::Slots) | None => {}
     }
     if let Some(Input::Ask(Request::Stop)) = transition.input {
         stops(scene, transition, &mut broken);
@@ -77,7 +77,7 @@ fn live_attempts<P: Explored>(
     if after != alive {
         broken.push(Broken::new(TWICE, format!("the run steps {after:?}, but {alive:?} are alive")));
     }
-    if after.len() > scene.places.count() {
+    if after.len() > scene.slots.count() {
         broken.push(Broken::new(
             "no more live_attempts than places",
             format!("{} are live_attempts", after.len()),
@@ -88,7 +88,8 @@ fn live_attempts<P: Explored>(
 /// Who may be started, and when.
 fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
     let Transition { before, after, input, .. } = transition;
-    let held = P::due(&scene.definition, &after.state).map(|due| due.quiet).unwrap_or_default();
+    let held =
+        P::deferred(&scene.definition, &after.state).map(|deferred| deferred.quiet).unwrap_or_default();
     for attempt in transition.started() {
         if after.status != RunStatus::Running {
             let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
@@ -240,7 +241,7 @@ fn granted_twice<P: Explored>(
     let nothing = match consider(&scene.definition, &mut again, request) {
         Ok(mut decision) => {
             if scene.scheduling == Scheduling::Together {
-                decision.append(start_queued(&scene.definition, &mut again, scene.places.count()));
+                decision.append(start_queued(&scene.definition, &mut again, scene.slots.count()));
             }
             decision.is_nothing()
         }
@@ -295,7 +296,7 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, run_at: &RunAt<P>, broken: &mut Ve
     if let RunStatus::Paused | RunStatus::Stopped(_) = run.status {
         let mut resumed = run.clone();
         let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
-        start_queued(&scene.definition, &mut resumed, scene.places.count());
+        start_queued(&scene.definition, &mut resumed, scene.slots.count());
         if granted.is_err() || stuck(&resumed) {
             broken.push(Broken::new("never stuck", "resumed, nothing can happen, and the run is not over"));
         }

@@ -28,7 +28,7 @@ mod writing;
 pub use broken::{Broken, CounterExample};
 pub use course::Course;
 pub use input::{Input, Interruptions};
-pub use scene::{Places, Scene, Scheduling};
+pub use scene::{Scene, Scheduling, Slots};
 pub use search::{Exploration, Limits, Rows};
 pub use transition::Transition;
 pub use walk::{Walked, Walks};

@@ -67,8 +67,8 @@ pub(super) fn say_input<P: Explored>(input: &Input<P>) -> String {
                 Ending::Stopped => format!("{step} is stopped"),
             }
         }
-        Input::Due => "(due)".to_owned(),
-        Input::Places => "(places)".to_owned(),
+        Input::Deferred => "(due)".to_owned(),
+        Input::Slots => "(places)".to_owned(),
         Input::Write(writing) => format!("write: {}", writing.name),
         Input::Ask(request) => match request {
             Request::Pause => "ask: pause".to_owned(),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use protocol::entry::{Entry, Input as EntryInput, Remains, RunState};
-use protocol::run::{Absorbed, Decision, Run, absorb, adopt, consider, open, proceed, start_queued};
+use protocol::entry::{Entry, Input as EntryInput, RecoverySource, RunState};
+use protocol::run::{Absorbed, Decision, Run, absorb, consider, import, open, proceed, start_queued};
 use protocol::{RunId, RunLocation, Stamp};
 use serde_json::Value;
 
@@ -14,12 +14,12 @@ use super::{Broken, Explored, Input, document, entry, invariants, writing};
 
 /// How many attempts may be alive at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Places {
+pub enum Slots {
     One,
     All,
 }
 
-impl Places {
+impl Slots {
     pub(super) fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -28,7 +28,7 @@ impl Places {
     }
 }
 
-impl fmt::Display for Places {
+impl fmt::Display for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::One => "1 place",
@@ -52,7 +52,7 @@ pub(super) type Check<P> = Box<dyn Fn(&<P as protocol::Protocol>::Document) -> V
 pub struct Scene<P: Explored> {
     pub name: String,
     pub definition: P::Definition,
-    pub places: Places,
+    pub slots: Slots,
     pub scheduling: Scheduling,
     /// A document that was begun elsewhere and is taken over.
     pub(super) adopted: Option<Value>,
@@ -61,10 +61,7 @@ pub struct Scene<P: Explored> {
 
 impl<P: Explored> fmt::Debug for Scene<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scene")
-            .field("name", &self.name)
-            .field("places", &self.places)
-            .finish_non_exhaustive()
+        f.debug_struct("Scene").field("name", &self.name).field("places", &self.slots).finish_non_exhaustive()
     }
 }
 
@@ -94,13 +91,13 @@ impl<P: Explored> Scene<P> {
     pub fn new(
         name: impl Into<String>,
         definition: P::Definition,
-        places: Places,
+        slots: Slots,
         check: impl Fn(&P::Document) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name: name.into(),
             definition,
-            places,
+            slots,
             scheduling: Scheduling::Together,
             adopted: None,
             check: Box::new(check),
@@ -146,20 +143,20 @@ impl<P: Explored> Scene<P> {
                 }
                 Some(document) => {
                     let (opened, _) = self.enter(&before, None, run, input, Decision::nothing())?;
-                    self.adopt(opened, document)
+                    self.import(opened, document)
                 }
             }
         })
     }
 
-    fn adopt(&self, mut opened: RunAt<P>, document: &Value) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
+    fn import(&self, mut opened: RunAt<P>, document: &Value) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
         document::keep_parts(&mut opened);
         let mut run = opened.state.run.clone();
-        let stands = P::adopt(&self.definition, document)
+        let stands = P::import(&self.definition, document)
             .map_err(|why| vec![Broken::new("a sound document is taken over", why.to_string())])?;
-        let decision = adopt(&mut run, stands, BTreeMap::new());
-        let remains = Remains::View { path: "/repo/view.json".to_owned(), document: document.clone() };
-        self.enter(&opened, None, run, EntryInput::Recovered { remains }, decision)
+        let decision = import(&mut run, stands, BTreeMap::new());
+        let source = RecoverySource::View { path: "/repo/view.json".to_owned(), document: document.clone() };
+        self.enter(&opened, None, run, EntryInput::Recovered { source }, decision)
     }
 
     /// Takes an input in, as the engine does: decide, give free places, write the entry.
@@ -176,12 +173,12 @@ impl<P: Explored> Scene<P> {
                         return Err(not_taken(format!("it was ignored: {stale}")));
                     }
                 },
-                Input::Due => match proceed(&self.definition, &mut run) {
-                    Some(decision) => (EntryInput::Due, decision),
+                Input::Deferred => match proceed(&self.definition, &mut run) {
+                    Some(decision) => (EntryInput::Deferred, decision),
                     None => return Err(not_taken("nothing is due any more".to_owned())),
                 },
-                Input::Places => {
-                    (EntryInput::Due, start_queued(&self.definition, &mut run, self.places.count()))
+                Input::Slots => {
+                    (EntryInput::Deferred, start_queued(&self.definition, &mut run, self.slots.count()))
                 }
                 Input::Ask(request) => match consider(&self.definition, &mut run, request) {
                     Ok(decision) => {
@@ -221,7 +218,7 @@ impl<P: Explored> Scene<P> {
     ) -> Result<(RunAt<P>, Entry<P>), Fault<P>> {
         let steps = self.scheduling == Scheduling::Together && !matches!(input, Some(Input::Write(_)));
         if steps {
-            decision.append(start_queued(&self.definition, &mut run, self.places.count()));
+            decision.append(start_queued(&self.definition, &mut run, self.slots.count()));
         }
         let entry = entry::of(before, entry_input, decision);
         let mut after = before.clone();

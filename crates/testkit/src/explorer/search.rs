@@ -154,7 +154,7 @@ impl<P: Explored> Scene<P> {
             path.push((say_input(input), state));
             run_at = next;
         }
-        CounterExample { scene: format!("{}, {}", self.name, self.places), broken, path }
+        CounterExample { scene: format!("{}, {}", self.name, self.slots), broken, path }
     }
 
     /// What is checked once in each state. It also writes the parts, so nobody goes on from a run_at without it.
@@ -185,7 +185,7 @@ impl<P: Explored> Search<'_, P> {
         }
         let longest = self.longest_way()?;
         Ok(Exploration {
-            scene: format!("{}, {}", self.scene.name, self.scene.places),
+            scene: format!("{}, {}", self.scene.name, self.scene.slots),
             states: self.visits.len(),
             transitions: self.transitions,
             refusals: self.refusals,

@@ -109,6 +109,6 @@ fn is_bad<P: Explored>(input: &Input<P>) -> bool {
     match input {
         Input::Fact(Fact::Ended { ending: Ending::Reported(_), .. } | Fact::BackoffElapsed { .. }) => false,
         Input::Fact(Fact::Ended { .. }) => true,
-        Input::Due | Input::Places | Input::Ask(_) | Input::Write(_) => false,
+        Input::Deferred | Input::Slots | Input::Ask(_) | Input::Write(_) => false,
     }
 }

@@ -1,6 +1,6 @@
 //! What agents and people write into a document themselves.
 
-use protocol::edit::{Hand, Patch};
+use protocol::edit::{EditAuthor, Patch};
 use protocol::entry::Input as EntryInput;
 use protocol::run::Run;
 
@@ -12,7 +12,7 @@ use super::{Broken, Explored, Scene};
 pub struct Writing<S> {
     /// In a word or two, for tables. What has been written is remembered by this name.
     pub name: &'static str,
-    pub hand: Hand<S>,
+    pub hand: EditAuthor<S>,
     pub patch: Patch,
     pub rights: Rights,
 }
@@ -50,7 +50,7 @@ pub(super) fn consider<P: Explored>(
                 .state
                 .run
                 .live_attempts()
-                .find(|(attempt, _)| *hand == Hand::Step(attempt.step.clone()));
+                .find(|(attempt, _)| *hand == EditAuthor::Step(attempt.step.clone()));
             let from = from.map(|(attempt, _)| Run::<P>::id(&attempt));
             Ok(Ok(Some(EntryInput::Edited { edit, from })))
         }

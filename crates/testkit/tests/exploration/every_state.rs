@@ -2,7 +2,7 @@
 
 use protocol::steps::{Document, Status, Steps};
 use testkit::explorer::steps::Shape;
-use testkit::explorer::{Limits, Places, Scene};
+use testkit::explorer::{Limits, Scene, Slots};
 
 use crate::all::{counts, explore_all, sum};
 use crate::files::{must_hold, must_show};
@@ -31,7 +31,7 @@ fn every_state_keeps_the_rules() {
     for (shape, requests) in EXPLORED {
         for policy in POLICIES {
             // Where no two steps can ever be at work at once, one place is as good as all.
-            let places = if shape.is_a_line() { &[Places::All][..] } else { &[Places::One, Places::All] };
+            let places = if shape.is_a_line() { &[Slots::All][..] } else { &[Slots::One, Slots::All] };
             for places in places.iter().copied() {
                 scenes.push((scene(shape, policy, places), Limits::with_requests(requests)));
             }
@@ -48,7 +48,7 @@ fn every_state_keeps_the_rules() {
 #[test]
 fn places_that_are_given_in_entries_of_their_own_keep_the_rules_too() {
     let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];
-    let scene = |shape| scene(shape, POLICIES[0], Places::One).scheduling_apart();
+    let scene = |shape| scene(shape, POLICIES[0], Slots::One).scheduling_apart();
     let scenes = shapes.map(|(shape, requests)| (scene(shape), Limits::with_requests(requests)));
     let states: usize = explore_all(&scenes).iter().map(|seen| seen.states).sum();
     assert!(states > 1_000, "{states} states are not what these workflows have");
@@ -57,7 +57,7 @@ fn places_that_are_given_in_entries_of_their_own_keep_the_rules_too() {
 #[test]
 fn an_exploration_that_grows_too_large_fails_and_says_so() {
     let limits = Limits { states: 10, ..Limits::with_requests(2) };
-    let found = scene(&PAIR, POLICIES[0], Places::All).explore(limits).unwrap_err();
+    let found = scene(&PAIR, POLICIES[0], Slots::All).explore(limits).unwrap_err();
     assert_eq!(found.broken[0].rule, "the states are few");
 }
 
@@ -68,7 +68,7 @@ fn a_counter_example_tells_the_shortest_way_there() {
         failed.map(|(id, _)| format!("`{id}` failed")).collect()
     };
     let definition = LINE.definition(POLICIES[0], ITERATIONS);
-    let scene: Scene<Steps> = Scene::new("line, stop", definition, Places::All, nobody_fails);
+    let scene: Scene<Steps> = Scene::new("line, stop", definition, Slots::All, nobody_fails);
     let found = scene.explore(Limits::with_requests(1)).unwrap_err();
     insta::assert_snapshot!(found, @r"
     `the document keeps its rules` is broken: `a` failed

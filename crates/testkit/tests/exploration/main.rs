@@ -14,14 +14,14 @@ mod walks;
 
 use protocol::steps::{Document, OnFailure, Steps, check_document};
 use testkit::explorer::steps::Shape;
-use testkit::explorer::{Places, Scene};
+use testkit::explorer::{Scene, Slots};
 
 /// As many executions of a gate as it takes to see one way back and the end of them.
 const ITERATIONS: u32 = 2;
 
 const POLICIES: [OnFailure; 3] = [OnFailure::Stop, OnFailure::Drain, OnFailure::Continue];
 
-fn scene(shape: &Shape, policy: OnFailure, places: Places) -> Scene<Steps> {
+fn scene(shape: &Shape, policy: OnFailure, places: Slots) -> Scene<Steps> {
     let word = match policy {
         OnFailure::Stop => "stop",
         OnFailure::Drain => "drain",

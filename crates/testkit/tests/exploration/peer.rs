@@ -1,7 +1,7 @@
 //! `peer`, explored: every state of a cycle, new, continued or begun elsewhere; and what was seen, for people.
 
 use protocol::peer::{Definition, Peer};
-use testkit::explorer::peer::{LEGEND, adopted, continued, cycle, global, places, scene};
+use testkit::explorer::peer::{LEGEND, adopted, continued, cycle, global, scene, slots};
 use testkit::explorer::{Course, Exploration, Limits, Scene, Walked, Walks};
 
 use crate::all::{counts, explore_all, sum};
@@ -18,7 +18,7 @@ fn scenes() -> Vec<Scene<Peer>> {
 
 fn apart(scenes: Vec<Scene<Peer>>) -> impl Iterator<Item = Scene<Peer>> {
     scenes.into_iter().map(|mut scene| {
-        scene.name.push_str(", places apart");
+        scene.name.push_str(", slots apart");
         scene.scheduling_apart()
     })
 }
@@ -45,7 +45,7 @@ fn every_state_of_a_cycle_keeps_the_rules() {
     must_show("exploration.md", "counts of peer", &sum(about, &explored));
     let mut course = Course::default();
     explored.iter().for_each(|seen| course.add(seen));
-    let diagram = format!("```mermaid\n{}```\n", course.diagram(&places()));
+    let diagram = format!("```mermaid\n{}```\n", course.diagram(&slots()));
     must_show("peer.md", "course of a cycle", &diagram);
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::steps::OnFailure;
 use testkit::explorer::steps::{LEGEND, Shape};
-use testkit::explorer::{Exploration, Limits, Places};
+use testkit::explorer::{Exploration, Limits, Slots};
 
 use crate::files::must_hold;
 use crate::{scene, shapes};
@@ -11,7 +11,7 @@ use crate::{scene, shapes};
 const ANY_NUMBER: usize = 5;
 
 fn explored(shape: &Shape, policy: OnFailure, requests: usize) -> Exploration {
-    let explored = scene(shape, policy, Places::All).explore(Limits::to_print(requests));
+    let explored = scene(shape, policy, Slots::All).explore(Limits::to_print(requests));
     explored.unwrap_or_else(|found| panic!("{found}"))
 }
 

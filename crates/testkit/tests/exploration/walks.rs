@@ -1,6 +1,6 @@
 //! Workflows with too many states to visit: long walks, the same on every machine.
 
-use testkit::explorer::{Places, Walked, Walks};
+use testkit::explorer::{Slots, Walked, Walks};
 
 use crate::{POLICIES, scene, shapes};
 
@@ -9,7 +9,7 @@ fn long_walks_through_larger_workflows_keep_the_rules_and_end() {
     let mut all = Walked::default();
     for shape in [&shapes::SIX, &shapes::WIDE, &shapes::DEEP] {
         for policy in POLICIES {
-            for places in [Places::One, Places::All] {
+            for places in [Slots::One, Slots::All] {
                 let walks = Walks { seed: 7, count: 12, requests: 6, writings: 0, longest: 1_000 };
                 let walked =
                     scene(shape, policy, places).walk(walks).unwrap_or_else(|found| panic!("{found}"));

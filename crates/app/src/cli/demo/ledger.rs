@@ -24,12 +24,12 @@ pub(super) enum When {
 
 /// Wakes us whenever an agent has written to the ledger.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct Wakeup {
     pipe: pipe::Receiver,
     ledger: PathBuf,
 }
 
-impl Bell {
+impl Wakeup {
     pub(super) fn open(path: &Path, ledger: PathBuf) -> io::Result<Self> {
         // For writing, too: so there is always a writer, and agents that come and go do not end it.
         Ok(Self { pipe: pipe::OpenOptions::new().read_write(true).open_receiver(path)?, ledger })

@@ -18,7 +18,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::ledger::Bell;
+use super::ledger::Wakeup;
 use crate::failure::{Exit, Failure};
 
 /// The name of the run.
@@ -124,8 +124,8 @@ impl Sandbox {
     }
 
     /// Listens to the agents.
-    pub(super) fn listen(&self) -> Result<Bell, Failure> {
-        Bell::open(&self.bell(), self.ledger()).map_err(|error| cannot_use(&self.bell(), &error))
+    pub(super) fn listen(&self) -> Result<Wakeup, Failure> {
+        Wakeup::open(&self.bell(), self.ledger()).map_err(|error| cannot_use(&self.bell(), &error))
     }
 
     /// Lets the coder go on, whether it waits already or comes later. It holds as long as the file is kept.

@@ -8,7 +8,7 @@ use supervisor::Mark;
 use super::engine::Engine;
 use super::hold::Hold;
 use super::journal::{self, AttemptEvent};
-use super::ledger::{self, Bell, Note, When};
+use super::ledger::{self, Note, Wakeup, When};
 use super::proof::{Evidence, Finding};
 use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
@@ -133,7 +133,7 @@ async fn until_the_coder_is_back(
     sandbox: &Sandbox,
     teller: &Teller,
     engine: &mut Engine,
-    bell: &mut Bell,
+    bell: &mut Wakeup,
 ) -> Result<Note, Failure> {
     let mut told = false;
     let mut noted = None;
@@ -173,7 +173,7 @@ async fn until_it_rests(
     sandbox: &Sandbox,
     teller: &Teller,
     engine: &mut Engine,
-    bell: &mut Bell,
+    bell: &mut Wakeup,
     at_work: &Note,
 ) -> Result<std::process::ExitStatus, Failure> {
     let mut idea = None;

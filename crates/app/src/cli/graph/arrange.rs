@@ -159,13 +159,13 @@ fn points(edge: &LayoutEdge<'_>) -> Vec<Cell> {
         ],
         EdgePath::MultiSegment { waypoints, start_offset } => {
             let mut turns = Vec::new();
-            let (mut here, mut offset) = (start, *start_offset);
+            let (mut workspace, mut offset) = (start, *start_offset);
             for next in waypoints.iter().map(|point| role(*point)).chain([end]) {
-                if here.1 != next.1 {
-                    let turn = here.0 + 1 + offset;
-                    turns.extend([(turn, here.1), (turn, next.1)]);
+                if workspace.1 != next.1 {
+                    let turn = workspace.0 + 1 + offset;
+                    turns.extend([(turn, workspace.1), (turn, next.1)]);
                 }
-                (here, offset) = (next, 0);
+                (workspace, offset) = (next, 0);
             }
             turns
         }

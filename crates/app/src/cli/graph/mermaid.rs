@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
-use crate::face::Light;
+use crate::presentation::StatusKind;
 
 pub(super) fn draw(picture: &Picture) -> String {
     // The front matter is YAML, of which JSON's strings are a part.
@@ -25,7 +25,7 @@ pub(super) fn draw(picture: &Picture) -> String {
     }
     for (class, style) in CLASSES {
         let of_class =
-            |step: &Step| step.reached.as_ref().is_some_and(|reached| words::word(reached.light) == class);
+            |step: &Step| step.reached.as_ref().is_some_and(|reached| words::word(reached.kind) == class);
         let places = picture.steps.iter().enumerate().filter(|(_, step)| of_class(step));
         let names: Vec<_> = places.map(|(place, _)| format!("s{place}")).collect();
         if !names.is_empty() {
@@ -37,12 +37,12 @@ pub(super) fn draw(picture: &Picture) -> String {
 
 /// A class is called as its status is said.
 const CLASSES: [(&str, &str); 6] = [
-    (words::word(Light::Pending), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
-    (words::word(Light::Running), "fill:#ddf4ff,stroke:#0969da,color:#0550ae"),
-    (words::word(Light::Waits), "fill:#fff8c5,stroke:#9a6700,color:#7d4e00"),
-    (words::word(Light::Done), "fill:#dafbe9,stroke:#1a7f64,color:#116149"),
-    (words::word(Light::Failed), "fill:#ffebe9,stroke:#cf222e,color:#a40e26"),
-    (words::word(Light::Skipped), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
+    (words::word(StatusKind::Pending), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
+    (words::word(StatusKind::Running), "fill:#ddf4ff,stroke:#0969da,color:#0550ae"),
+    (words::word(StatusKind::Waiting), "fill:#fff8c5,stroke:#9a6700,color:#7d4e00"),
+    (words::word(StatusKind::Succeeded), "fill:#dafbe9,stroke:#1a7f64,color:#116149"),
+    (words::word(StatusKind::Failed), "fill:#ffebe9,stroke:#cf222e,color:#a40e26"),
+    (words::word(StatusKind::Skipped), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
 ];
 
 /// Steps are nodes by their place: `end` and `a.b` are fine names for steps, not for nodes.

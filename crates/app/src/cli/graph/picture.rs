@@ -7,7 +7,7 @@ use protocol::steps::Workflow;
 use runner::RunSpec;
 use serde::Serialize;
 
-use crate::face::{Face, Light, WayBack};
+use crate::presentation::{Presentation, StatusKind, WayBack};
 
 /// A workflow, or a run of one.
 #[derive(Debug, Clone, Serialize)]
@@ -50,7 +50,7 @@ pub(super) struct Reached {
     /// The document's word for it.
     pub(super) status: &'static str,
     #[serde(skip)]
-    pub(super) light: Light,
+    pub(super) kind: StatusKind,
     /// How long it took, or has been at work.
     #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
     pub(super) length: Option<Duration>,
@@ -87,7 +87,12 @@ impl Picture {
     }
 
     /// A run as its document shows it, at a time.
-    pub(super) fn of_run<P: Face>(run: Run, spec: &RunSpec<P>, document: &P::Document, now: Stamp) -> Self {
+    pub(super) fn of_run<P: Presentation>(
+        run: Run,
+        spec: &RunSpec<P>,
+        document: &P::Document,
+        now: Stamp,
+    ) -> Self {
         let definition = &spec.definition;
         let name = |step: &P::Step| P::step_id(step).to_string();
         let steps = P::steps(definition).into_iter().map(|step| {
@@ -100,7 +105,7 @@ impl Picture {
                 loop_back_to: way_back.as_ref().map(|WayBack { to, .. }| name(to)),
                 reached: Some(Reached {
                     status: shown.status,
-                    light: shown.light,
+                    kind: shown.kind,
                     length: shown.length(now),
                     attempts: shown.attempts,
                     iteration: way_back

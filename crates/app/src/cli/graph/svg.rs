@@ -6,7 +6,7 @@ use super::arrange::{Arranged, Cell, Flow, Kind, Line, arrange};
 use super::canvas;
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
-use crate::face::Light;
+use crate::presentation::StatusKind;
 
 /// A cell in pixels.
 const CELL: (usize, usize) = (10, 17);
@@ -145,13 +145,13 @@ fn border(cell: Cell, towards: Cell) -> (usize, usize) {
 
 /// Edge, ground and ink of a box; told apart by the colour-blind, and said in words as well.
 fn colours(step: &Step) -> (&'static str, &'static str, &'static str) {
-    match step.reached.as_ref().map(|reached| reached.light) {
+    match step.reached.as_ref().map(|reached| reached.kind) {
         None => ("#57606a", "#f6f8fa", "#57606a"),
-        Some(Light::Pending | Light::Skipped) => ("#afb8c1", "#f6f8fa", "#57606a"),
-        Some(Light::Running) => ("#0969da", "#ddf4ff", "#0550ae"),
-        Some(Light::Waits) => ("#9a6700", "#fff8c5", "#7d4e00"),
-        Some(Light::Done) => ("#1a7f64", "#dafbe9", "#116149"),
-        Some(Light::Failed) => ("#cf222e", "#ffebe9", "#a40e26"),
+        Some(StatusKind::Pending | StatusKind::Skipped) => ("#afb8c1", "#f6f8fa", "#57606a"),
+        Some(StatusKind::Running) => ("#0969da", "#ddf4ff", "#0550ae"),
+        Some(StatusKind::Waiting) => ("#9a6700", "#fff8c5", "#7d4e00"),
+        Some(StatusKind::Succeeded) => ("#1a7f64", "#dafbe9", "#116149"),
+        Some(StatusKind::Failed) => ("#cf222e", "#ffebe9", "#a40e26"),
     }
 }
 

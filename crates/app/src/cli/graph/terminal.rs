@@ -75,7 +75,7 @@ fn sheet(step: &Step, form: Form, charset: Charset) -> Vec<(String, Style)> {
 }
 
 fn colour(step: &Step) -> Style {
-    step.reached.as_ref().map_or_else(Style::new, |reached| reached.light.style())
+    step.reached.as_ref().map_or_else(Style::new, |reached| reached.kind.style())
 }
 
 fn size(sheet: &[(String, Style)], form: Form) -> (usize, usize) {

@@ -9,8 +9,8 @@ use store::{LiveBucket, LiveEntry};
 use super::dump::Dump;
 use super::told::{CycleTold, Fate};
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
 use crate::render;
+use crate::workspace::Workspace;
 
 /// A bucket, and what was in it when we looked.
 #[derive(Debug)]
@@ -39,9 +39,9 @@ impl Deleted {
 
 impl Live {
     /// Reads the bucket if servers were typed; `None` for a file or a directory.
-    pub(super) async fn find(here: &Here, typed: &Path) -> Result<Option<Self>, Failure> {
+    pub(super) async fn find(workspace: &Workspace, typed: &Path) -> Result<Option<Self>, Failure> {
         let Some(address) = typed.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
-        let settings = here.config.settings_for(address);
+        let settings = workspace.config.settings_for(address);
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());

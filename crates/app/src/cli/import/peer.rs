@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use protocol::entry::{Entry, Input, Remains};
+use protocol::entry::{Entry, Input, RecoverySource};
 use protocol::peer::old::{Migrated, Old, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::RunStatus;
 use protocol::{Revision, RunId, RunLocation, Stamp};
-use runner::{AdoptError, Journal, LoadError, Migrating, RunOptions, RunSpec};
+use runner::{DocumentImportError, Journal, LoadError, Migrating, RunOptions, RunSpec};
 use store::AnyStore;
 
 use super::dump::Dump;
@@ -15,8 +15,8 @@ use super::live::{Deleted, Live};
 use super::told::{CycleTold, Fate, Told};
 use crate::cli::block_on;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
 use crate::run_status;
+use crate::workspace::{self, Workspace};
 
 /// What is to be imported.
 #[derive(Debug, clap::Args)]
@@ -40,10 +40,10 @@ pub(super) struct PeerFlags {
     delete_old: bool,
 }
 
-pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Failure> {
+pub(super) fn run(workspace: &Workspace, flags: &PeerFlags, json: bool) -> Result<Exit, Failure> {
     let path = flags.peer.clone().expect("BUG: we are here because of it");
     block_on(async {
-        let live = Live::find(here, &path).await?;
+        let live = Live::find(workspace, &path).await?;
         let mut dump = match &live {
             Some(live) => live.dump(),
             None if flags.delete_old => {
@@ -59,10 +59,11 @@ pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Fa
         let old = Old::read(items);
         let from = live.as_ref().map_or_else(|| path.display().to_string(), Live::name);
         // A look leaves no store where there was none.
-        let store = if flags.write { Some(here.store().await?) } else { here.existing_store().await? };
-        let (now, write) = (here.clock.now(), flags.write);
+        let store =
+            if flags.write { Some(workspace.store().await?) } else { workspace.existing_store().await? };
+        let (now, write) = (workspace.clock.now(), flags.write);
         let (store, live) = (store.as_ref(), live.as_ref());
-        let import = Import { here, store, old: &old, live, from: from.clone(), now, write };
+        let import = Import { workspace, store, old: &old, live, from: from.clone(), now, write };
         let cycles = import.all().await?;
         let deleted = match live {
             Some(live) if flags.delete_old => live.delete_old(&cycles).await?,
@@ -73,7 +74,7 @@ pub(super) fn run(here: &Here, flags: &PeerFlags, json: bool) -> Result<Exit, Fa
 }
 
 struct Import<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: Option<&'a AnyStore>,
     old: &'a Old,
     live: Option<&'a Live>,
@@ -111,7 +112,7 @@ impl Import<'_> {
     /// Enters the cycle, or finds out where it would stand.
     async fn enter(&self, run: &RunId, migrated: &Migrated) -> Result<Found, Failure> {
         let (store, fate) = if self.write { (self.store, Fate::Entered) } else { (None, Fate::New) };
-        let by = here::person();
+        let by = workspace::person();
         let from = Migrating {
             from: self.from.clone(),
             document: migrated.document.to_value(),
@@ -123,12 +124,13 @@ impl Import<'_> {
             Err(error) => error,
         };
         // Somebody else was faster; what they have entered is what counts.
-        if let (AdoptError::Exists(_), Some(existing)) = (&error, self.existing(run, migrated).await) {
+        if let (DocumentImportError::Exists(_), Some(existing)) = (&error, self.existing(run, migrated).await)
+        {
             return Ok(existing);
         }
         let exit = match error {
-            AdoptError::Store(_) | AdoptError::Exists(_) => Exit::Store,
-            AdoptError::Unadoptable(_) => Exit::Bug,
+            DocumentImportError::Store(_) | DocumentImportError::Exists(_) => Exit::Store,
+            DocumentImportError::NotImportable(_) => Exit::Bug,
         };
         Err(Failure::from_error(exit, &error)
             .while_doing(format_args!("cannot enter cycle `{}`", migrated.cycle))
@@ -142,7 +144,7 @@ impl Import<'_> {
             phase: None,
             why: Some(runner::with_causes(&error)),
         };
-        let journal = match Journal::<Peer, _>::load(self.store?, &self.here.clock, run).await {
+        let journal = match Journal::<Peer, _>::load(self.store?, &self.workspace.clock, run).await {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };
@@ -181,12 +183,12 @@ impl Import<'_> {
             // What was taken over from it is in the document; there is nothing left to take.
             continues: context.continues.clone().map(|cycle| Continued { cycle, outputs: Vec::new() }),
             advice: None,
-            max_attempts: self.here.config.max_attempts.value,
+            max_attempts: self.workspace.config.max_attempts.value,
             timeout: None,
         };
         let options = RunOptions {
-            location: RunLocation { run: run.clone(), repo_dir: self.here.repo_dir()? },
-            workdir: self.here.repo.clone(),
+            location: RunLocation { run: run.clone(), repo_dir: self.workspace.repo_dir()? },
+            workdir: self.workspace.repo.clone(),
             // Whoever resumes it says who plays, or the configuration does.
             profile: None,
             env: Vec::new(),
@@ -197,6 +199,8 @@ impl Import<'_> {
 
 /// The document that an earlier import entered.
 fn entered(entry: Entry<Peer>) -> Option<Document> {
-    let Input::Recovered { remains: Remains::Migrated { document, .. } } = entry.input else { return None };
+    let Input::Recovered { source: RecoverySource::Migrated { document, .. } } = entry.input else {
+        return None;
+    };
     serde_json::from_value(document).ok()
 }

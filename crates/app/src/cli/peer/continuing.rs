@@ -10,51 +10,51 @@ use store::AnyStore;
 
 use super::{Arguments, has_profile};
 use crate::cli::resume;
+use crate::control::ControlRequest;
 use crate::cycles::{self, Continuable, Draft};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
-use crate::wish::Wish;
-use crate::{definition, drive, render, wish};
+use crate::workspace::{self, Workspace};
+use crate::{control, definition, drive, render};
 
 /// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
-pub(super) async fn go_on(here: &Here, arguments: Arguments) -> Result<Exit, Failure> {
-    let scope = match arguments.spec_name(here)? {
+pub(super) async fn go_on(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
+    let scope = match arguments.spec_name(workspace)? {
         Some(spec) => Some(Scope::Spec(spec)),
         None => arguments.global.then_some(Scope::Global),
     };
-    let Some(store) = here.existing_store().await? else {
-        return Err(here.without_store(nothing_incomplete(scope.as_ref())));
+    let Some(store) = workspace.existing_store().await? else {
+        return Err(workspace.without_store(nothing_incomplete(scope.as_ref())));
     };
     loop {
         let found = cycles::newest_incomplete(&store, scope.as_ref()).await?;
         let found = found.ok_or_else(|| nothing_incomplete(scope.as_ref()))?;
         arguments.stays_what_it_is(&found)?;
         let Some(continued) = found.failed.clone() else {
-            return arguments.resume(here, &store, &found).await;
+            return arguments.resume(workspace, &store, &found).await;
         };
-        wish::refuse_agents_outright("continue a cycle")?;
+        control::refuse_agents_outright("continue a cycle")?;
         if found.is_ending {
-            end(here, &store, &found.run).await?;
+            end(workspace, &store, &found.run).await?;
             continue;
         }
         let number = found.next;
-        let draft = arguments.next(here, found, continued)?;
-        let engine_config = drive::engine_config(here, Overrides::default())?;
+        let draft = arguments.next(workspace, found, continued)?;
+        let engine_config = drive::engine_config(workspace, Overrides::default())?;
         has_profile(&engine_config, &draft)?;
-        definition::exclude_views(&here.repo)?;
-        let opened = cycles::open_as(&store, &here.clock, here::person(), &draft, number).await?;
+        definition::exclude_views(&workspace.repo)?;
+        let opened = cycles::open_as(&store, &workspace.clock, workspace::person(), &draft, number).await?;
         if let Some(cycle) = opened {
-            return arguments.drive(here, &store, engine_config, &cycle, &draft).await;
+            return arguments.drive(workspace, &store, engine_config, &cycle, &draft).await;
         }
     }
 }
 
 /// Sees a cycle that was stopped to its end: nobody works on in it while the next one begins.
-async fn end(here: &Here, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-    let wish = Wish::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
-    let Err(failure) = wish.fulfil(here, store, run).await else { return Ok(()) };
+async fn end(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
+    let control = ControlRequest::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
+    let Err(failure) = control.fulfil(workspace, store, run).await else { return Ok(()) };
     // It may have ended since we looked; then there is nothing left to do.
-    match here.load::<Peer>(store, run).await?.state.run.status {
+    match workspace.load::<Peer>(store, run).await?.state.run.status {
         RunStatus::Finished(_) => Ok(()),
         RunStatus::Running
         | RunStatus::Paused
@@ -92,7 +92,12 @@ impl Arguments {
     }
 
     /// The cycle that goes on with a failed one. What the failed one was given holds unless it is given again.
-    fn next(&self, here: &Here, found: Continuable, continued: Continued) -> Result<Draft, Failure> {
+    fn next(
+        &self,
+        workspace: &Workspace,
+        found: Continuable,
+        continued: Continued,
+    ) -> Result<Draft, Failure> {
         let Continuable { cycle, definition, options, .. } = found;
         let mut env = options.env;
         env.extend(self.profiles.env.iter().cloned());
@@ -105,18 +110,23 @@ impl Arguments {
             advice: definition.advice,
             max_attempts: self.max_attempts.unwrap_or(definition.max_attempts),
             timeout: self.timeout.or(definition.timeout),
-            repo_dir: here.repo_dir()?,
+            repo_dir: workspace.repo_dir()?,
             workdir: match &self.profiles.workdir {
                 // Agents that started in their repository start in ours, which may be another work tree.
                 None if options.workdir != Path::new(&options.location.repo_dir) => options.workdir,
-                Some(_) | None => self.profiles.workdir(&here.repo)?,
+                Some(_) | None => self.profiles.workdir(&workspace.repo)?,
             },
             profile: self.profile()?.or(options.profile),
             env,
         })
     }
 
-    async fn resume(self, here: &Here, store: &AnyStore, found: &Continuable) -> Result<Exit, Failure> {
+    async fn resume(
+        self,
+        workspace: &Workspace,
+        store: &AnyStore,
+        found: &Continuable,
+    ) -> Result<Exit, Failure> {
         let Definition { instruction, continues, .. } = &found.definition;
         self.announce("resumed", &found.cycle, instruction, continues.as_ref().map(|from| &from.cycle));
         for (given, flag) in
@@ -126,8 +136,8 @@ impl Arguments {
                 render::note(format_args!("`{flag}` has no effect: the cycle keeps what it was begun with"));
             }
         }
-        let engine_config = drive::engine_config(here, self.profiles.again()?)?;
+        let engine_config = drive::engine_config(workspace, self.profiles.again()?)?;
         let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.profiles);
-        resume::go_on::<Peer>(here, store, &found.run, engine_config, arguments).await
+        resume::go_on::<Peer>(workspace, store, &found.run, engine_config, arguments).await
     }
 }

@@ -10,11 +10,11 @@ use serde::{Serialize, Serializer};
 use store::{AnyStore, RunRow};
 
 use super::Arguments;
-use crate::face::Face;
 use crate::failure::Exit;
-use crate::here::Here;
+use crate::presentation::Presentation;
 use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::run_status;
+use crate::workspace::Workspace;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Account {
@@ -81,7 +81,7 @@ fn as_name<S: Serializer>(status: &Option<RunStatus>, serializer: S) -> Result<S
 }
 
 impl RunAccount {
-    pub(super) fn sound<P: Face>(journal: &Journal<P, AnyStore>) -> Self {
+    pub(super) fn sound<P: Presentation>(journal: &Journal<P, AnyStore>) -> Self {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),
@@ -168,13 +168,13 @@ impl RunAccount {
 }
 
 impl Account {
-    pub(super) fn new(here: &Here, arguments: &Arguments) -> Self {
+    pub(super) fn new(workspace: &Workspace, arguments: &Arguments) -> Self {
         Self {
-            store: here.store_name(),
+            store: workspace.store_name(),
             dry_run: arguments.dry_run,
             from: arguments.from.clone(),
             json: arguments.json,
-            is_shared: here.nats.is_some(),
+            is_shared: workspace.nats.is_some(),
             was_none: false,
             damage: Vec::new(),
             kept: None,

@@ -5,50 +5,50 @@ use std::path::Path;
 
 use protocol::RunId;
 use runner::{Fate, Ground, Salvaged};
-use store::{Closed, Draft, FoundRun, Kept, Salvage, SqliteStore, Store as _, find_damage};
+use store::{Backup, Closed, Draft, FoundRun, Salvage, SqliteStore, Store as _, find_damage};
 
 use super::account::{Account, RunAccount};
 use super::{Arguments, sound};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
+use crate::presentation::{self, Deed, Presentation};
+use crate::workspace::{self, Workspace};
 
 /// Keeps what is there, builds a new database from what can be read, and puts it in place.
 pub(super) async fn recover(
-    here: &Here,
+    workspace: &Workspace,
     arguments: &Arguments,
     mut closed: Closed,
-    unfinished: Option<Kept>,
+    unfinished: Option<Backup>,
     mut told: Account,
 ) -> Result<Exit, Failure> {
-    let now = here.clock.now();
-    let scratch = scratch(here)?;
+    let now = workspace.clock.now();
+    let scratch = scratch(workspace)?;
     let kept = match unfinished {
         Some(kept) => {
             told.notes
                 .push("an earlier recovery was cut off; this one goes on from what it had kept".to_owned());
             Some(kept)
         }
-        None if arguments.dry_run || !Kept::has_something(&closed) => None,
+        None if arguments.dry_run || !Backup::has_something(&closed) => None,
         None => {
-            Some(Kept::keep(&closed, now.timestamp().unwrap_or_default()).map_err(|error| failed(&error))?)
+            Some(Backup::keep(&closed, now.timestamp().unwrap_or_default()).map_err(|error| failed(&error))?)
         }
     };
     let source = match (&arguments.from, &kept) {
         (Some(file), _) => file.clone(),
         (None, Some(kept)) => kept.database(),
-        (None, None) => here.location.database(),
+        (None, None) => workspace.location.database(),
     };
     let salvage = Salvage::read(&source, &scratch.path().join("found.db"));
     let salvage = salvage.map_err(|error| failed(&error))?;
     let draft =
         if arguments.dry_run { Draft::at(&scratch.path().join("draft.db")) } else { Draft::begin(&closed) };
     let mut draft = draft.map_err(|error| failed(&error))?;
-    let salvaged = salvage_all(here, &salvage, &mut draft, &[]).await?;
+    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
     told.runs = salvaged.iter().map(RunAccount::salvaged).collect();
     if salvaged.iter().all(|run| matches!(run.fate, Fate::Unreadable { .. })) {
-        return Err(nothing_left(here, &told));
+        return Err(nothing_left(workspace, &told));
     }
     if arguments.dry_run {
         draft.finish().map_err(|error| failed(&error))?;
@@ -57,13 +57,13 @@ pub(super) async fn recover(
     draft.install(&mut closed, kept.as_ref()).map_err(|error| failed(&error))?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
     drop(closed);
-    let mut after = Account::new(here, arguments);
-    let flaws = sound::check(here, false, &mut after).await?;
+    let mut after = Account::new(workspace, arguments);
+    let inconsistencies = sound::check(workspace, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
         let what = format!("the store that was just written is not sound: {damage}");
         return Err(Failure::new(Exit::Bug, what).hint(where_it_is(&told)));
     }
-    debug_assert_eq!(flaws, 0, "a flaw is damage");
+    debug_assert_eq!(inconsistencies, 0, "a flaw is damage");
     told.views = after.views;
     told.quarantined = after.quarantined;
     told.notes.append(&mut after.notes);
@@ -72,17 +72,17 @@ pub(super) async fn recover(
 
 /// Adds the runs of a saved copy to a store that is sound. What is there already stays as it is.
 pub(super) async fn graft(
-    here: &Here,
+    workspace: &Workspace,
     file: &Path,
     arguments: &Arguments,
     mut told: Account,
 ) -> Result<Exit, Failure> {
-    let scratch = scratch(here)?;
+    let scratch = scratch(workspace)?;
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
-    let store = SqliteStore::open(&here.location)?;
+    let store = SqliteStore::open(&workspace.location)?;
     let there: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
     let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
-    let salvaged = salvage_all(here, &salvage, &mut draft, &[]).await?;
+    let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     draft.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, fate } in &salvaged {
         let exists = run.as_ref().is_ok_and(|run| there.contains(run));
@@ -94,9 +94,9 @@ pub(super) async fn graft(
     if arguments.dry_run {
         return Ok(told.tell());
     }
-    salvage_all(here, &salvage, &mut &store, &there).await?;
-    let mut after = Account::new(here, arguments);
-    sound::check(here, false, &mut after).await?;
+    salvage_all(workspace, &salvage, &mut &store, &there).await?;
+    let mut after = Account::new(workspace, arguments);
+    sound::check(workspace, false, &mut after).await?;
     told.damage.append(&mut after.damage);
     told.views = after.views;
     told.quarantined = after.quarantined;
@@ -106,16 +106,16 @@ pub(super) async fn graft(
 
 /// Puts every run that can be read where it is to be, except those that are left out, and says what became of each.
 async fn salvage_all(
-    here: &Here,
+    workspace: &Workspace,
     salvage: &Salvage,
     ground: &mut impl Ground,
     but: &[RunId],
 ) -> Result<Vec<Salvaged>, Failure> {
     let mut salvaged = Vec::new();
     for found in salvage.runs().map_err(|error| failed(&error))? {
-        let salvaging = Salvaging { here, salvage, found: &found, ground, but };
+        let salvaging = Salvaging { workspace, salvage, found: &found, ground, but };
         let protocol = protocol_of(salvage, &found).await?;
-        let one = face::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
+        let one = presentation::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
         salvaged.extend(one?);
     }
     let lost = runner::lost(salvage, &salvaged).map_err(|error| failed(&error))?;
@@ -125,13 +125,13 @@ async fn salvage_all(
 
 /// The protocol that a run was opened by. Of one that no protocol makes anything of, any can say what is wrong with it.
 async fn protocol_of(salvage: &Salvage, found: &FoundRun) -> Result<&'static str, Failure> {
-    for protocol in face::KNOWN {
+    for protocol in presentation::KNOWN {
         let asking = Asking { salvage, found };
-        if face::dispatch(protocol, asking).await.expect("BUG: we know this protocol")? {
+        if presentation::dispatch(protocol, asking).await.expect("BUG: we know this protocol")? {
             return Ok(protocol);
         }
     }
-    Ok(face::KNOWN[0])
+    Ok(presentation::KNOWN[0])
 }
 
 /// Whether a run is one of a protocol's.
@@ -143,13 +143,13 @@ struct Asking<'a> {
 impl Deed for Asking<'_> {
     type Done = bool;
 
-    async fn with<P: Face>(self) -> Result<bool, Failure> {
+    async fn with<P: Presentation>(self) -> Result<bool, Failure> {
         runner::was_opened_by::<P>(self.salvage, self.found).map_err(|error| failed(&error))
     }
 }
 
 struct Salvaging<'a, G> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     salvage: &'a Salvage,
     found: &'a FoundRun,
     ground: &'a mut G,
@@ -159,22 +159,22 @@ struct Salvaging<'a, G> {
 impl<G: Ground> Deed for Salvaging<'_, G> {
     type Done = Option<Salvaged>;
 
-    async fn with<P: Face>(self) -> Result<Option<Salvaged>, Failure> {
-        let Self { here, salvage, found, ground, but } = self;
-        let (by, now) = (here::person(), here.clock.now());
+    async fn with<P: Presentation>(self) -> Result<Option<Salvaged>, Failure> {
+        let Self { workspace, salvage, found, ground, but } = self;
+        let (by, now) = (workspace::person(), workspace.clock.now());
         runner::salvage::<P>(salvage, found, ground, but, &by, now).map_err(|error| failed(&error))
     }
 }
 
-fn scratch(here: &Here) -> Result<tempfile::TempDir, Failure> {
-    tempfile::Builder::new().prefix("recover-").tempdir_in(here.location.root()).map_err(|error| {
-        Failure::new(Exit::Store, format!("cannot write to `{}`", here.location.root().display()))
+fn scratch(workspace: &Workspace) -> Result<tempfile::TempDir, Failure> {
+    tempfile::Builder::new().prefix("recover-").tempdir_in(workspace.location.root()).map_err(|error| {
+        Failure::new(Exit::Store, format!("cannot write to `{}`", workspace.location.root().display()))
             .because(Some(&error))
     })
 }
 
-fn nothing_left(here: &Here, told: &Account) -> Failure {
-    let what = format!("nothing can be read of the store `{}`", here.location.root().display());
+fn nothing_left(workspace: &Workspace, told: &Account) -> Failure {
+    let what = format!("nothing can be read of the store `{}`", workspace.location.root().display());
     let mut failure = Failure::new(Exit::Store, what);
     failure.causes.extend(told.damage.iter().cloned());
     for run in &told.runs {
@@ -183,7 +183,7 @@ fn nothing_left(here: &Here, told: &Account) -> Failure {
     failure
         .hint("`callboard recover --from FILE` puts a saved copy back")
         .hint("`callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run")
-        .hint(format!("move `{}` aside to begin with an empty store", here.location.root().display()))
+        .hint(format!("move `{}` aside to begin with an empty store", workspace.location.root().display()))
 }
 
 fn where_it_is(told: &Account) -> String {

@@ -7,22 +7,27 @@ use std::path::Path;
 use protocol::RunId;
 use protocol::peer::CycleId;
 use serde_json::Value;
-use store::{BLOB_STREAM, Bereft, LiveBucket, LiveEntry, NatsSettings, NatsStore, Unavailable};
+use store::{BLOB_STREAM, LiveBucket, LiveEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
-use crate::here::Here;
 use crate::render::{count, waiting};
+use crate::workspace::Workspace;
 
 /// The loss, run by run, and what can be done about it.
-pub(super) async fn with(here: &Here, settings: &NatsSettings, server: String, stream: String) -> Failure {
+pub(super) async fn with(
+    workspace: &Workspace,
+    settings: &NatsSettings,
+    server: String,
+    stream: String,
+) -> Failure {
     let is_blobs = stream == BLOB_STREAM;
     let mut failure =
         Failure::new(Exit::Store, Unavailable::NoStream { server, stream }).code(Code::NoStream);
-    let bereft = if is_blobs { NatsStore::bereft(settings, waiting).await } else { Ok(None) };
+    let missing_blobs = if is_blobs { NatsStore::missing_blobs(settings, waiting).await } else { Ok(None) };
     let documents = documents(settings).await;
-    match bereft {
+    match missing_blobs {
         Ok(Some(runs)) => failure.causes.extend(blobs(&runs, &documents)),
-        Ok(None) => failure.causes.extend(journal(here, &documents)),
+        Ok(None) => failure.causes.extend(journal(workspace, &documents)),
         // What it took is not known then; that it is gone is.
         Err(unavailable) => failure.causes.push(unavailable.to_string()),
     }
@@ -41,7 +46,7 @@ pub(super) async fn with(here: &Here, settings: &NatsSettings, server: String, s
 }
 
 /// The journal is there, and what was large or lasts is not.
-fn blobs(runs: &[Bereft], documents: &[Document]) -> Vec<String> {
+fn blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<String> {
     if runs.is_empty() {
         return vec!["no run had anything in it".to_owned()];
     }
@@ -50,8 +55,8 @@ fn blobs(runs: &[Bereft], documents: &[Document]) -> Vec<String> {
          all else is intact"
             .to_owned(),
     ];
-    lines.extend(runs.iter().map(|bereft| {
-        let Bereft { run, revision, lost } = bereft;
+    lines.extend(runs.iter().map(|missing_blobs| {
+        let MissingBlobs { run, revision, lost } = missing_blobs;
         let mut line = match lost.as_slice() {
             [] => {
                 format!("run `{run}` lacks what it was opened with; all of its {revision} entries are there")
@@ -78,13 +83,13 @@ fn is_of(document: &Document, run: &RunId) -> bool {
 }
 
 /// The journal is gone, and with it every run.
-fn journal(here: &Here, documents: &[Document]) -> Vec<String> {
+fn journal(workspace: &Workspace, documents: &[Document]) -> Vec<String> {
     let mut runs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut know = |run: String, what: String| runs.entry(run).or_default().push(what);
-    for (run, tries) in tried(here.location.root()) {
+    for (run, tries) in tried(workspace.location.root()) {
         know(run, format!("{} on this machine", count(tries, "attempt", "attempts")));
     }
-    for run in shown(&here.repo) {
+    for run in shown(&workspace.repo) {
         know(run, "its `run_state.json`".to_owned());
     }
     for Document { run, sequence, .. } in documents {
@@ -170,12 +175,12 @@ mod tests {
         let key = "peer.global.cycle.1";
         let entry = LiveEntry { key: key.to_owned(), revision: 9, value: value.to_string().into() };
         let documents = [document(&entry).unwrap()];
-        let bereft = |name: &str, lost: &[u64]| Bereft {
+        let missing_blobs = |name: &str, lost: &[u64]| MissingBlobs {
             run: RunId::new(name).unwrap(),
             revision: Revision(7),
             lost: lost.iter().copied().map(Revision).collect(),
         };
-        let told = blobs(&[bereft("small", &[]), bereft(key, &[3, 5])], &documents);
+        let told = blobs(&[missing_blobs("small", &[]), missing_blobs(key, &[3, 5])], &documents);
         assert_eq!(
             told[1..],
             [

@@ -5,21 +5,21 @@ use store::{AnyStore, Note, Store as _, Unavailable};
 
 use super::account::Account;
 use super::{Arguments, lost, sound, strangers};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
-use crate::here::Here;
+use crate::presentation::{self, Deed, Presentation};
 use crate::render;
+use crate::workspace::Workspace;
 
 /// Verifies every run, and mends the files that show them.
-pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Failure> {
-    let settings = here.nats.as_deref().expect("BUG: we are here because of it");
-    let store = match AnyStore::connect(settings.clone(), &here.location, render::waiting).await {
+pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
+    let settings = workspace.nats.as_deref().expect("BUG: we are here because of it");
+    let store = match AnyStore::connect(settings.clone(), &workspace.location, render::waiting).await {
         Err(Unavailable::NoStream { server, stream }) => {
-            return Err(lost::with(here, settings, server, stream).await);
+            return Err(lost::with(workspace, settings, server, stream).await);
         }
         store => store?,
     };
-    let mut told = Account::new(here, arguments);
+    let mut told = Account::new(workspace, arguments);
     if let AnyStore::Nats(nats, _) = &store {
         strangers::set_aside(nats, arguments.dry_run, &mut told).await?;
     }
@@ -42,13 +42,13 @@ pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Fa
         AnyStore::Embedded(_) => Vec::new(),
     };
     if !buckets.is_empty() {
-        rebuild(here, &store, &buckets, &mut told).await?;
+        rebuild(workspace, &store, &buckets, &mut told).await?;
     }
-    let flaws = sound::check(here, arguments.dry_run, &mut told).await?;
-    if flaws == 0 {
+    let inconsistencies = sound::check(workspace, arguments.dry_run, &mut told).await?;
+    if inconsistencies == 0 {
         return Ok(told.tell());
     }
-    let what = format!("{flaws} of the runs at `{}` do not add up", here.store_name());
+    let what = format!("{inconsistencies} of the runs at `{}` do not add up", workspace.store_name());
     let mut failure = Failure::new(Exit::Store, what).code(Code::Damaged);
     failure.causes.extend(told.damage);
     Err(failure.hint("nothing was changed; bring the streams back from a copy (`nats stream restore`)"))
@@ -57,14 +57,16 @@ pub(super) async fn check(here: &Here, arguments: &Arguments) -> Result<Exit, Fa
 /// Puts every document back into buckets that were deleted. A run whose journal does not give it is told, and keeps no other
 /// from its own.
 async fn rebuild(
-    here: &Here,
+    workspace: &Workspace,
     store: &AnyStore,
     buckets: &[String],
     told: &mut Account,
 ) -> Result<(), Failure> {
     let mut written = 0;
-    for row in store.runs().await?.iter().filter(|row| face::is_known(&row.protocol)) {
-        match face::by_name(&row.protocol, &row.run, Rebuilding { here, store, run: &row.run }).await {
+    for row in store.runs().await?.iter().filter(|row| presentation::is_known(&row.protocol)) {
+        match presentation::by_name(&row.protocol, &row.run, Rebuilding { workspace, store, run: &row.run })
+            .await
+        {
             Ok(true) => written += 1,
             Ok(false) => {}
             Err(failure) => told.notes.push(format!("the document of run `{}`: {}", row.run, failure.what)),
@@ -79,7 +81,7 @@ async fn rebuild(
 
 /// To put the document of one run back. Says whether it had to be.
 struct Rebuilding<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
 }
@@ -87,9 +89,9 @@ struct Rebuilding<'a> {
 impl Deed for Rebuilding<'_> {
     type Done = bool;
 
-    async fn with<P: Face>(self) -> Result<bool, Failure> {
-        let Self { here, store, run } = self;
-        let settled = runner::rebuild_document::<P, _>(store, &here.clock, run).await?;
+    async fn with<P: Presentation>(self) -> Result<bool, Failure> {
+        let Self { workspace, store, run } = self;
+        let settled = runner::rebuild_document::<P, _>(store, &workspace.clock, run).await?;
         Ok(settled.flatten().is_some())
     }
 }

@@ -4,48 +4,52 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::{RunId, View};
-use runner::{Flaw, Journal};
+use runner::{Inconsistency, Journal};
 use store::{AnyStore, Store as _};
 
 use super::account::{Account, RunAccount};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
+use crate::presentation::{self, Deed, Presentation};
 use crate::views;
+use crate::workspace::Workspace;
 
 /// Verifies every run and mends its views. Answers how many runs do not add up.
-pub(super) async fn check(here: &Here, dry_run: bool, told: &mut Account) -> Result<usize, Failure> {
-    let Some(store) = here.existing_store().await? else { return Ok(0) };
-    let mut flaws = 0;
+pub(super) async fn check(
+    workspace: &Workspace,
+    dry_run: bool,
+    told: &mut Account,
+) -> Result<usize, Failure> {
+    let Some(store) = workspace.existing_store().await? else { return Ok(0) };
+    let mut inconsistencies = 0;
     for row in store.runs().await? {
-        if !face::is_known(&row.protocol) {
+        if !presentation::is_known(&row.protocol) {
             told.runs.push(RunAccount::of_another_protocol(&row));
             continue;
         }
-        let checking = Checking { here, store: &store, run: &row.run, dry_run, told };
-        match face::by_name(&row.protocol, &row.run, checking).await? {
+        let checking = Checking { workspace, store: &store, run: &row.run, dry_run, told };
+        match presentation::by_name(&row.protocol, &row.run, checking).await? {
             Ok(()) => {}
             // To cut it there would be damage of our own making.
-            Err(flaw) if flaw.is_news_to_us() => {
-                return Err(Failure::from_error(Exit::Store, &flaw)
+            Err(inconsistency) if inconsistency.is_news_to_us() => {
+                return Err(Failure::from_error(Exit::Store, &inconsistency)
                     .while_doing(format_args!("cannot check run `{}`", row.run))
                     .hint("a newer callboard has written to this store: use that one; nothing was changed"));
             }
-            Err(flaw) => {
-                flaws += 1;
-                told.damage.push(format!("run `{}`: {}", row.run, runner::with_causes(&flaw)));
+            Err(inconsistency) => {
+                inconsistencies += 1;
+                told.damage.push(format!("run `{}`: {}", row.run, runner::with_causes(&inconsistency)));
             }
         }
     }
-    if flaws > 0 {
+    if inconsistencies > 0 {
         told.runs.clear();
     }
-    Ok(flaws)
+    Ok(inconsistencies)
 }
 
 /// To verify one run and mend its views.
 struct Checking<'a> {
-    here: &'a Here,
+    workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     dry_run: bool,
@@ -53,25 +57,25 @@ struct Checking<'a> {
 }
 
 impl Deed for Checking<'_> {
-    type Done = Result<(), Flaw>;
+    type Done = Result<(), Inconsistency>;
 
-    async fn with<P: Face>(self) -> Result<Self::Done, Failure> {
-        let Self { here, store, run, dry_run, told } = self;
-        match runner::verify::<P, _>(store, &here.clock, run).await {
+    async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
+        let Self { workspace, store, run, dry_run, told } = self;
+        match runner::verify::<P, _>(store, &workspace.clock, run).await {
             Ok(Some(journal)) => {
                 told.runs.push(RunAccount::sound(&journal));
-                show(here, store, &journal, dry_run, told).await?;
+                show(workspace, store, &journal, dry_run, told).await?;
             }
             Ok(None) => {}
-            Err(flaw) => return Ok(Err(flaw)),
+            Err(inconsistency) => return Ok(Err(inconsistency)),
         }
         Ok(Ok(()))
     }
 }
 
 /// Writes the views of a run if they do not show it.
-async fn show<P: Face>(
-    here: &Here,
+async fn show<P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     journal: &Journal<P, AnyStore>,
     dry_run: bool,
@@ -91,7 +95,7 @@ async fn show<P: Face>(
         return Ok(());
     }
     if !dry_run {
-        let Some(mut set_aside) = views::write::<P>(here, store, &journal.run).await? else {
+        let Some(mut set_aside) = views::write::<P>(workspace, store, &journal.run).await? else {
             told.notes.push(format!("run `{}` has an engine, which writes its files itself", journal.run));
             return Ok(());
         };
@@ -102,7 +106,7 @@ async fn show<P: Face>(
 }
 
 /// Files that are missing or show something else.
-fn wrong_views<P: Face>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> {
+fn wrong_views<P: Presentation>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> {
     let view = P::view(&journal.document);
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();

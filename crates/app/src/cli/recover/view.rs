@@ -5,17 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{RunId, RunLocation, StepId, Turn, Unadoptable};
-use runner::{AdoptError, FoundView, Overrides, RunOptions, RunSpec};
+use protocol::{NotImportable, RunId, RunLocation, StepId, Turn};
+use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
 use serde_json::Value;
-use store::{AnyStore, Closed, Damage, Draft, Kept, find_damage};
+use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
 
 use super::{Arguments, account::Account, sound};
 use crate::cli::block_on;
 use crate::cli::run::Policy;
 use crate::definition::Limits;
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here};
+use crate::workspace::{self, Workspace};
 use crate::{definition, drive, render, run_status};
 
 /// What a view cannot tell.
@@ -43,7 +43,7 @@ pub(super) struct ViewFlags {
     on_failure: Policy,
 }
 
-pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
+pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments) -> Result<Exit, Failure> {
     let document = read(view)?;
     let run = document["run_id"].as_str().unwrap_or_default();
     let run = RunId::new(run).map_err(|error| {
@@ -52,31 +52,31 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
     let flags = &arguments.view;
     let workflow = flags.workflow.as_deref().expect("BUG: clap requires it");
     let limits = Limits {
-        max_attempts: here.config.max_attempts.value,
+        max_attempts: workspace.config.max_attempts.value,
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
         on_failure: flags.on_failure.into(),
     };
-    let definition = definition::read(&here.repo, workflow, limits)?;
+    let definition = definition::read(&workspace.repo, workflow, limits)?;
     let options = RunOptions {
-        location: RunLocation { run: run.clone(), repo_dir: here.repo_dir()? },
-        workdir: arguments.profiles.workdir(&here.repo)?,
+        location: RunLocation { run: run.clone(), repo_dir: workspace.repo_dir()? },
+        workdir: arguments.profiles.workdir(&workspace.repo)?,
         profile: arguments.profiles.profile()?,
         env: arguments.profiles.env.clone(),
     };
-    let engine_config = drive::engine_config(here, Overrides::default())?;
+    let engine_config = drive::engine_config(workspace, Overrides::default())?;
     if let Some(step) =
         definition.workflow().steps.iter().find(|s| engine_config.profile(&options, &s.agent).is_none())
     {
         return Err(drive::no_profile(&step.agent, step.id.as_str()));
     }
-    let turns = turns(here, &run, &document);
+    let turns = turns(workspace, &run, &document);
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     let found = FoundView { path: view.display().to_string(), document, turns };
-    let now = here.clock.now();
+    let now = workspace.clock.now();
     let stands = block_on(async {
-        let store = if arguments.dry_run { None } else { Some(a_place_for_it(here).await?) };
-        let by = here::person();
-        let stands = runner::adopt::<Steps>(store.as_ref(), &by, now, spec, found);
+        let store = if arguments.dry_run { None } else { Some(a_place_for_it(workspace).await?) };
+        let by = workspace::person();
+        let stands = runner::import_document::<Steps>(store.as_ref(), &by, now, spec, found);
         stands.await.map_err(|error| refused(view, &run, &error))
     })?;
     let word = run_status::word(stands).1;
@@ -84,8 +84,8 @@ pub(super) fn rebuild(here: &Here, view: &Path, arguments: &Arguments) -> Result
         render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Success);
     }
-    let mut told = Account::new(here, arguments);
-    block_on(async { sound::check(here, false, &mut told).await })?;
+    let mut told = Account::new(workspace, arguments);
+    block_on(async { sound::check(workspace, false, &mut told).await })?;
     told.notes.push(format!(
         "run `{run}` was rebuilt from its view, and its journal says so; what happened before is not in it"
     ));
@@ -104,16 +104,16 @@ fn read(view: &Path) -> Result<Value, Failure> {
 }
 
 /// The store, begun anew if its database is gone: whoever comes here has said that it is lost.
-async fn a_place_for_it(here: &Here) -> Result<AnyStore, Failure> {
-    if here.nats.is_some() || !here.location.root().exists() {
-        return here.store().await;
+async fn a_place_for_it(workspace: &Workspace) -> Result<AnyStore, Failure> {
+    if workspace.nats.is_some() || !workspace.location.root().exists() {
+        return workspace.store().await;
     }
-    let mut closed = Closed::take(&here.location)?;
+    let mut closed = Closed::take(&workspace.location)?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     match damage.as_slice() {
         [] => {}
         // What a recovery kept that was cut off has the other runs as well, and an empty database would hide it.
-        [Damage::Missing] if Kept::unfinished(&closed).is_some_and(|kept| kept.database().exists()) => {
+        [Damage::Missing] if Backup::unfinished(&closed).is_some_and(|kept| kept.database().exists()) => {
             return Err(Failure::new(
                 Exit::Store,
                 "an earlier recovery was cut off; it has not lost anything",
@@ -123,7 +123,7 @@ async fn a_place_for_it(here: &Here) -> Result<AnyStore, Failure> {
         [Damage::Missing] => {
             let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
             // Its log may still be there.
-            let kept = Kept::keep(&closed, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
+            let kept = Backup::keep(&closed, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
             let draft = Draft::begin(&closed).map_err(|error| failed(&error))?;
             draft.install(&mut closed, Some(&kept)).map_err(|error| failed(&error))?;
         }
@@ -133,34 +133,34 @@ async fn a_place_for_it(here: &Here) -> Result<AnyStore, Failure> {
         }
     }
     drop(closed);
-    here.store().await
+    workspace.store().await
 }
 
 /// How many turns each step had at least: as the view counts, and as its attempts' directories are numbered.
-fn turns(here: &Here, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
+fn turns(workspace: &Workspace, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let counted = steps.filter_map(|(id, step)| {
         let sent_back = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
         let turn = if step["started_at"].is_null() { sent_back } else { sent_back.saturating_add(1) };
-        Some((StepId::new(id).ok()?, turn.max(numbered(here, run, id))))
+        Some((StepId::new(id).ok()?, turn.max(numbered(workspace, run, id))))
     });
     counted.filter(|(_, turn)| *turn > 0).map(|(step, turn)| (step, Turn(turn))).collect()
 }
 
-fn numbered(here: &Here, run: &RunId, step: &str) -> u32 {
-    let directory = here.location.attempts_dir().join(run.as_str()).join(step);
+fn numbered(workspace: &Workspace, run: &RunId, step: &str) -> u32 {
+    let directory = workspace.location.attempts_dir().join(run.as_str()).join(step);
     let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let turns = names.filter_map(|name| name.to_str()?.split_once('.')?.0.parse().ok());
     turns.max().unwrap_or(0)
 }
 
-fn refused(view: &Path, run: &RunId, error: &AdoptError) -> Failure {
+fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
     let doing = format!("cannot rebuild run `{run}` from `{}`", view.display());
     match error {
-        AdoptError::Exists(_) => Failure::from_error(Exit::Refused, error)
+        DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
             .while_doing(doing)
             .hint(format!("the store has it: `callboard show {run}`")),
-        AdoptError::Unadoptable(Unadoptable::Broken(violations)) => {
+        DocumentImportError::NotImportable(NotImportable::Broken(violations)) => {
             let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
             let lines = violations
                 .iter()
@@ -168,10 +168,14 @@ fn refused(view: &Path, run: &RunId, error: &AdoptError) -> Failure {
             failure.causes.extend(lines);
             failure.hint(format!("`callboard check {}` says what to change", view.display()))
         }
-        AdoptError::Unadoptable(Unadoptable::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
-        AdoptError::Unadoptable(Unadoptable::OtherSteps(_)) => Failure::from_error(Exit::Usage, error)
-            .while_doing(doing)
-            .hint("give the workflow it was run with"),
-        AdoptError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
+        DocumentImportError::NotImportable(NotImportable::NoRoom(_)) => {
+            Failure::from_error(Exit::Usage, error)
+        }
+        DocumentImportError::NotImportable(NotImportable::OtherSteps(_)) => {
+            Failure::from_error(Exit::Usage, error)
+                .while_doing(doing)
+                .hint("give the workflow it was run with")
+        }
+        DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
     }
 }

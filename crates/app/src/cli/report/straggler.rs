@@ -10,28 +10,29 @@ use runner::RunAt;
 use store::{AnyStore, Location};
 
 use crate::config::Flags;
-use crate::face::{Deed, Face};
 use crate::failure::Failure;
-use crate::here::{Here, Place};
+use crate::presentation::{Deed, Presentation};
+use crate::workspace::{Place, Workspace};
 
 /// An agent is not kept waiting for servers that do not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether it is certain that the attempt is not at work any more, for the run as it is. If the store cannot be asked it
 /// is not: the report lies in the attempt's directory, and is judged by whoever leads the run.
-pub(super) async fn is_one(premises: &Path, run: &RunId, attempt: &AttemptId) -> bool {
-    if !Location::is_of_shared(premises) {
+pub(super) async fn is_one(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> bool {
+    if !Location::is_of_shared(local_dir) {
         return false;
     }
-    let asked = tokio::time::timeout(PATIENCE, ask(premises, run, attempt)).await;
+    let asked = tokio::time::timeout(PATIENCE, ask(local_dir, run, attempt)).await;
     matches!(asked, Ok(Ok(Some(false))))
 }
 
 /// Whether the attempt is at work; nothing if there is no such run.
-async fn ask(premises: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
-    let here = Here::find(&Place { repo: None, store: Some(premises.to_owned()) }, Flags::default())?;
-    let Some(store) = here.existing_store().await? else { return Ok(None) };
-    here.with_run(&store, run, Looking { store: &store, run, attempt }).await
+async fn ask(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
+    let workspace =
+        Workspace::find(&Place { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
+    let Some(store) = workspace.existing_store().await? else { return Ok(None) };
+    workspace.with_run(&store, run, Looking { store: &store, run, attempt }).await
 }
 
 struct Looking<'a> {
@@ -43,7 +44,7 @@ struct Looking<'a> {
 impl Deed for Looking<'_> {
     type Done = Option<bool>;
 
-    async fn with<P: Face>(self) -> Result<Option<bool>, Failure> {
+    async fn with<P: Presentation>(self) -> Result<Option<bool>, Failure> {
         let run_at = RunAt::<P>::at(self.store, self.run, None).await?;
         let is_it = |run_at: &RunAt<P>| {
             run_at.state.run.live_attempts().any(|(attempt, _)| Run::<P>::id(&attempt) == *self.attempt)

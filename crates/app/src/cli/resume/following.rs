@@ -2,53 +2,53 @@
 
 use protocol::RunId;
 use protocol::run::RunStatus;
-use store::{AnyStore, LeadError, Leader, Store as _};
+use store::{AnyStore, EngineHolder, EngineLockError, Store as _};
 
 use super::Arguments;
-use crate::face::Face;
 use crate::failure::{Exit, Failure};
-use crate::here::Here;
-use crate::look::Sight;
+use crate::look::RunHandle;
+use crate::presentation::Presentation;
 use crate::progress::Progress;
 use crate::watcher::Watcher;
-use crate::{render, run_status, wish};
+use crate::workspace::Workspace;
+use crate::{control, render, run_status};
 
 /// The engine of the run, if it is on another host.
-pub(super) async fn elsewhere(store: &AnyStore, run: &RunId) -> Result<Option<Leader>, Failure> {
-    let leader = wish::engine_of(store, run).await?;
-    Ok(leader.filter(|leader| store.is_shared() && !leader.is_here()))
+pub(super) async fn elsewhere(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
+    let holder = control::engine_of(store, run).await?;
+    Ok(holder.filter(|holder| store.is_shared() && !holder.is_here()))
 }
 
 /// Whether a run that was led when we wanted to lead it is worth another look: an engine on this host is not waited for.
 pub(super) async fn may_be_free_soon(store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
-    Ok(store.is_shared() && wish::engine_of(store, run).await?.is_none_or(|leader| !leader.is_here()))
+    Ok(store.is_shared() && control::engine_of(store, run).await?.is_none_or(|holder| !holder.is_here()))
 }
 
 /// Follows a run that another host leads, until it rests or is free to be led from here.
-pub(super) async fn follow<P: Face>(
-    here: &Here,
+pub(super) async fn follow<P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
-    leader: Leader,
+    holder: EngineHolder,
     arguments: &Arguments,
 ) -> Result<Option<Exit>, Failure> {
     if arguments.detach || arguments.at_once || arguments.abandon_host.is_some() {
-        let Leader { pid, host, .. } = leader;
-        let held = LeadError::Held { run: run.clone(), pid, host, stopped: false };
+        let EngineHolder { pid, host, .. } = holder;
+        let held = EngineLockError::Held { run: run.clone(), pid, host, stopped: false };
         return Err(Failure::from(held).hint(
             "it leads until it lets go or its lease runs out, in less than a minute; then type the same again",
         ));
     }
     render::note(format_args!(
         "`{}` leads it; following it: this host takes over when that engine leads no more, Ctrl-C leaves",
-        leader.host
+        holder.host
     ));
-    let sight = Sight { here: here.clone(), store: store.clone(), run: run.clone() };
-    let progress = Progress::new(here, run, arguments.show.json);
-    if let Some(exit) = Watcher::<P>::at(&sight, progress).await?.until_free().await? {
+    let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: run.clone() };
+    let progress = Progress::new(workspace, run, arguments.show.json);
+    if let Some(exit) = Watcher::<P>::at(&handle, progress).await?.until_free().await? {
         return Ok(Some(exit));
     }
-    let status = here.load::<P>(store, run).await?.state.run.status;
+    let status = workspace.load::<P>(store, run).await?.state.run.status;
     match status {
         // Somebody wanted it so after we were told to go on: the later word holds.
         RunStatus::Paused | RunStatus::Stopping(_) => {

@@ -11,10 +11,10 @@ use store::{AnyStore, Store as _, StoredDocument};
 use super::super::block_on;
 use super::{Key, at_pointer};
 use crate::config::Flags;
-use crate::face::{self, Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Here, Place};
+use crate::presentation::{self, Deed, Presentation};
 use crate::render;
+use crate::workspace::{self, Place, Workspace};
 
 /// Print the document of a run
 ///
@@ -44,27 +44,31 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, path, json, place } = arguments;
     let key = key.get()?;
-    let here = Here::find(&place, Flags::default())?;
+    let workspace = Workspace::find(&place, Flags::default())?;
     let work = async {
-        let store = here.store_with(&key).await?;
-        let (run, stored) = find(&here, &store, &key).await?;
+        let store = workspace.store_with(&key).await?;
+        let (run, stored) = find(&workspace, &store, &key).await?;
         let protocol = stored.protocol.clone();
-        face::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
+        presentation::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
     };
     // A server has to be waited for.
-    if here.nats.is_some() { block_on(work) } else { at_once(work) }
+    if workspace.nats.is_some() { block_on(work) } else { at_once(work) }
 }
 
 /// Whoever gives a whole name is answered by one look.
-async fn find(here: &Here, store: &AnyStore, key: &str) -> Result<(RunId, StoredDocument), Failure> {
-    let whole = here::name_of_run(key).ok();
+async fn find(
+    workspace: &Workspace,
+    store: &AnyStore,
+    key: &str,
+) -> Result<(RunId, StoredDocument), Failure> {
+    let whole = workspace::name_of_run(key).ok();
     if let Some(run) = whole
         && let Some(stored) = store.document(&run).await?
     {
         return Ok((run, stored));
     }
-    let run = here.resolve(store, key).await?;
-    let stored = store.document(&run).await?.ok_or_else(|| here.no_such_run(key))?;
+    let run = workspace.resolve(store, key).await?;
+    let stored = store.document(&run).await?.ok_or_else(|| workspace.no_such_run(key))?;
     Ok((run, stored))
 }
 
@@ -89,7 +93,7 @@ struct Getting<'a> {
 impl Deed for Getting<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { store, run, stored, path, json } = self;
         let Read { document, revision } = runner::read::<P, _>(store, run, stored).await?;
         if path.is_none() && !json {

@@ -8,11 +8,11 @@ use store::Store as _;
 use super::super::block_on;
 use super::Key;
 use super::writes::{Follower, Write};
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
-use crate::look::Sight;
+use crate::look::RunHandle;
+use crate::presentation::{Deed, Presentation};
 use crate::render::{self, BOLD, DIM, styled};
+use crate::workspace::Place;
 
 /// Show every write of the document of a run: which, when, what, by whom
 ///
@@ -42,8 +42,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, last, json, place } = arguments;
     let writes = block_on(async {
-        let sight = Sight::of(&place, &key.get()?).await?;
-        sight.with(Telling { sight: &sight }).await
+        let handle = RunHandle::of(&place, &key.get()?).await?;
+        handle.with(Telling { handle: &handle }).await
     })?;
     let left_out = last.map_or(0, |last| writes.len().saturating_sub(last));
     for write in &writes[left_out..] {
@@ -57,18 +57,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 struct Telling<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
 }
 
 impl Deed for Telling<'_> {
     type Done = Vec<Write>;
 
-    async fn with<P: Face>(self) -> Result<Vec<Write>, Failure> {
+    async fn with<P: Presentation>(self) -> Result<Vec<Write>, Failure> {
         const FIRST: Revision = Revision(1);
-        let Sight { store, run, here } = self.sight;
-        let newest = self.sight.newest().await?;
-        let mut follower = Follower::<P>::at(self.sight, Some(FIRST)).await?;
-        let first = store.entry(run, FIRST).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
+        let RunHandle { store, run, workspace } = self.handle;
+        let newest = self.handle.newest().await?;
+        let mut follower = Follower::<P>::at(self.handle, Some(FIRST)).await?;
+        let first = store.entry(run, FIRST).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
         let mut writes = vec![follower.present(&first)?];
         for_each_entry(store, run, FIRST, newest, |stored| {
             writes.extend(follower.take(&stored)?);

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::super::block_on;
 use super::Key;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::{self, Place};
-use crate::look::Sight;
+use crate::look::RunHandle;
+use crate::presentation::{Deed, Presentation};
 use crate::render;
+use crate::workspace::{self, Place};
 
 /// Change the document of a run, if nobody else has changed the same part of it since
 ///
@@ -66,12 +66,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let patch = patch(&arguments)?;
     let Arguments { key, expect, json, place, .. } = arguments;
     block_on(async {
-        let sight = Sight::of(&place, &key.get()?).await?;
-        let from = attempt_of(&sight)?;
-        let edited = sight.with(Editing { sight: &sight, from, expect, patch: &patch }).await?;
+        let handle = RunHandle::of(&place, &key.get()?).await?;
+        let from = attempt_of(&handle)?;
+        let edited = handle.with(Editing { handle: &handle, from, expect, patch: &patch }).await?;
         let Edited { sequence, revision, written } = edited;
         if json {
-            let run = &sight.run;
+            let run = &handle.run;
             render::json(
                 &json!({ "run": run, "sequence": sequence, "revision": revision, "written": written }),
             );
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 struct Editing<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     from: Option<AttemptId>,
     expect: u64,
     patch: &'a Patch,
@@ -95,26 +95,26 @@ struct Editing<'a> {
 impl Deed for Editing<'_> {
     type Done = Edited;
 
-    async fn with<P: Face>(self) -> Result<Edited, Failure> {
-        let Self { sight, from, expect, patch } = self;
-        let mut journal = sight.here.load::<P>(&sight.store, &sight.run).await?;
-        let edited = runner::edit(&mut journal, here::person(), from, expect, patch).await;
+    async fn with<P: Presentation>(self) -> Result<Edited, Failure> {
+        let Self { handle, from, expect, patch } = self;
+        let mut journal = handle.workspace.load::<P>(&handle.store, &handle.run).await?;
+        let edited = runner::edit(&mut journal, workspace::person(), from, expect, patch).await;
         edited.map_err(|error| {
             Failure::from(error)
-                .while_doing(format_args!("cannot change the document of run `{}`", sight.run))
-                .detail("run", sight.run.as_str())
+                .while_doing(format_args!("cannot change the document of run `{}`", handle.run))
+                .detail("run", handle.run.as_str())
         })
     }
 }
 
 /// The attempt of this run that we are called from. An agent of another run is as good as anybody outside.
-fn attempt_of(sight: &Sight) -> Result<Option<AttemptId>, Failure> {
+fn attempt_of(handle: &RunHandle) -> Result<Option<AttemptId>, Failure> {
     let mark = supervisor::enclosing_mark().map_err(|error| {
         Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
     })?;
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let ours =
-        mark.filter(|mark| mark.run == sight.run && real(&mark.store) == real(sight.store.premises().root()));
+    let ours = mark
+        .filter(|mark| mark.run == handle.run && real(&mark.store) == real(handle.store.local_dir().root()));
     Ok(ours.map(|mark| mark.attempt))
 }
 

@@ -8,11 +8,11 @@ use super::super::block_on;
 use super::writes::{Follower, Write};
 use super::{Key, at_pointer};
 use crate::drive;
-use crate::face::{Deed, Face};
 use crate::failure::{Exit, Failure};
-use crate::here::Place;
-use crate::look::Sight;
+use crate::look::RunHandle;
+use crate::presentation::{Deed, Presentation};
 use crate::render;
+use crate::workspace::Place;
 
 /// Follow the document of a run: a line of JSON for each write
 ///
@@ -49,8 +49,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         at_pointer(&Value::Null, path)?;
     }
     block_on(async {
-        let sight = Sight::of(&place, &key.get()?).await?;
-        sight.with(Watching { sight: &sight, until, path }).await
+        let handle = RunHandle::of(&place, &key.get()?).await?;
+        handle.with(Watching { handle: &handle, until, path }).await
     })
 }
 
@@ -72,7 +72,7 @@ fn goal(given: &str) -> Result<Goal, Failure> {
 }
 
 struct Watching<'a> {
-    sight: &'a Sight,
+    handle: &'a RunHandle,
     until: Option<Goal>,
     path: Option<String>,
 }
@@ -80,13 +80,13 @@ struct Watching<'a> {
 impl Deed for Watching<'_> {
     type Done = Exit;
 
-    async fn with<P: Face>(self) -> Result<Exit, Failure> {
-        let Sight { store, run, here } = self.sight;
+    async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
+        let RunHandle { store, run, workspace } = self.handle;
         let mut interrupts = drive::interrupts()?;
-        let mut follower = Follower::<P>::at(self.sight, None).await?;
+        let mut follower = Follower::<P>::at(self.handle, None).await?;
         let newest = follower.run_at.revision;
         let mut journal = store.watch(run, newest).await?;
-        let stored = store.entry(run, newest).await?.ok_or_else(|| here.no_such_run(run.as_str()))?;
+        let stored = store.entry(run, newest).await?.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
         let present = follower.present(&stored)?;
         let mut is_so = self.tell(&follower, &present);
         loop {
@@ -111,7 +111,7 @@ impl Deed for Watching<'_> {
 
 impl Watching<'_> {
     /// Prints a write with what it left, and says whether that is what we wait for.
-    fn tell<P: Face>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
+    fn tell<P: Presentation>(&self, follower: &Follower<'_, P>, write: &Write) -> bool {
         let document = json!(follower.run_at.document);
         let is_so =
             self.until.as_ref().is_some_and(|goal| document.pointer(&goal.pointer) == Some(&goal.value));
@@ -124,7 +124,7 @@ impl Watching<'_> {
         is_so
     }
 
-    fn ends<P: Face>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
+    fn ends<P: Presentation>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
         let finished = matches!(follower.run_at.rest(), Some(Rest::Finished(_)));
         match &self.until {
             Some(_) if is_so => Some(Exit::Success),

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use store::StoredEntry;
 
-use crate::face::Face;
 use crate::failure::{Code, Exit, Failure};
-use crate::look::{Sight, difference};
+use crate::look::{RunHandle, difference};
+use crate::presentation::Presentation;
 
 /// What changes with every write, and so tells nothing.
 const COUNTED: [&str; 4] = ["/sequence", "/history", "/metadata/updated_at", "/updated_at"];
@@ -32,14 +32,14 @@ pub(super) struct Write {
 
 /// Goes from entry to entry.
 #[derive(Debug)]
-pub(super) struct Follower<'a, P: Face> {
-    sight: &'a Sight,
+pub(super) struct Follower<'a, P: Presentation> {
+    handle: &'a RunHandle,
     pub(super) run_at: RunAt<P>,
 }
 
-impl<'a, P: Face> Follower<'a, P> {
-    pub(super) async fn at(sight: &'a Sight, revision: Option<Revision>) -> Result<Self, Failure> {
-        Ok(Self { sight, run_at: sight.run_at::<P>(revision).await? })
+impl<'a, P: Presentation> Follower<'a, P> {
+    pub(super) async fn at(handle: &'a RunHandle, revision: Option<Revision>) -> Result<Self, Failure> {
+        Ok(Self { handle, run_at: handle.run_at::<P>(revision).await? })
     }
 
     /// The write that made the document as it is here, by the entry of its revision.
@@ -56,7 +56,7 @@ impl<'a, P: Face> Follower<'a, P> {
             | Input::Fact { .. }
             | Input::Request { .. }
             | Input::Refused { .. }
-            | Input::Due
+            | Input::Deferred
             | Input::Recovered { .. } => None,
         };
         let RunAt { spec, state, document, revision, .. } = &mut self.run_at;
@@ -66,7 +66,7 @@ impl<'a, P: Face> Follower<'a, P> {
         let parts = P::record(&spec.definition, document, &entry).map_err(|error| {
             Failure::from_error(Exit::Store, &error).code(Code::Damaged).while_doing(format_args!(
                 "cannot follow entry {} of run `{}`",
-                stored.revision, self.sight.run
+                stored.revision, self.handle.run
             ))
         })?;
         if parts.is_empty() {
@@ -96,7 +96,7 @@ impl<'a, P: Face> Follower<'a, P> {
         Entry::decode(&stored.body).map_err(|error| {
             Failure::from_error(Exit::Store, &error).while_doing(format_args!(
                 "cannot read entry {} of run `{}`",
-                stored.revision, self.sight.run
+                stored.revision, self.handle.run
             ))
         })
     }

@@ -9,7 +9,7 @@ use protocol::run::{Attempt, Change, Ending, Exit, Fact};
 use protocol::steps::{Change as Play, Steps, Verdict};
 use protocol::{AttemptNo, RunId, Stamp, StepId, Turn};
 use runner::Clock;
-use store::{AnyStore, Lead, Store as _};
+use store::{AnyStore, EngineLock, Store as _};
 use testkit::{Scene, harness};
 
 use crate::scene;
@@ -43,7 +43,7 @@ async fn written(
         timers: Vec::new(),
     };
     let begun = vec![Change::Started { attempt: attempt.clone(), counted: 1 }];
-    harness::append(&mut journal, store, &entry(ago(began), Input::Due, begun)).await?;
+    harness::append(&mut journal, store, &entry(ago(began), Input::Deferred, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };
         let fact = Fact::Ended { attempt: attempt.clone(), ending: Ending::Reported(Verdict::Done) };
@@ -58,14 +58,14 @@ async fn written(
 }
 
 /// Some runs that are over, and `now`, which this process leads while it holds the answer.
-fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<Lead> {
+fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<EngineLock> {
     let store = scene.open_store();
     harness::wait(async {
         for (number, took) in finished.iter().enumerate() {
             written(&store, scene, &format!("earlier-{number}"), 600, Some(*took)).await?;
         }
         written(&store, scene, "now", at_work, None).await?;
-        Ok(store.lead(&RunId::new("now")?).await?)
+        Ok(store.lock_engine(&RunId::new("now")?).await?)
     })
 }
 

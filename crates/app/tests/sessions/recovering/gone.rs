@@ -53,13 +53,13 @@ fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
     embedded_only!("its file is gone");
     let scene = played();
     let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
-    let ticket = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
-    ticket.lock().unwrap();
+    let writer_lock = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
+    writer_lock.lock().unwrap();
     fs::rename(&database, &aside).unwrap();
     let running = scene.callboard(&["ls"]).start();
     crate::archives::wait_for_queue(&scene, 1);
     fs::rename(&aside, &database).unwrap();
-    drop(ticket);
+    drop(writer_lock);
     let listed = running.wait();
     assert_eq!(listed.code, 0, "{}", listed.transcript());
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{MATRIX, edit};
 use crate::check::Violation;
-use crate::edit::{Hand, Patch, Uneditable};
+use crate::edit::{EditAuthor, Patch, Uneditable};
 use crate::peer::document::Document;
 use crate::peer::transition::{Refusal, Transition, check_write};
 
@@ -30,7 +30,7 @@ pub(in crate::peer) fn foreign_edit(
         updated_at.clone_from(&old["metadata"]["updated_at"]);
     }
     let patch = Patch::Operations(json_patch::diff(&old, &wanted));
-    Ok(edit(current, current, &Hand::Outside, &patch)?.unwrap_or_default())
+    Ok(edit(current, current, &EditAuthor::Outside, &patch)?.unwrap_or_default())
 }
 
 /// A whole write must be one of the seed's, and one that anybody may make: the steps from phase to phase are the engine's.

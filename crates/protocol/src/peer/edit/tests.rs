@@ -45,7 +45,7 @@ fn operations(list: Value) -> Patch {
 
 /// What an outsider's patch makes of a document that nobody else has changed.
 fn written(document: &Document, patch: &Patch) -> Document {
-    let edit = edit(document, document, &Hand::Outside, patch).unwrap().expect("it changes something");
+    let edit = edit(document, document, &EditAuthor::Outside, patch).unwrap().expect("it changes something");
     apply(document, &edit, "ada".to_owned(), second(9)).expect("it fits")
 }
 
@@ -116,11 +116,11 @@ fn whose_a_place_is_decides_what_is_said() {
         ("/nowhere/near", json!(1), "unpatchable", "unpatchable"),
     ] {
         let patch = set(pointer, value);
-        assert_eq!(kind(edit(&old, &old, &Hand::Outside, &patch)), outside, "{pointer} from outside");
-        let step = Hand::Step(Phase::Execute);
+        assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &patch)), outside, "{pointer} from outside");
+        let step = EditAuthor::Step(Phase::Execute);
         assert_eq!(kind(edit(&old, &old, &step, &patch)), inside, "{pointer} from inside");
     }
-    let other = edit(&old, &old, &Hand::Step(Phase::Plan), &set("/phases/execute/output", json!({})));
+    let other = edit(&old, &old, &EditAuthor::Step(Phase::Plan), &set("/phases/execute/output", json!({})));
     assert_eq!(kind(other), "not_yours");
 }
 
@@ -133,7 +133,7 @@ fn errors_are_evidence_they_become_more_and_never_others() {
         set("/phases/execute/errors/0/message", json!("it was nothing")),
         operations(json!([{ "op": "remove", "path": "/phases/execute/errors" }])),
     ] {
-        assert_eq!(kind(edit(&old, &old, &Hand::Outside, &patch)), "invalid_transition", "{patch:?}");
+        assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &patch)), "invalid_transition", "{patch:?}");
     }
 }
 
@@ -141,7 +141,7 @@ fn errors_are_evidence_they_become_more_and_never_others() {
 fn a_refusal_names_every_place() {
     let old = executing();
     let patch = Patch::Merge(json!({ "sequence": 9, "phases": { "plan": { "output": 1 } }, "note": 1 }));
-    let refused = edit(&old, &old, &Hand::Outside, &patch).unwrap_err();
+    let refused = edit(&old, &old, &EditAuthor::Outside, &patch).unwrap_err();
     let named: Vec<_> = refused.violations().iter().map(|violation| violation.pointer.as_str()).collect();
     assert_eq!(named, ["/sequence", "/phases/plan/output"]);
     assert_eq!(
@@ -213,7 +213,7 @@ fn what_others_have_done_since_decides_whether_a_patch_still_applies() {
         ("what is copied has changed", &progressed, &copied, conflict),
         ("what is copied has not", &foreign, &copied, applies),
     ] {
-        let found = match edit(&read, current, &Hand::Outside, patch) {
+        let found = match edit(&read, current, &EditAuthor::Outside, patch) {
             Ok(Some(_)) => applies,
             Ok(None) => done,
             Err(error) => error.kind(),
@@ -231,7 +231,7 @@ fn what_was_refused_on_the_document_as_read_is_no_conflict() {
         (set("/sequence", json!(1)), "invalid_transition"),
         (set("/nowhere/near", json!(1)), "unpatchable"),
     ] {
-        assert_eq!(kind(edit(&read, &since, &Hand::Outside, &patch)), why, "{patch:?}");
+        assert_eq!(kind(edit(&read, &since, &EditAuthor::Outside, &patch)), why, "{patch:?}");
     }
 }
 
@@ -239,7 +239,7 @@ fn what_was_refused_on_the_document_as_read_is_no_conflict() {
 fn a_patch_that_still_applies_keeps_what_the_others_wrote() {
     let read = executing();
     let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
-    let edit = edit(&read, &since, &Hand::Outside, &set("/note", json!("mine"))).unwrap().unwrap();
+    let edit = edit(&read, &since, &EditAuthor::Outside, &set("/note", json!("mine"))).unwrap().unwrap();
     let new = apply(&since, &edit, "ada".to_owned(), second(9)).unwrap();
     assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 20);
     assert_eq!((&new.unknown["note"], new.sequence), (&json!("mine"), since.sequence + 1));
@@ -250,19 +250,19 @@ fn a_conflict_says_what_is_in_the_way() {
     let read = executing();
     let since = written(&read, &set("/phases/execute/output/progress", json!(20)));
     let patch = set("/phases/execute/output/progress", json!(30));
-    let conflict = edit(&read, &since, &Hand::Outside, &patch).unwrap_err();
+    let conflict = edit(&read, &since, &EditAuthor::Outside, &patch).unwrap_err();
     assert_eq!(conflict.to_string(), "`/phases/execute` has been changed since");
     let patch = operations(json!([
         { "op": "test", "path": "/phases/execute/output/progress", "value": 10 },
         { "op": "add", "path": "/note", "value": "mine" },
     ]));
-    let conflict = edit(&read, &since, &Hand::Outside, &patch).unwrap_err();
+    let conflict = edit(&read, &since, &EditAuthor::Outside, &patch).unwrap_err();
     assert_eq!(
         conflict.to_string(),
         "it does not apply any more: operation 1 of the patch tests `/phases/execute/output/progress`, and it is not \
          what is expected"
     );
-    let never = edit(&since, &since, &Hand::Outside, &patch).unwrap_err();
+    let never = edit(&since, &since, &EditAuthor::Outside, &patch).unwrap_err();
     let path = "/phases/execute/output/progress".to_owned();
     assert_eq!(never, Uneditable::Unpatchable(Unpatchable::TestFailed { number: 1, path }));
 }
@@ -292,12 +292,12 @@ fn a_patch_may_test_the_history_and_not_change_it() {
         ]))
     };
     assert_eq!(old.history[4].event, Event::Progress, "entries that are mere progress count as well");
-    assert_eq!(kind(edit(&old, &old, &Hand::Outside, &test("progress"))), "fine");
-    assert_eq!(kind(edit(&old, &old, &Hand::Outside, &test("started"))), "unpatchable");
+    assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &test("progress"))), "fine");
+    assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &test("started"))), "unpatchable");
     let rewritten = set("/history/4/event", json!("started"));
-    assert_eq!(kind(edit(&old, &old, &Hand::Outside, &rewritten)), "invalid_transition");
+    assert_eq!(kind(edit(&old, &old, &EditAuthor::Outside, &rewritten)), "invalid_transition");
     assert_eq!(
-        kind(edit(&old, &old, &Hand::Outside, &Patch::Merge(json!({ "history": null })))),
+        kind(edit(&old, &old, &EditAuthor::Outside, &Patch::Merge(json!({ "history": null })))),
         "invalid_transition"
     );
 }
@@ -311,11 +311,11 @@ fn a_copy_of_something_with_parts_rests_on_each_of_them() {
     for from in
         ["/metadata", "/metadata/team", "/phases", "/phases/execute/output", "/sequence", "/history", ""]
     {
-        let tried = edit(&old, &both, &Hand::Outside, &copy(from));
+        let tried = edit(&old, &both, &EditAuthor::Outside, &copy(from));
         let expected = if from == "/metadata/team" { "unpatchable" } else { "sequence_conflict" };
         assert_eq!(kind(tried), expected, "{from}");
     }
     for from in ["/metadata/status", "/phases/plan", "/context", "/owner"] {
-        assert_eq!(kind(edit(&old, &both, &Hand::Outside, &copy(from))), "fine", "{from}");
+        assert_eq!(kind(edit(&old, &both, &EditAuthor::Outside, &copy(from))), "fine", "{from}");
     }
 }

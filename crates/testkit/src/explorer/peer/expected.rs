@@ -38,7 +38,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             }
         }
         Some(Input::Ask(Request::Stop)) => first_open(was).map_or(Written::CycleCompleted, Written::Failed),
-        Some(Input::Due) => match first_open(was) {
+        Some(Input::Deferred) => match first_open(was) {
             None => Written::CycleCompleted,
             Some(phase) if !is_reused(definition, phase) => begins(transition),
             Some(phase) => match was.phases[phase].status {
@@ -48,7 +48,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 }
             },
         },
-        Some(Input::Fact(Fact::BackoffElapsed { .. }) | Input::Places | Input::Ask(_)) => begins(transition),
+        Some(Input::Fact(Fact::BackoffElapsed { .. }) | Input::Slots | Input::Ask(_)) => begins(transition),
     }
 }
 

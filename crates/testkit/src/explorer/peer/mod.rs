@@ -198,7 +198,7 @@ fn place(document: &Document) -> String {
 }
 
 /// All places, from the first to the last.
-pub fn places() -> Vec<String> {
+pub fn slots() -> Vec<String> {
     let phases =
         ORDER.into_iter().flat_map(|phase| [format!("{phase} in_progress"), format!("{phase} completed")]);
     let ends = ["completed", "failed"].map(str::to_owned);

@@ -4,8 +4,8 @@
 //! mistake made there shall not be made here as well.
 
 use protocol::Outcome;
-use protocol::edit::Hand;
-use protocol::entry::{Input as EntryInput, Remains};
+use protocol::edit::EditAuthor;
+use protocol::entry::{Input as EntryInput, RecoverySource};
 use protocol::peer::transition::recognise;
 use protocol::peer::{
     CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, Transition as Written,
@@ -21,7 +21,7 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>
     let mut broken = Vec::new();
     order(transition.shown, &mut broken);
     ends(transition, &mut broken);
-    if let EntryInput::Recovered { remains: Remains::View { document, .. } } = &transition.entry.input {
+    if let EntryInput::Recovered { source: RecoverySource::View { document, .. } } = &transition.entry.input {
         if transition.shown.to_value() != *document {
             broken.push(Broken::new("what is taken over stays as it is", "the document is another"));
         }
@@ -176,8 +176,8 @@ fn stands(transition: &Transition<'_, Peer>, writing: &Writing<Phase>, broken: &
         Err(why) => wrong(format!("`{}` was taken, and does not fit: {why}", writing.name)),
     }
     let by = match &writing.hand {
-        Hand::Outside => "ada".to_owned(),
-        Hand::Step(step) => {
+        EditAuthor::Outside => "ada".to_owned(),
+        EditAuthor::Step(step) => {
             let mut live_attempts = transition.before.live_attempts().map(|(attempt, _)| attempt);
             live_attempts
                 .find(|attempt| attempt.step == *step)

@@ -8,7 +8,7 @@ use protocol::peer::{
     check_document,
 };
 
-use super::super::{Places, Scene};
+use super::super::{Scene, Slots};
 use super::{ORDER, output};
 
 fn id(text: &str) -> CycleId {
@@ -50,7 +50,7 @@ pub fn continued(completed: usize, tries: u32) -> Definition {
 
 /// Everything in which no rule may be broken and no doubt be left.
 pub fn scene(name: &str, definition: Definition) -> Scene<Peer> {
-    Scene::new(name, definition, Places::All, check)
+    Scene::new(name, definition, Slots::All, check)
 }
 
 fn check(document: &Document) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What agents and people could write into a cycle's document in every state, and whether they may.
 
-use protocol::edit::{Hand, Patch};
+use protocol::edit::{EditAuthor, Patch};
 use protocol::peer::{Document, Peer, Phase, PhaseStatus};
 use protocol::run::Run;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phas
         });
         let mut inside = |name, pointer: String, value: &Value, rights| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
-            writings.push(Writing { name, hand: Hand::Step(own), patch, rights });
+            writings.push(Writing { name, hand: EditAuthor::Step(own), patch, rights });
         };
         inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
         inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));
@@ -37,7 +37,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phas
     }
     let mut outside = |name, pointer: String, value: &Value, rights| {
         let patch = Patch::Set(vec![(pointer, value.clone())]);
-        writings.push(Writing { name, hand: Hand::Outside, patch, rights });
+        writings.push(Writing { name, hand: EditAuthor::Outside, patch, rights });
     };
     let open = first_open(document);
     for phase in ORDER {

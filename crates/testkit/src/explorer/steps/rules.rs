@@ -93,7 +93,7 @@ fn keeps_books(transition: &Transition<'_, Steps>, broken: &mut Vec<Broken>) {
         Some(Input::Ask(Request::Skip { step })) => {
             done.insert(step.clone());
         }
-        Some(Input::Fact(_) | Input::Ask(_) | Input::Write(_) | Input::Due | Input::Places) | None => {}
+        Some(Input::Fact(_) | Input::Ask(_) | Input::Write(_) | Input::Deferred | Input::Slots) | None => {}
     }
     for change in &transition.entry.changes {
         if let Change::Protocol { transition: ProtocolChange::Reset { steps, .. } } = change {

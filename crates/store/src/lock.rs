@@ -11,7 +11,7 @@ use crate::sqlite::Lock;
 
 /// The right to act for a run, until it is dropped or the process ends.
 #[derive(Debug)]
-pub struct Lead {
+pub struct EngineLock {
     run: RunId,
     epoch: Epoch,
     hold: Hold,
@@ -26,7 +26,7 @@ pub(crate) enum Hold {
     Lease(Lease),
 }
 
-impl Lead {
+impl EngineLock {
     pub(crate) fn new(run: RunId, epoch: Epoch, hold: Hold) -> Self {
         Self { run, epoch, hold }
     }
@@ -58,18 +58,18 @@ pub enum Tenure {
     /// Until the run rests: a second leader is refused at once.
     Engine,
     /// For one request: whoever comes second waits a run_at.
-    Errand,
+    OneShot,
 }
 
 /// The process that leads a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leader {
+pub struct EngineHolder {
     pub pid: u32,
     pub host: String,
     pub tenure: Tenure,
 }
 
-impl Leader {
+impl EngineHolder {
     /// Whether it is a process of this machine. Elsewhere its number may be another's.
     #[must_use]
     pub fn is_here(&self) -> bool {
@@ -79,6 +79,6 @@ impl Leader {
     /// Whether it was stopped by a signal. Of a process elsewhere we cannot tell.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.is_here() && os::Holder::of(self.pid).is_some_and(|leader| leader.stopped)
+        self.is_here() && os::Holder::of(self.pid).is_some_and(|holder| holder.stopped)
     }
 }

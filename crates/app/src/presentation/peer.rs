@@ -9,10 +9,10 @@ use protocol::rules::Standing;
 use protocol::{Protocol as _, RunId, Stamp};
 use serde_json::{Map, Value, json};
 
-use super::{Face, Light, Shown, WayBack};
+use super::{Presentation, Shown, StatusKind, WayBack};
 use crate::render::{self, CYAN, GREEN, RED, YELLOW, styled};
 
-impl Face for Peer {
+impl Presentation for Peer {
     const STEP: (&'static str, &'static str) = ("phase", "phases");
     const STEPS_AT: &'static str = "phases";
     const OPENED_BY: &'static str = "callboard peer";
@@ -65,11 +65,11 @@ impl Face for Peer {
         let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
         Shown {
             status: phase.status.as_str(),
-            light: match phase.status {
-                PhaseStatus::Pending => Light::Pending,
-                PhaseStatus::InProgress => Light::Running,
-                PhaseStatus::Completed => Light::Done,
-                PhaseStatus::Failed => Light::Failed,
+            kind: match phase.status {
+                PhaseStatus::Pending => StatusKind::Pending,
+                PhaseStatus::InProgress => StatusKind::Running,
+                PhaseStatus::Completed => StatusKind::Succeeded,
+                PhaseStatus::Failed => StatusKind::Failed,
             },
             attempts: attempts(phase),
             sent_back: 0,

@@ -2,7 +2,7 @@
 //! the run it was given.
 //!
 //! Every command that takes a run takes one of any protocol: what it does is a [`Deed`], written once for all of them, and
-//! [`dispatch`] is the one place that knows which protocols there are. What differs between them is a [`Face`].
+//! [`dispatch`] is the one place that knows which protocols there are. What differs between them is a [`Presentation`].
 
 mod peer;
 mod shown;
@@ -14,10 +14,10 @@ use protocol::{Protocol, RunId, Stamp, StepId};
 use serde_json::{Map, Value};
 
 use crate::failure::{Code, Exit, Failure};
-pub(crate) use shown::{Light, Shown, WayBack};
+pub(crate) use shown::{Shown, StatusKind, WayBack};
 
 /// The face of a protocol.
-pub(crate) trait Face: Protocol {
+pub(crate) trait Presentation: Protocol {
     /// What people call a step here, as one and as many.
     const STEP: (&'static str, &'static str);
     /// The member of the document that has the steps by their names.
@@ -74,7 +74,7 @@ pub(crate) trait Face: Protocol {
 pub(crate) trait Deed {
     type Done;
 
-    async fn with<P: Face>(self) -> Result<Self::Done, Failure>;
+    async fn with<P: Presentation>(self) -> Result<Self::Done, Failure>;
 }
 
 /// The protocols there are, by the names that the store has for them.
@@ -106,12 +106,16 @@ fn unknown_protocol(name: &str, run: &RunId) -> Failure {
 }
 
 /// The step of that name, if the run has one.
-pub(crate) fn find_step<P: Face>(definition: &P::Definition, name: &StepId) -> Option<P::Step> {
+pub(crate) fn find_step<P: Presentation>(definition: &P::Definition, name: &StepId) -> Option<P::Step> {
     P::steps(definition).into_iter().find(|step| P::step_id(step) == *name)
 }
 
 /// The step that somebody has typed, or who may have been meant.
-pub(crate) fn step<P: Face>(run: &RunId, definition: &P::Definition, name: &str) -> Result<P::Step, Failure> {
+pub(crate) fn step<P: Presentation>(
+    run: &RunId,
+    definition: &P::Definition,
+    name: &str,
+) -> Result<P::Step, Failure> {
     let steps = P::steps(definition);
     let names: Vec<_> = steps.iter().map(P::step_id).collect();
     if let Some(place) = names.iter().position(|known| known.as_str() == name) {
@@ -134,7 +138,7 @@ mod tests {
     impl Deed for Name {
         type Done = &'static str;
 
-        async fn with<P: Face>(self) -> Result<&'static str, Failure> {
+        async fn with<P: Presentation>(self) -> Result<&'static str, Failure> {
             Ok(P::NAME)
         }
     }

@@ -13,7 +13,7 @@ use crate::os;
 
 /// One bell per signal; each rings until it is answered, INT for ever.
 #[derive(Debug)]
-pub(super) struct Bells {
+pub(super) struct Wakeups {
     term: UnixStream,
     int: UnixStream,
     child: UnixStream,
@@ -27,9 +27,9 @@ pub(super) struct Woken {
     pub(super) child: bool,
 }
 
-impl Bells {
+impl Wakeups {
     pub(super) fn install() -> io::Result<Self> {
-        Ok(Self { term: bell(SIGTERM)?, int: bell(SIGINT)?, child: bell(SIGCHLD)? })
+        Ok(Self { term: wakeup(SIGTERM)?, int: wakeup(SIGINT)?, child: wakeup(SIGCHLD)? })
     }
 
     /// Waits for the agent's end, a signal or the deadline.
@@ -54,15 +54,15 @@ impl Bells {
     }
 }
 
-fn bell(signal: i32) -> io::Result<UnixStream> {
+fn wakeup(signal: i32) -> io::Result<UnixStream> {
     let (heard, rung) = UnixStream::pair()?;
     heard.set_nonblocking(true)?;
     pipe::register(signal, rung)?;
     Ok(heard)
 }
 
-fn answer(mut bell: &UnixStream) -> io::Result<bool> {
-    match bell.read(&mut [0; 64]) {
+fn answer(mut wakeup: &UnixStream) -> io::Result<bool> {
+    match wakeup.read(&mut [0; 64]) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),

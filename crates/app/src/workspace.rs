@@ -10,15 +10,15 @@ use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags, StorePlace};
-use crate::face::{self, Deed, Face};
 use crate::failure::{Code, Exit, Failure};
+use crate::presentation::{self, Deed, Presentation};
 use crate::render;
 use crate::traces::Traces;
 use crate::typed;
 
 /// The place a command works in.
 #[derive(Debug, Clone)]
-pub(crate) struct Here {
+pub(crate) struct Workspace {
     pub(crate) repo: PathBuf,
     /// Where the embedded store is, or would be.
     pub(crate) location: Location,
@@ -41,7 +41,7 @@ pub(crate) struct Place {
     pub(crate) store: Option<PathBuf>,
 }
 
-impl Here {
+impl Workspace {
     /// Finds the repository from `--repo` or the current directory.
     pub(crate) fn find(place: &Place, flags: Flags) -> Result<Self, Failure> {
         let repo = place.repo.as_deref();
@@ -104,7 +104,7 @@ impl Here {
             && nats.is_new().await?
         {
             render::note(format_args!("a new store was made at `{}`", settings.server()));
-            if let Some(former) = store.premises().of_former_shared(&settings.server()) {
+            if let Some(former) = store.local_dir().of_former_shared(&settings.server()) {
                 render::note(format_args!(
                     "there was another before, whose attempts are in `{}`: was the server started with its directory?",
                     former.display()
@@ -178,11 +178,11 @@ impl Here {
         deed: D,
     ) -> Result<D::Done, Failure> {
         let protocol = store.protocol(run).await?.ok_or_else(|| self.no_such_run(run.as_str()))?;
-        face::by_name(&protocol, run, deed).await
+        presentation::by_name(&protocol, run, deed).await
     }
 
     /// Loads a run whose protocol is known.
-    pub(crate) async fn load<P: Face>(
+    pub(crate) async fn load<P: Presentation>(
         &self,
         store: &AnyStore,
         run: &RunId,
@@ -236,7 +236,7 @@ impl Here {
     }
 }
 
-/// Where the embedded store is, or would be, and the servers if the store is on NATS. The premises of a store on NATS stand
+/// Where the embedded store is, or would be, and the servers if the store is on NATS. The local_dir of a store on NATS stand
 /// for that store.
 pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<Box<NatsSettings>>), Failure> {
     match config.store() {

@@ -26,7 +26,7 @@ async fn a_machine_that_was_renamed_takes_up_its_attempts() {
     begun(&store, &run).await;
     let mut nobody = ();
     let engine =
-        Engine::<Steps, _>::lead(&store, engine_config(&store), &run, Tenure::Engine, &mut nobody).await;
+        Engine::<Steps, _>::lock(&store, engine_config(&store), &run, Tenure::Engine, &mut nobody).await;
     let (_keep, interrupts) = mpsc::unbounded_channel();
     // Nobody plays here; that it was asked for shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();

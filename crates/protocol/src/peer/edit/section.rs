@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// What is written together: a phase with all that is in it, else the one field.
-    pub(super) fn region(&self) -> String {
+    pub(super) fn section(&self) -> String {
         match self.owner.phase() {
             Some(phase) => format!("/phases/{phase}"),
             None => self.pointer.clone(),
@@ -99,7 +99,7 @@ impl Place {
         let within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        within(pointer, &self.region()) || within(&self.pointer, pointer)
+        within(pointer, &self.section()) || within(&self.pointer, pointer)
     }
 }
 

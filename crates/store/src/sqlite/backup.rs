@@ -19,7 +19,7 @@ const UNFINISHED: &str = "unfinished";
 
 /// A store that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct Backup {
     directory: PathBuf,
     files: Vec<String>,
 }
@@ -33,7 +33,7 @@ pub enum KeepError {
     Differs { path: PathBuf },
 }
 
-impl Kept {
+impl Backup {
     /// Copies what is there into a new directory of the store, and reads the copies back.
     pub fn keep(closed: &Closed, at: Timestamp) -> Result<Self, KeepError> {
         let directory = fresh_directory(&closed.location().saved_dir(), at)?;

@@ -16,7 +16,7 @@ use crate::error::Unavailable;
 
 /// A run that lacks its blobs. What it was opened with was always one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bereft {
+pub struct MissingBlobs {
     pub run: RunId,
     /// How many entries it has.
     pub revision: Revision,
@@ -30,7 +30,10 @@ const AT_ONCE: usize = 8;
 impl NatsStore {
     /// The runs of a store whose blobs were deleted, in the order of their names, as its journal tells them. `None` if that
     /// is gone, too.
-    pub async fn bereft(settings: &NatsSettings, tell: Tell) -> Result<Option<Vec<Bereft>>, Unavailable> {
+    pub async fn missing_blobs(
+        settings: &NatsSettings,
+        tell: Tell,
+    ) -> Result<Option<Vec<MissingBlobs>>, Unavailable> {
         let (opening, _) = Opening::begin(settings, tell).await?;
         let Some(journal) = opening.find(JOURNAL).await? else { return Ok(None) };
         let journal = opening.channel(journal);
@@ -43,19 +46,19 @@ impl NatsStore {
     }
 }
 
-async fn read(journal: &Channel, subject: &str, run: RunId) -> Result<Option<Bereft>, Unavailable> {
+async fn read(journal: &Channel, subject: &str, run: RunId) -> Result<Option<MissingBlobs>, Unavailable> {
     let Some(last) = journal.find(subject, Which::Last).await? else { return Ok(None) };
-    let mut bereft = Bereft { run, revision: Revision(0), lost: Vec::new() };
+    let mut missing_blobs = MissingBlobs { run, revision: Revision(0), lost: Vec::new() };
     let mut exists = false;
     for found in journal.scan(subject, 1, last.sequence).await? {
         // What a newer program wrote hides nothing of the rest.
         let Ok(record) = decode(&found) else { continue };
         let Head { revision, .. } = record.head;
         exists = record.head.exists();
-        bereft.revision = revision;
+        missing_blobs.revision = revision;
         if record.committed().is_some_and(|committed| matches!(committed.delta, Place::Blob(_))) {
-            bereft.lost.push(revision);
+            missing_blobs.lost.push(revision);
         }
     }
-    Ok(exists.then_some(bereft))
+    Ok(exists.then_some(missing_blobs))
 }

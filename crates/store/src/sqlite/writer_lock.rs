@@ -20,7 +20,7 @@ use crate::os::{self, FileIdentity};
 const INSCRIPTION: &str = "Writers of this callboard store queue on this file. Leave it here.\n";
 
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct WriterLock {
     path: PathBuf,
     /// Open for reading only, which rings no bell. As long as it is open, no other file can have its identity.
     pinned: File,
@@ -30,7 +30,7 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Turn(File);
 
-impl Ticket {
+impl WriterLock {
     /// Finds the ticket, or makes one.
     pub(super) fn prepare(path: PathBuf) -> io::Result<Self> {
         let pinned = match File::open(&path) {
@@ -187,19 +187,19 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(10);
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn ticket() -> (tempfile::TempDir, Ticket) {
+    fn writer_lock() -> (tempfile::TempDir, WriterLock) {
         let directory = tempfile::tempdir().unwrap();
-        let ticket = Ticket::prepare(directory.path().join("ticket")).unwrap();
-        (directory, ticket)
+        let writer_lock = WriterLock::prepare(directory.path().join("ticket")).unwrap();
+        (directory, writer_lock)
     }
 
     #[test]
     fn whoever_waits_gets_the_turn_when_it_is_given_back() {
-        let (_directory, ticket) = ticket();
-        let held = ticket.take().unwrap();
+        let (_directory, writer_lock) = writer_lock();
+        let held = writer_lock.take().unwrap();
         let patience = Patience { look: MOMENT, stopped: LONG, at_work: LONG };
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| ticket.take_with(patience).map(drop));
+            let waiting = scope.spawn(|| writer_lock.take_with(patience).map(drop));
             drop(held);
             waiting.join().unwrap().unwrap();
         });
@@ -207,13 +207,13 @@ mod tests {
 
     #[test]
     fn a_holder_that_never_ends_is_named_and_whoever_gave_up_does_not_keep_the_turn() {
-        let (_directory, ticket) = ticket();
-        let held = ticket.take().unwrap();
+        let (_directory, writer_lock) = writer_lock();
+        let held = writer_lock.take().unwrap();
         let patience = Patience { look: MOMENT, stopped: LONG, at_work: MOMENT };
-        let refused = ticket.take_with(patience).unwrap_err();
+        let refused = writer_lock.take_with(patience).unwrap_err();
         let Unavailable::Held { holder: Some(holder), .. } = &refused else { panic!("{refused}") };
         assert_eq!((holder.pid, holder.stopped), (std::process::id(), false));
         drop(held);
-        ticket.take().unwrap();
+        writer_lock.take().unwrap();
     }
 }

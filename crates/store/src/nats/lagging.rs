@@ -11,7 +11,7 @@ use crate::error::Unavailable;
 
 /// A server of the cluster that has not all that it should keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Laggard {
+pub struct LaggingReplica {
     /// As it calls itself.
     pub server: String,
     pub standing: Standing,
@@ -33,13 +33,13 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 impl NatsStore {
     /// The servers that are down or have not caught up, in the order of their names.
-    pub async fn laggards(&self) -> Result<Vec<Laggard>, Unavailable> {
-        self.server().await?.laggards().await
+    pub async fn lagging(&self) -> Result<Vec<LaggingReplica>, Unavailable> {
+        self.server().await?.lagging().await
     }
 }
 
 impl Server {
-    async fn laggards(&self) -> Result<Vec<Laggard>, Unavailable> {
+    async fn lagging(&self) -> Result<Vec<LaggingReplica>, Unavailable> {
         let bucket = self.bucket(&self.settings.bucket).await?;
         let ours = [&self.journal, &self.blobs, &self.leases];
         let mut seen: BTreeMap<String, Vec<(String, Option<Standing>)>> = BTreeMap::new();
@@ -52,11 +52,11 @@ impl Server {
                 seen.entry(replica.name).or_default().push((channel.name.clone(), standing));
             }
         }
-        Ok(seen.into_iter().filter_map(|(server, streams)| Laggard::of(server, streams)).collect())
+        Ok(seen.into_iter().filter_map(|(server, streams)| LaggingReplica::of(server, streams)).collect())
     }
 }
 
-impl Laggard {
+impl LaggingReplica {
     /// A server as each stream that it keeps a copy of knows it; `None` if none of them misses anything.
     fn of(server: String, streams: Vec<(String, Option<Standing>)>) -> Option<Self> {
         let standing = streams.iter().filter_map(|(_, standing)| *standing).reduce(Standing::worse)?;

@@ -37,7 +37,7 @@ fn every_field_of_the_document_is_in_its_list_and_no_other() {
 fn each_place_has_its_owner_and_its_region() {
     use Owner::{Engine, Foreign, Work};
     let old = full().to_value();
-    for (pointer, owner, region) in [
+    for (pointer, owner, section) in [
         ("/phases/plan/output", Work(Phase::Plan), "/phases/plan"),
         ("/phases/execute/errors", Work(Phase::Execute), "/phases/execute"),
         ("/phases/plan/status", Engine(Some(Phase::Plan)), "/phases/plan"),
@@ -53,12 +53,12 @@ fn each_place_has_its_owner_and_its_region() {
         let new = crate::edit::Patch::Set(vec![(pointer.to_owned(), json!(9))]).apply(&old).unwrap();
         let places = differing(&old, &new);
         assert_eq!(places, [Place { pointer: pointer.to_owned(), owner }]);
-        assert_eq!(places[0].region(), region);
+        assert_eq!(places[0].section(), section);
         assert_eq!(Place::of(pointer), places[0]);
-        for overlapping in ["", region, pointer, &format!("{pointer}/and/below")] {
+        for overlapping in ["", section, pointer, &format!("{pointer}/and/below")] {
             assert!(places[0].overlaps(overlapping), "{pointer} {overlapping}");
         }
-        assert!(!places[0].overlaps(&format!("{region}s")) && !places[0].overlaps("/version"));
+        assert!(!places[0].overlaps(&format!("{section}s")) && !places[0].overlaps("/version"));
     }
     assert_eq!(differing(&old, &json!(9)), [Place { pointer: String::new(), owner: Engine(None) }]);
 }

@@ -10,8 +10,8 @@ use protocol::RunId;
 
 use super::connection::Database;
 use super::write::next_epoch;
-use crate::error::{LeadError, Unavailable};
-use crate::lead::{Hold, Lead, Leader, Tenure};
+use crate::error::{EngineLockError, Unavailable};
+use crate::lock::{EngineHolder, EngineLock, Hold, Tenure};
 use crate::os;
 
 /// A locked file. Rust opens files close-on-exec, so no child can keep the lock for longer than its exec takes.
@@ -49,37 +49,41 @@ pub(super) fn patiently<T>(
 ///
 /// Two kinds of leaders are waited for. One on an errand is gone in a run_at. And a killed engine's lock outlives it by
 /// a run_at: a child that it was just starting has the file open until it executes its program.
-pub(super) fn lead(database: &Database, run: RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+pub(super) fn lock(database: &Database, run: RunId, tenure: Tenure) -> Result<EngineLock, EngineLockError> {
     let mut looks = 0;
     loop {
-        let leader = match lead_now(database, &run, tenure)? {
-            Ok(lead) => return Ok(lead),
-            Err(leader) => leader,
+        let holder = match lock_now(database, &run, tenure)? {
+            Ok(lock) => return Ok(lock),
+            Err(holder) => holder,
         };
         looks += 1;
-        if looks > LOOKS || (leader.tenure == Tenure::Engine && os::is_alive(leader.pid)) {
-            let stopped = leader.is_stopped();
-            let Leader { pid, host, .. } = leader;
-            return Err(LeadError::Held { run, pid, host, stopped });
+        if looks > LOOKS || (holder.tenure == Tenure::Engine && os::is_alive(holder.pid)) {
+            let stopped = holder.is_stopped();
+            let EngineHolder { pid, host, .. } = holder;
+            return Err(EngineLockError::Held { run, pid, host, stopped });
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }
 }
 
 /// Takes the lock and the next epoch in one turn at the ticket: whoever is refused reads a finished signature.
-fn lead_now(database: &Database, run: &RunId, tenure: Tenure) -> Result<Result<Lead, Leader>, LeadError> {
+fn lock_now(
+    database: &Database,
+    run: &RunId,
+    tenure: Tenure,
+) -> Result<Result<EngineLock, EngineHolder>, EngineLockError> {
     let path = database.location().engine_lock(run);
     database.write(|tx| match seize(&path, tenure) {
         Ok(Seized::Free(lock)) => {
-            Ok(Ok(Ok(Lead::new(run.clone(), next_epoch(tx, run)?, Hold::Lock(Lock(lock))))))
+            Ok(Ok(Ok(EngineLock::new(run.clone(), next_epoch(tx, run)?, Hold::Lock(Lock(lock))))))
         }
-        Ok(Seized::Held(leader)) => Ok(Ok(Err(leader))),
+        Ok(Seized::Held(holder)) => Ok(Ok(Err(holder))),
         Err(source) => Ok(Err(Unavailable::io("lock", path.clone(), source).into())),
     })?
 }
 
 /// Who leads the run now, if anybody does. In a turn at the ticket as well: while we try the lock, nobody else may.
-pub(super) fn leader(database: &Database, run: &RunId) -> Result<Option<Leader>, Unavailable> {
+pub(super) fn holder(database: &Database, run: &RunId) -> Result<Option<EngineHolder>, Unavailable> {
     let path = database.location().engine_lock(run);
     let looked = match database.write(|_| Ok(Ok::<_, Unavailable>(look(&path)))).map_err(Unavailable::from) {
         Ok(looked) => looked?,
@@ -90,7 +94,7 @@ pub(super) fn leader(database: &Database, run: &RunId) -> Result<Option<Leader>,
     looked.map_err(|source| Unavailable::Io { action: "look at", path, source })
 }
 
-fn look(path: &Path) -> io::Result<Option<Leader>> {
+fn look(path: &Path) -> io::Result<Option<EngineHolder>> {
     match File::open(path) {
         Ok(mut file) => match file.try_lock_shared() {
             Ok(()) => Ok(None),
@@ -105,10 +109,10 @@ fn look(path: &Path) -> io::Result<Option<Leader>> {
 /// Who leads the run now, if the process that signed the lock can be seen to hold it. It takes no turn, so it does not
 /// wait for a writer that hangs; and it does not try the lock, so it is in nobody's way. That nobody is seen proves
 /// nothing: a leader in another container is not.
-pub(super) fn seen(database: &Database, run: &RunId) -> Option<Leader> {
+pub(super) fn seen(database: &Database, run: &RunId) -> Option<EngineHolder> {
     let path = database.location().engine_lock(run);
-    let leader = signature(&mut File::open(&path).ok()?).ok()?;
-    os::holds_lock(leader.pid, &path).then_some(leader)
+    let holder = signature(&mut File::open(&path).ok()?).ok()?;
+    os::holds_lock(holder.pid, &path).then_some(holder)
 }
 
 /// Behind the signature of somebody on an errand.
@@ -116,7 +120,7 @@ const ERRAND: &str = " (errand)";
 
 enum Seized {
     Free(File),
-    Held(Leader),
+    Held(EngineHolder),
 }
 
 /// Opens the lock, making it if need be. A database that was put back alone lacks the directory of locks as well; only
@@ -142,7 +146,7 @@ fn seize(path: &Path, tenure: Tenure) -> io::Result<Seized> {
             file.set_len(0)?;
             let errand = match tenure {
                 Tenure::Engine => "",
-                Tenure::Errand => ERRAND,
+                Tenure::OneShot => ERRAND,
             };
             writeln!(file, "{} {}{errand}", std::process::id(), os::host_name())?;
             Ok(Seized::Free(file))
@@ -153,15 +157,15 @@ fn seize(path: &Path, tenure: Tenure) -> io::Result<Seized> {
 }
 
 /// What the holder of the lock has written into it.
-pub(super) fn signature(file: &mut File) -> io::Result<Leader> {
+pub(super) fn signature(file: &mut File) -> io::Result<EngineHolder> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let text = text.trim_end();
     let (text, tenure) = match text.strip_suffix(ERRAND) {
-        Some(text) => (text, Tenure::Errand),
+        Some(text) => (text, Tenure::OneShot),
         None => (text, Tenure::Engine),
     };
     text.split_once(' ')
-        .and_then(|(pid, host)| Some(Leader { pid: pid.parse().ok()?, host: host.to_owned(), tenure }))
+        .and_then(|(pid, host)| Some(EngineHolder { pid: pid.parse().ok()?, host: host.to_owned(), tenure }))
         .ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
 }

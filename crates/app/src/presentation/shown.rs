@@ -11,7 +11,7 @@ use crate::render::{CYAN, DIM, GREEN, RED, Style, YELLOW};
 pub(crate) struct Shown {
     /// In the document's own word.
     pub(crate) status: &'static str,
-    pub(crate) light: Light,
+    pub(crate) kind: StatusKind,
     /// Tries of this turn that count.
     pub(crate) attempts: u32,
     /// How often the run was sent back over it.
@@ -27,41 +27,41 @@ impl Shown {
     /// How long it took, or has been at work.
     pub(crate) fn length(&self, now: Stamp) -> Option<Duration> {
         let began = self.began?;
-        match self.light {
-            Light::Running | Light::Waits => Some(now.since(began)),
-            Light::Done | Light::Failed => self.ended.map(|ended| ended.since(began)),
-            Light::Pending | Light::Skipped => None,
+        match self.kind {
+            StatusKind::Running | StatusKind::Waiting => Some(now.since(began)),
+            StatusKind::Succeeded | StatusKind::Failed => self.ended.map(|ended| ended.since(began)),
+            StatusKind::Pending | StatusKind::Skipped => None,
         }
     }
 
     /// How long it took, if it is over.
     pub(crate) fn took(&self) -> Option<Duration> {
-        match self.light {
-            Light::Done | Light::Failed => Some(self.ended?.since(self.began?)),
-            Light::Pending | Light::Running | Light::Waits | Light::Skipped => None,
+        match self.kind {
+            StatusKind::Succeeded | StatusKind::Failed => Some(self.ended?.since(self.began?)),
+            StatusKind::Pending | StatusKind::Running | StatusKind::Waiting | StatusKind::Skipped => None,
         }
     }
 }
 
 /// What a status means, whatever its protocol calls it: it has a colour, and in graphs a sign and a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Light {
+pub(crate) enum StatusKind {
     Pending,
     Running,
     /// For a person.
-    Waits,
-    Done,
+    Waiting,
+    Succeeded,
     Failed,
     Skipped,
 }
 
-impl Light {
+impl StatusKind {
     pub(crate) fn style(self) -> Style {
         match self {
             Self::Pending | Self::Skipped => DIM,
             Self::Running => CYAN,
-            Self::Waits => YELLOW,
-            Self::Done => GREEN,
+            Self::Waiting => YELLOW,
+            Self::Succeeded => GREEN,
             Self::Failed => RED,
         }
     }

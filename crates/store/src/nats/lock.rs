@@ -11,9 +11,9 @@ use super::known::Seen;
 use super::lease::Lease;
 use super::message::{Content, Head};
 use super::server::Server;
-use crate::error::{LeadError, Unavailable};
-use crate::lead::Hold;
-use crate::{Lead, Leader, Tenure};
+use crate::error::{EngineLockError, Unavailable};
+use crate::lock::Hold;
+use crate::{EngineHolder, EngineLock, Tenure};
 
 /// How often we look again at a leader on an errand, and how long we wait between.
 const LOOKS: u32 = 100;
@@ -21,16 +21,20 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl Server {
     /// Becomes the leader, or says who is.
-    pub(super) async fn lead(self: &Arc<Self>, run: &RunId, tenure: Tenure) -> Result<Lead, LeadError> {
+    pub(super) async fn lock(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<EngineLock, EngineLockError> {
         let lease = match self.wait_for_lease(run, tenure).await? {
             Ok(lease) => lease,
             Err(leader) => {
                 let (run, stopped) = (run.clone(), leader.is_stopped());
-                return Err(LeadError::Held { run, pid: leader.pid, host: leader.host, stopped });
+                return Err(EngineLockError::Held { run, pid: leader.pid, host: leader.host, stopped });
             }
         };
         let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
-        Ok(Lead::new(run.clone(), epoch, Hold::Lease(lease)))
+        Ok(EngineLock::new(run.clone(), epoch, Hold::Lease(lease)))
     }
 
     /// Takes the lease of a run, or says who has it. Whoever has it for an errand is gone in a run_at and is waited for.
@@ -38,7 +42,7 @@ impl Server {
         self: &Arc<Self>,
         run: &RunId,
         tenure: Tenure,
-    ) -> Result<Result<Lease, Leader>, Unavailable> {
+    ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
         let mut looks = 0;
         loop {
             let leader = match self.take_lease(run, tenure).await? {
@@ -66,7 +70,7 @@ impl Server {
             let seen = Seen::of(self.last(run).await?.as_ref());
             let epoch = seen.head.epoch.next().max(least);
             let seen = Seen { head: Head { epoch, ..seen.head }, ..seen };
-            match self.add(run, seen, &Content::Lead { lease: lease.to_owned() }).await? {
+            match self.add(run, seen, &Content::EngineLock { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),
                 Err(Overtaken) => race.bear(Fault::passing("others write to the run without pause")).await?,
             }

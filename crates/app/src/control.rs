@@ -5,16 +5,16 @@ use std::fmt;
 use protocol::RunId;
 use protocol::run::{Request, RunStatus};
 use runner::{Engine, EngineError, EngineRequest, Journal, Overrides, Rest};
-use store::{AnyStore, LeadError, Leader, Store as _, Tenure};
+use store::{AnyStore, EngineHolder, EngineLockError, Store as _, Tenure};
 
-use crate::face::Face;
 use crate::failure::{Code, Exit, Failure};
-use crate::here::{self, Here};
+use crate::presentation::Presentation;
+use crate::workspace::{self, Workspace};
 use crate::{drive, hosts, leading, render};
 
 /// A request with who it is told to.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish<P: Face> {
+pub(crate) struct ControlRequest<P: Presentation> {
     /// What to say if it fails: "cannot … run".
     pub(crate) doing: String,
     pub(crate) request: Request<P::Step>,
@@ -30,20 +30,29 @@ pub(crate) enum Taken {
     ByUs,
 }
 
-impl<P: Face> Wish<P> {
+impl<P: Presentation> ControlRequest<P> {
     /// Makes the request, and returns when it has been committed.
-    pub(crate) async fn make(self, here: &Here, store: &AnyStore, run: &RunId) -> Result<Taken, Failure> {
-        let mut journal = here.load::<P>(store, run).await?;
+    pub(crate) async fn make(
+        self,
+        workspace: &Workspace,
+        store: &AnyStore,
+        run: &RunId,
+    ) -> Result<Taken, Failure> {
+        let mut journal = workspace.load::<P>(store, run).await?;
         refuse_agents(&mut journal, &self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
-        match lead::<P>(here, store, run, Tenure::Errand, &mut ()).await? {
+        match lock::<P>(workspace, store, run, Tenure::OneShot, &mut ()).await? {
             Led::ByUs(engine) => {
                 engine.handle(self.asked()).await.map_err(|error| failed(error.into()))?;
                 Ok(Taken::ByUs)
             }
             Led::ByAnother { pid, host, stopped } => {
-                let told =
-                    runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
+                let told = runner::request(
+                    &mut journal,
+                    workspace::person(),
+                    self.request.clone(),
+                    self.reason.clone(),
+                );
                 told.await.map_err(|error| failed(error.into()))?;
                 if stopped {
                     render::note(format_args!(
@@ -57,8 +66,13 @@ impl<P: Face> Wish<P> {
     }
 
     /// Makes the request, and returns when the run rests.
-    pub(crate) async fn fulfil(self, here: &Here, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-        let mut journal = here.load::<P>(store, run).await?;
+    pub(crate) async fn fulfil(
+        self,
+        workspace: &Workspace,
+        store: &AnyStore,
+        run: &RunId,
+    ) -> Result<(), Failure> {
+        let mut journal = workspace.load::<P>(store, run).await?;
         refuse_agents(&mut journal, &self.doing, &self.request).await?;
         let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
         let mut told = false;
@@ -70,21 +84,25 @@ impl<P: Face> Wish<P> {
                     return Ok(());
                 }
             }
-            let (pid, stopped) = match lead::<P>(here, store, run, Tenure::Engine, &mut ()).await? {
+            let (pid, stopped) = match lock::<P>(workspace, store, run, Tenure::Engine, &mut ()).await? {
                 Led::ByUs(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
                     return match engine.drive(self.asked(), interrupts).await {
                         // It was granted when we told the engine, and the run has ended by itself since.
                         Err(EngineError::Refused(_)) if told => Ok(()),
-                        Ok(Rest::Elsewhere) => Err(failed(out_of_reach::<P>(here, store, run).await?)),
+                        Ok(Rest::Elsewhere) => Err(failed(out_of_reach::<P>(workspace, store, run).await?)),
                         rest => rest.map(drop).map_err(|error| failed(error.into())),
                     };
                 }
                 Led::ByAnother { pid, stopped, .. } => (pid, stopped),
             };
             if !told {
-                let made =
-                    runner::request(&mut journal, here::person(), self.request.clone(), self.reason.clone());
+                let made = runner::request(
+                    &mut journal,
+                    workspace::person(),
+                    self.request.clone(),
+                    self.reason.clone(),
+                );
                 made.await.map_err(|error| failed(error.into()))?;
                 told = true;
             }
@@ -101,7 +119,7 @@ impl<P: Face> Wish<P> {
                 )));
             }
             let Some(engine) = leading::Engine::of(store, run).await? else { continue };
-            let named = leading::process(engine.leader.pid, engine.host().as_deref());
+            let named = leading::process(engine.holder.pid, engine.host().as_deref());
             render::note(format_args!("waiting for its engine, {named}"));
             tokio::select! {
                 rested = rests(store, &mut journal) => return rested,
@@ -111,11 +129,15 @@ impl<P: Face> Wish<P> {
     }
 
     fn asked(&self) -> EngineRequest<P::Step> {
-        EngineRequest { request: self.request.clone(), by: Some(here::person()), reason: self.reason.clone() }
+        EngineRequest {
+            request: self.request.clone(),
+            by: Some(workspace::person()),
+            reason: self.reason.clone(),
+        }
     }
 }
 
-enum Led<'a, P: Face> {
+enum Led<'a, P: Presentation> {
     ByUs(Box<Engine<'a, P, AnyStore>>),
     ByAnother {
         pid: u32,
@@ -126,8 +148,12 @@ enum Led<'a, P: Face> {
 }
 
 /// What was asked for is so as far as this host goes; attempts on others cannot be ended from here.
-async fn out_of_reach<P: Face>(here: &Here, store: &AnyStore, run: &RunId) -> Result<Failure, Failure> {
-    let journal = here.load::<P>(store, run).await?;
+async fn out_of_reach<P: Presentation>(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+) -> Result<Failure, Failure> {
+    let journal = workspace.load::<P>(store, run).await?;
     let what = "attempts of it are on other hosts, and cannot be ended from here";
     let mut failure = Failure::new(Exit::NeedsPerson, what);
     for (host, attempts) in hosts::elsewhere(store, &journal.state) {
@@ -140,23 +166,23 @@ fn how_to_continue(pid: u32) -> String {
     format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")
 }
 
-async fn lead<'a, P: Face>(
-    here: &Here,
+async fn lock<'a, P: Presentation>(
+    workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     tenure: Tenure,
     nobody: &'a mut (),
 ) -> Result<Led<'a, P>, Failure> {
-    let engine_config = drive::as_guest(drive::engine_config(here, Overrides::default())?, store);
-    match Engine::<P, _>::lead(store, engine_config, run, tenure, nobody).await {
-        Ok(engine) => match drive::is_kept_here(here, store, run, &engine.journal().spec.options) {
+    let engine_config = drive::as_guest(drive::engine_config(workspace, Overrides::default())?, store);
+    match Engine::<P, _>::lock(store, engine_config, run, tenure, nobody).await {
+        Ok(engine) => match drive::is_kept_here(workspace, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(Led::ByUs(Box::new(engine))),
             Err(failure) => {
                 engine.leave().await;
                 Err(failure)
             }
         },
-        Err(EngineError::Lead(LeadError::Held { pid, host, stopped, .. })) => {
+        Err(EngineError::EngineLock(EngineLockError::Held { pid, host, stopped, .. })) => {
             let host = Some(host).filter(|host| *host != store::host_name());
             Ok(Led::ByAnother { pid, host, stopped })
         }
@@ -165,7 +191,7 @@ async fn lead<'a, P: Face>(
 }
 
 /// Waits until nobody of the run is alive.
-async fn rests<P: Face>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
+async fn rests<P: Presentation>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
     while !is_at_rest(journal) {
         watch.next().await?;
@@ -174,7 +200,7 @@ async fn rests<P: Face>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) ->
     Ok(())
 }
 
-fn is_at_rest<P: Face>(journal: &Journal<P, AnyStore>) -> bool {
+fn is_at_rest<P: Presentation>(journal: &Journal<P, AnyStore>) -> bool {
     match journal.state.run.status {
         RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
         RunStatus::Running
@@ -186,13 +212,13 @@ fn is_at_rest<P: Face>(journal: &Journal<P, AnyStore>) -> bool {
 }
 
 /// Agents do not steer the run they are part of. Refuses, and writes into the journal that it did.
-pub(crate) async fn refuse_agents<P: Face>(
+pub(crate) async fn refuse_agents<P: Presentation>(
     journal: &mut Journal<P, AnyStore>,
     doing: &str,
     request: &Request<P::Step>,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
-    runner::note_refusal(journal, here::person(), request.clone(), attempt.clone()).await?;
+    runner::note_refusal(journal, workspace::person(), request.clone(), attempt.clone()).await?;
     Err(from_inside(format_args!("{doing} run `{}`", journal.run), &attempt))
 }
 
@@ -229,6 +255,6 @@ pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
 }
 
 /// The engine of a run, if it has one. Somebody on an errand is none.
-pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<Leader>, Failure> {
-    Ok(store.leader(run).await?.filter(|leader| leader.tenure == Tenure::Engine))
+pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
+    Ok(store.holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
 }

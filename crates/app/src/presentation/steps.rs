@@ -5,10 +5,10 @@ use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdic
 use protocol::{RunId, Stamp, StepId};
 use serde_json::{Map, Value, json};
 
-use super::{Face, Light, Shown, WayBack};
+use super::{Presentation, Shown, StatusKind, WayBack};
 use crate::render::{CYAN, DIM, YELLOW, styled};
 
-impl Face for Steps {
+impl Presentation for Steps {
     const STEP: (&'static str, &'static str) = ("step", "steps");
     const STEPS_AT: &'static str = "steps";
     const OPENED_BY: &'static str = "callboard run";
@@ -52,7 +52,7 @@ impl Face for Steps {
         let skipped = step.logs.first().filter(|_| step.status == Status::Skipped);
         Shown {
             status: step.status.as_str(),
-            light: light(step.status),
+            kind: kind(step.status),
             attempts: step.attempts,
             sent_back: step.iteration_count,
             began: step.started_at,
@@ -142,14 +142,14 @@ impl Face for Steps {
     }
 }
 
-fn light(status: Status) -> Light {
+fn kind(status: Status) -> StatusKind {
     match status {
-        Status::Pending => Light::Pending,
-        Status::Running => Light::Running,
-        Status::WaitingOnHuman => Light::Waits,
-        Status::Completed => Light::Done,
-        Status::Failed => Light::Failed,
-        Status::Skipped => Light::Skipped,
+        Status::Pending => StatusKind::Pending,
+        Status::Running => StatusKind::Running,
+        Status::WaitingOnHuman => StatusKind::Waiting,
+        Status::Completed => StatusKind::Succeeded,
+        Status::Failed => StatusKind::Failed,
+        Status::Skipped => StatusKind::Skipped,
     }
 }
 

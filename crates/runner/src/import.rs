@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Remains};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
-use protocol::{Protocol, RunId, Stamp, Turn, Unadoptable};
+use protocol::{NotImportable, Protocol, RunId, Stamp, Turn};
 use serde_json::Value;
 use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
 
@@ -20,7 +20,7 @@ pub struct FoundView<S> {
     pub turns: BTreeMap<S, Turn>,
 }
 
-/// A document to which a dump was [migrated](Remains::Migrated).
+/// A document to which a dump was [migrated](RecoverySource::Migrated).
 #[derive(Debug, Clone)]
 pub struct Migrating {
     /// The dump.
@@ -32,16 +32,16 @@ pub struct Migrating {
 
 /// Why no run could be made of a view.
 #[derive(Debug, thiserror::Error)]
-pub enum AdoptError {
+pub enum DocumentImportError {
     #[error(transparent)]
-    Unadoptable(#[from] Unadoptable),
+    NotImportable(#[from] NotImportable),
     #[error("a run named `{0}` exists already")]
     Exists(RunId),
     #[error(transparent)]
     Store(DraftError),
 }
 
-impl From<DraftError> for AdoptError {
+impl From<DraftError> for DocumentImportError {
     fn from(error: DraftError) -> Self {
         Self::Store(error)
     }
@@ -49,23 +49,23 @@ impl From<DraftError> for AdoptError {
 
 /// Makes a run of a view: one entry opens it, a second says what it was rebuilt from and brings it to where the view is.
 /// Answers where it stands; without a store it only says what would be.
-pub async fn adopt<P: Protocol>(
+pub async fn import_document<P: Protocol>(
     store: Option<&AnyStore>,
     by: &Author,
     now: Stamp,
     spec: RunSpec<P>,
     found: FoundView<P::Step>,
-) -> Result<RunStatus, AdoptError> {
+) -> Result<RunStatus, DocumentImportError> {
     let FoundView { path, document, turns } = found;
-    let stands = P::adopt(&spec.definition, &document)?;
+    let stands = P::import(&spec.definition, &document)?;
     let mut rebuild = Rebuild::begin(spec);
     let mut after = rebuild.state.run.clone();
-    let decision = run::adopt(&mut after, stands, turns);
-    take(store, by, now, &mut rebuild, Remains::View { path, document }, decision, None).await?;
+    let decision = run::import(&mut after, stands, turns);
+    take(store, by, now, &mut rebuild, RecoverySource::View { path, document }, decision, None).await?;
     Ok(after.status)
 }
 
-/// Makes a run of a document to which a dump was [migrated](Remains::Migrated), in the same way. Nobody of ours has had a
+/// Makes a run of a document to which a dump was [migrated](RecoverySource::Migrated), in the same way. Nobody of ours has had a
 /// turn in it, and nobody has asked for one yet: unless it is finished it is paused.
 pub async fn migrate<P: Protocol>(
     store: Option<&AnyStore>,
@@ -73,16 +73,16 @@ pub async fn migrate<P: Protocol>(
     now: Stamp,
     spec: RunSpec<P>,
     from: Migrating,
-) -> Result<RunStatus, AdoptError> {
+) -> Result<RunStatus, DocumentImportError> {
     let Migrating { from, document, over } = from;
-    let stands = P::adopt(&spec.definition, &document)?;
+    let stands = P::import(&spec.definition, &document)?;
     let mut rebuild = Rebuild::begin(spec);
     let mut after = rebuild.state.run.clone();
-    let mut decision = run::adopt(&mut after, stands, BTreeMap::new());
+    let mut decision = run::import(&mut after, stands, BTreeMap::new());
     if let Ok(paused) = run::consider(&rebuild.spec.definition, &mut after, &Request::Pause) {
         decision.changes.extend(paused.changes);
     }
-    take(store, by, now, &mut rebuild, Remains::Migrated { from, document }, decision, over).await?;
+    take(store, by, now, &mut rebuild, RecoverySource::Migrated { from, document }, decision, over).await?;
     Ok(after.status)
 }
 
@@ -92,18 +92,18 @@ async fn take<P: Protocol>(
     by: &Author,
     now: Stamp,
     rebuild: &mut Rebuild<P>,
-    remains: Remains,
+    source: RecoverySource,
     decision: Decision<P>,
     over: Option<LiveEntry>,
-) -> Result<(), AdoptError> {
+) -> Result<(), DocumentImportError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&rebuild.spec).expect("BUG: a definition is plain data");
     let definition = store::Digest::of(&blob).to_string();
     let opened = entry::<P>(by, now, Input::Opened { definition }, Decision::nothing());
-    let recovered = entry::<P>(by, now, Input::Recovered { remains }, decision);
+    let recovered = entry::<P>(by, now, Input::Recovered { source }, decision);
     let run = rebuild.run.clone();
     rebuild.shows = store.keeps_documents();
-    let fill = |writer: &mut RunWriter<'_>| -> Result<(), AdoptError> {
+    let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
         writer.blob(&blob)?;
         for entry in [&opened, &recovered] {
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
@@ -116,8 +116,8 @@ async fn take<P: Protocol>(
         Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)
     };
     match store.put_run(fill).await {
-        Err(AdoptError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
-            Err(AdoptError::Exists(run))
+        Err(DocumentImportError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
+            Err(DocumentImportError::Exists(run))
         }
         written => written,
     }

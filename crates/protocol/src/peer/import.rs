@@ -9,20 +9,23 @@ use super::document::{Document, Phase};
 use super::name::LARGEST;
 use super::output;
 use super::position::Position;
-use crate::rules::{Move, Unadoptable};
+use crate::rules::{Move, NotImportable};
 
-pub(super) fn adopt(definition: &Definition, document: &Value) -> Result<Move<Change, Phase>, Unadoptable> {
+pub(super) fn import(
+    definition: &Definition,
+    document: &Value,
+) -> Result<Move<Change, Phase>, NotImportable> {
     let violations = check(document).violations;
     if !violations.is_empty() {
-        return Err(Unadoptable::Broken(violations));
+        return Err(NotImportable::Broken(violations));
     }
     let document: Document =
         serde_json::from_value(document.clone()).expect("BUG: a document that keeps the rules can be read");
     if document.cycle_id != definition.cycle {
-        return Err(Unadoptable::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
+        return Err(NotImportable::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
     }
     if document.sequence > LARGEST - ROOM {
-        return Err(Unadoptable::NoRoom(document.sequence));
+        return Err(NotImportable::NoRoom(document.sequence));
     }
     Ok(decide::stands(stands(&document)))
 }
@@ -71,9 +74,9 @@ mod tests {
             timeout: None,
         };
         let mut document = change::initialise(definition.opening(), Stamp::from_micros(0).into());
-        assert!(adopt(&definition, &document.to_value()).is_ok());
+        assert!(import(&definition, &document.to_value()).is_ok());
         document.sequence = LARGEST;
-        let refused = adopt(&definition, &document.to_value()).unwrap_err().to_string();
+        let refused = import(&definition, &document.to_value()).unwrap_err().to_string();
         assert!(refused.contains("leaves no room"), "{refused}");
     }
 }
