@@ -185,7 +185,7 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let fit = candidates
         .into_iter()
         .find(|program| version(program).is_some_and(|version| version >= LEAST_VERSION));
-    fit.expect("no nats-server of at least 2.10.25: run scripts/nats-server, or scripts/verify --no-nats")
+    fit.expect("no nats-server of at least 2.10.25: run scripts/tools, or scripts/verify --no-nats")
 });
 
 fn version(program: &Path) -> Option<[u64; 3]> {

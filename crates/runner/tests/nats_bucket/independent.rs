@@ -11,7 +11,7 @@ use testkit::harness::person;
 use crate::Scene;
 use crate::client::BUCKET;
 
-/// Where `scripts/nats-py` has put it.
+/// Where `scripts/tools` has put it.
 fn modules() -> PathBuf {
     let build = std::env::current_exe().unwrap();
     let tools = build.ancestors().nth(3).unwrap().join("tools");
@@ -20,7 +20,7 @@ fn modules() -> PathBuf {
     let is_it =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("nats-py-"));
     found.into_iter().find(is_it).unwrap_or_else(|| {
-        panic!("no nats-py in `{}`: run scripts/nats-py, or scripts/verify --no-nats", tools.display())
+        panic!("no nats-py in `{}`: run scripts/tools, or scripts/verify --no-nats", tools.display())
     })
 }
 
