@@ -4,7 +4,7 @@ use std::fmt;
 
 use protocol::RunId;
 use protocol::run::{Request, RunStatus};
-use runner::{Engine, EngineError, EngineRequest, Journal, Overrides, Rest};
+use runner::{Engine, EngineError, EngineExit, EngineRequest, Journal, Overrides};
 use store::{AnyStore, EngineHolder, EngineLockError, Store as _, Tenure};
 
 use crate::failure::{Code, Exit, Failure};
@@ -90,7 +90,9 @@ impl<P: Presentation> ControlRequest<P> {
                     return match engine.drive(self.asked(), interrupts).await {
                         // It was granted when we told the engine, and the run has ended by itself since.
                         Err(EngineError::Refused(_)) if told => Ok(()),
-                        Ok(Rest::Elsewhere) => Err(failed(out_of_reach::<P>(workspace, store, run).await?)),
+                        Ok(EngineExit::Remote) => {
+                            Err(failed(out_of_reach::<P>(workspace, store, run).await?))
+                        }
                         rest => rest.map(drop).map_err(|error| failed(error.into())),
                     };
                 }
@@ -156,7 +158,7 @@ async fn out_of_reach<P: Presentation>(
     let journal = workspace.load::<P>(store, run).await?;
     let what = "attempts of it are on other hosts, and cannot be ended from here";
     let mut failure = Failure::new(Exit::NeedsPerson, what);
-    for (host, attempts) in hosts::elsewhere(store, &journal.state) {
+    for (host, attempts) in hosts::remote(store, &journal.state) {
         failure = failure.hint(hosts::advice_to_end(run, &host, &attempts));
     }
     Ok(failure)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use protocol::entry::Author;
 use protocol::run::{Refusal, StopCause};
 use protocol::{Outcome, Revision, RunId};
-use runner::{Engine, EngineConfig, EngineError, EngineRequest, Overrides, Rest, RunAt, RunOptions};
+use runner::{Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Overrides, RunAt, RunOptions};
 use serde::Deserialize;
 use store::{AnyStore, Store as _, StoredEntry, Tenure};
 use supervisor::ShimProgram;
@@ -193,12 +193,14 @@ pub(crate) fn is_kept_beside(store: &AnyStore, repository: &Path) -> Result<bool
 }
 
 /// What a command says that saw a run come to rest.
-pub(crate) fn exit_of(rest: Rest) -> Exit {
+pub(crate) fn exit_of(rest: EngineExit) -> Exit {
     match rest {
-        Rest::Finished(Outcome::Succeeded) => Exit::Success,
-        Rest::Finished(Outcome::Incomplete | Outcome::Failed) => Exit::Failed,
-        Rest::Halted(StopCause::Interrupted | StopCause::Requested) | Rest::Abandoned => Exit::Interrupted,
-        Rest::Elsewhere => Exit::NeedsPerson,
+        EngineExit::Finished(Outcome::Succeeded) => Exit::Success,
+        EngineExit::Finished(Outcome::Incomplete | Outcome::Failed) => Exit::Failed,
+        EngineExit::Stopped(StopCause::Interrupted | StopCause::Requested) | EngineExit::Abandoned => {
+            Exit::Interrupted
+        }
+        EngineExit::Remote => Exit::NeedsPerson,
     }
 }
 

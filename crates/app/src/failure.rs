@@ -211,7 +211,7 @@ impl From<OpenError> for Failure {
             OpenError::Newer { .. } => {
                 return failure.code(Code::Newer).hint("it was left as it is; install that version");
             }
-            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::Foreign { .. } => {
+            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::ExternalWrite { .. } => {
                 failure.code(Code::Damaged)
             }
             OpenError::Missing { .. } => failure.code(Code::Gone),

@@ -8,13 +8,13 @@ use protocol::{AttemptId, Protocol, RunId};
 use store::Store;
 
 /// Attempts that may be alive on other hosts, by host. Of a store that only this machine can have there are none.
-pub(crate) fn elsewhere<P: Protocol>(
+pub(crate) fn remote<P: Protocol>(
     store: &impl Store,
     state: &RunState<P>,
 ) -> BTreeMap<String, Vec<AttemptId>> {
     let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
     if store.is_shared() {
-        for (attempt, host) in state.elsewhere(&store::host_name()) {
+        for (attempt, host) in state.remote(&store::host_name()) {
             by_host.entry(host.to_owned()).or_default().push(Run::<P>::id(&attempt));
         }
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::{AttemptId, Outcome, RunId, StepId};
-use runner::{Notice, Observer, Rest, RunAt};
+use runner::{EngineExit, Notice, Observer, RunAt};
 use store::Store;
 
 use crate::failure::Code;
@@ -134,9 +134,9 @@ impl Progress {
     }
 
     /// An attempt that is not ours to do anything about.
-    fn elsewhere(&self, attempt: &AttemptId, host: &str) {
+    fn remote(&self, attempt: &AttemptId, host: &str) {
         match self.form {
-            Form::Json => render::json(&events::elsewhere(&self.run, attempt, host)),
+            Form::Json => render::json(&events::remote(&self.run, attempt, host)),
             Form::Drawn(_) | Form::Plain => {
                 self.say(&format!("{} {attempt} is on `{host}` and left to it", styled(YELLOW, "⇢")));
             }
@@ -144,13 +144,18 @@ impl Progress {
     }
 
     /// The summary at the end: what the run came to, how long it took, and what to type next.
-    pub(crate) fn conclude<P: Presentation>(&mut self, store: &impl Store, run_at: &RunAt<P>, rest: Rest) {
+    pub(crate) fn conclude<P: Presentation>(
+        &mut self,
+        store: &impl Store,
+        run_at: &RunAt<P>,
+        rest: EngineExit,
+    ) {
         let (summary, document) = (run_at.summary(), &run_at.document);
-        let elsewhere = hosts::elsewhere(store, &run_at.state);
+        let remote = hosts::remote(store, &run_at.state);
         if matches!(self.form, Form::Json) {
             let mut result = P::result_fields(document);
-            if rest == Rest::Elsewhere {
-                result.insert("elsewhere".to_owned(), serde_json::json!(elsewhere));
+            if rest == EngineExit::Remote {
+                result.insert("elsewhere".to_owned(), serde_json::json!(remote));
             }
             render::json(&events::rest(&self.run, &summary, rest, result));
             return;
@@ -189,14 +194,14 @@ impl Progress {
                 Code::NoProgram,
                 self.run
             ));
-        } else if matches!(rest, Rest::Finished(Outcome::Incomplete | Outcome::Failed)) {
+        } else if matches!(rest, EngineExit::Finished(Outcome::Incomplete | Outcome::Failed)) {
             render::note(P::after_failure(&self.run, document));
         }
-        if matches!(rest, Rest::Halted(_) | Rest::Abandoned) {
+        if matches!(rest, EngineExit::Stopped(_) | EngineExit::Abandoned) {
             render::note(format_args!("`callboard resume {}` goes on with it", self.run));
         }
-        if rest == Rest::Elsewhere {
-            for (host, attempts) in &elsewhere {
+        if rest == EngineExit::Remote {
+            for (host, attempts) in &remote {
                 render::note(hosts::advice(&self.run, host, attempts));
             }
         }
@@ -260,9 +265,9 @@ impl<P: Presentation> Observer<P> for Progress {
                     adopted.iter().chain(open).for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
                 }
             }
-            Notice::Elsewhere { attempts } => {
+            Notice::Remote { attempts } => {
                 for (attempt, host) in attempts {
-                    self.elsewhere(attempt, host);
+                    self.remote(attempt, host);
                 }
             }
             Notice::Output { attempt, stdout } => {

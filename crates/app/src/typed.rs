@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use store::NatsSettings;
 
 use crate::cli;
-use crate::config::StorePlace;
+use crate::config::StoreAddress;
 use crate::render::shell_word;
 use crate::workspace::Place;
 
@@ -16,11 +16,11 @@ static FLAGS: OnceLock<String> = OnceLock::new();
 
 /// The flags that lead to the same place. A password in an address is not repeated.
 pub(crate) fn flags(place: &Place, nats: Option<&NatsSettings>) -> String {
-    let store = place.store.as_ref().and_then(|typed| match (nats, StorePlace::read(typed.as_os_str())) {
+    let store = place.store.as_ref().and_then(|typed| match (nats, StoreAddress::read(typed.as_os_str())) {
         (Some(settings), _) => Some(PathBuf::from(settings.server())),
         // Nothing else that was set could be read.
-        (None, Ok(StorePlace::Nats(settings))) => Some(settings.server().into()),
-        (None, Ok(StorePlace::Directory(_))) => Some(typed.clone()),
+        (None, Ok(StoreAddress::Nats(settings))) => Some(settings.server().into()),
+        (None, Ok(StoreAddress::Directory(_))) => Some(typed.clone()),
         (None, Err(_)) => None,
     });
     let flag = |name: &str, path: &PathBuf| format!(" {name} {}", shell_word(path));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::entry::{Author, Entry};
 use protocol::run::{Change, Run};
-use runner::{Notice, Observer as _, Rest, RunAt};
+use runner::{EngineExit, Notice, Observer as _, RunAt};
 use store::{Store as _, StoredEntry};
 
 use crate::failure::{Exit, Failure};
@@ -38,14 +38,14 @@ pub(crate) struct Watcher<'a, P: Presentation> {
 /// Until when a run is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    Rest,
+    EngineExit,
     /// Or until nobody leads it.
     Free,
 }
 
 /// Why somebody watches no more.
 enum Seen {
-    Rest(Rest),
+    EngineExit(EngineExit),
     /// Nobody leads it, and it does not rest.
     Free,
     /// We were told to leave.
@@ -55,7 +55,7 @@ enum Seen {
 impl<'a, P: Presentation> Watcher<'a, P> {
     pub(crate) async fn at(handle: &'a RunHandle, progress: Progress) -> Result<Self, Failure> {
         let run_at = handle.run_at::<P>(None).await?;
-        let halted = matches!(run_at.rest(), Some(Rest::Halted(_)));
+        let halted = matches!(run_at.rest(), Some(EngineExit::Stopped(_)));
         Ok(Self {
             handle,
             run_at,
@@ -70,7 +70,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
 
     /// Watches until the run rests.
     pub(crate) async fn finish(self) -> Result<Exit, Failure> {
-        let exit = self.until(Until::Rest).await?;
+        let exit = self.until(Until::EngineExit).await?;
         Ok(exit.unwrap_or(Exit::Interrupted))
     }
 
@@ -84,7 +84,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         let seen = self.watch(until).await;
         self.progress.clear();
         match seen? {
-            Seen::Rest(rest) => self.conclude(rest).await.map(Some),
+            Seen::EngineExit(rest) => self.conclude(rest).await.map(Some),
             Seen::Enough => Ok(Some(Exit::Interrupted)),
             Seen::Free => Ok(None),
         }
@@ -96,18 +96,18 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         let mut journal = self.handle.store.watch(&self.handle.run, self.run_at.revision).await?;
         self.progress.found(&self.run_at);
         if let Some(rest) = self.rest(until) {
-            return Ok(Seen::Rest(rest));
+            return Ok(Seen::EngineExit(rest));
         }
         let mut led = self.find_engine(EngineNews::Missing).await?;
         self.show_those_at_work().await?;
-        while led || until == Until::Rest {
+        while led || until == Until::EngineExit {
             tokio::select! {
                 news = journal.next() => {
                     for stored in news? {
                         self.show(&stored)?;
                     }
                     if let Some(rest) = self.rest(until) {
-                        return Ok(Seen::Rest(rest));
+                        return Ok(Seen::EngineExit(rest));
                     }
                     if self.engine.is_none() {
                         led = self.find_engine(EngineNews::Missing).await?;
@@ -126,8 +126,8 @@ impl<'a, P: Presentation> Watcher<'a, P> {
 
     /// How the run rests, if that is the end for us. Whoever waits for its turn to resume a halted run may see it led by
     /// somebody who is about to do the same.
-    fn rest(&self, until: Until) -> Option<Rest> {
-        self.run_at.rest().filter(|_| until == Until::Rest || !self.halted)
+    fn rest(&self, until: Until) -> Option<EngineExit> {
+        self.run_at.rest().filter(|_| until == Until::EngineExit || !self.halted)
     }
 
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -139,7 +139,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         })?;
         self.run_at.state.fold(&entry);
         self.run_at.revision = stored.revision;
-        self.halted &= matches!(self.run_at.rest(), Some(Rest::Halted(_)));
+        self.halted &= matches!(self.run_at.rest(), Some(EngineExit::Stopped(_)));
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
@@ -214,7 +214,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         Ok(())
     }
 
-    async fn conclude(mut self, rest: Rest) -> Result<Exit, Failure> {
+    async fn conclude(mut self, rest: EngineExit) -> Result<Exit, Failure> {
         let run_at = self.handle.run_at::<P>(Some(self.run_at.revision)).await?;
         self.progress.conclude(&self.handle.store, &run_at, rest);
         Ok(drive::exit_of(rest))

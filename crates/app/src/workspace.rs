@@ -9,7 +9,7 @@ use protocol::run::RunStatus;
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
 
-use crate::config::{Config, Flags, StorePlace};
+use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
 use crate::presentation::{self, Deed, Presentation};
 use crate::render;
@@ -128,7 +128,7 @@ impl Workspace {
 
     /// Whether the store was given by the address of its servers, and not by a directory.
     pub(crate) fn has_address(&self) -> bool {
-        matches!(self.config.store(), Some(StorePlace::Nats(_)))
+        matches!(self.config.store(), Some(StoreAddress::Nats(_)))
     }
 
     /// The store as people write it.
@@ -240,8 +240,8 @@ impl Workspace {
 /// for that store.
 pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<Box<NatsSettings>>), Failure> {
     match config.store() {
-        Some(StorePlace::Nats(settings)) => Ok((Location::find(repo, None)?, Some(settings.clone()))),
-        Some(StorePlace::Directory(directory)) => {
+        Some(StoreAddress::Nats(settings)) => Ok((Location::find(repo, None)?, Some(settings.clone()))),
+        Some(StoreAddress::Directory(directory)) => {
             let location = Location::find(repo, Some(directory.clone()))?;
             match location.shared() {
                 None => Ok((location, None)),

@@ -309,7 +309,7 @@ impl<P: Protocol> RunState<P> {
     }
 
     /// Attempts that may be alive on other hosts than this one, and where.
-    pub fn elsewhere<'a>(&'a self, here: &'a str) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
+    pub fn remote<'a>(&'a self, here: &'a str) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
         self.run.live_attempts().filter_map(move |(attempt, _)| {
             let host = self.placed.get(&Run::<P>::id(&attempt))?;
             (host != here).then_some((attempt, host.as_str()))

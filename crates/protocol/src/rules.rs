@@ -65,10 +65,10 @@ pub struct Deferred<C, S> {
 
 /// Where a step stands, as far as people may do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum StepStatus {
     /// Not done yet; it may be in a turn.
-    Open,
-    Done,
+    Unfinished,
+    Succeeded,
     Skipped,
     Failed,
 }
@@ -171,7 +171,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// What stopping a run does to it; `None` if it only halts and can be resumed.
     fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
-    fn standing(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> Standing;
+    fn step_status(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepStatus;
     /// Steps whose tries are used up, in the protocol's order.
     fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
     /// Whether the definition has this step.
@@ -223,7 +223,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
 
     /// Turns what another client of a store has made of the document into an edit: `shown` is the document as it could be
     /// read there, `found` is what that client wrote on top of it.
-    fn foreign_edit(
+    fn external_edit(
         _definition: &Self::Definition,
         _current: &Self::Document,
         _shown: &serde_json::Value,

@@ -41,7 +41,7 @@ pub struct Manifest {
     pub entries: u64,
     /// Attempts whose files are not in it, by the host that has them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub elsewhere: BTreeMap<String, Vec<AttemptId>>,
+    pub remote: BTreeMap<String, Vec<AttemptId>>,
     /// Everything that follows, in this order.
     pub files: Vec<Listed>,
 }

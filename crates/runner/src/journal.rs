@@ -6,12 +6,12 @@ use protocol::entry::{Author, BadEntry, ENTRY_VERSION, Entry, Input, RunState, T
 use protocol::run::{Action, Change, Decision, Exit, Run};
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
 use store::{
-    CaughtUp, Commit, CommitError, Digest, Foreign, OutboxItem, Part, Position, ReadError, SNAPSHOT_EVERY,
-    Store, Unavailable, ViewMark, WriteId,
+    CaughtUp, Commit, CommitError, Digest, ExternalWrite, OutboxItem, Part, Position, ReadError,
+    SNAPSHOT_EVERY, Store, Unavailable, ViewMark, WriteId,
 };
 
 use crate::clock::Clock;
-use crate::foreign::Settled;
+use crate::external::Settled;
 use crate::opening::RunSpec;
 use crate::summary::Summary;
 
@@ -32,7 +32,7 @@ pub struct Journal<P: Protocol, S> {
     /// View files as they were last written.
     pub views: Vec<ViewMark>,
     /// What somebody else has put in the place of the document. Until it is settled, nothing can be committed.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<ExternalWrite>,
     /// What became of the last foreign write that this journal has settled.
     pub(crate) settled: Option<Settled>,
 }

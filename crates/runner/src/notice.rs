@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::foreign::Settled;
+use crate::external::Settled;
 use crate::restore::Restored;
 use protocol::entry::Entry;
 use protocol::{AttemptId, Protocol, Revision};
@@ -15,7 +15,7 @@ pub enum Notice<'a, P: Protocol> {
     /// ended, were lost, or never began; what became of each is told when it is known.
     Leads { adopted: &'a [AttemptId], open: &'a [AttemptId] },
     /// These attempts are on other hosts, where they may be at work: nothing is done about them here.
-    Elsewhere { attempts: &'a [(AttemptId, String)] },
+    Remote { attempts: &'a [(AttemptId, String)] },
     /// An entry was committed.
     Committed { revision: Revision, entry: &'a Entry<P> },
     /// An attempt's process runs; its output grows in this file.

@@ -5,7 +5,7 @@ use protocol::run::RunStatus;
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{ReadError, Store};
 
-use crate::engine::Rest;
+use crate::engine::EngineExit;
 use crate::journal::{LoadError, decode, document_at, load_spec};
 use crate::opening::RunSpec;
 use crate::summary::Summary;
@@ -80,10 +80,10 @@ impl<P: Protocol> RunAt<P> {
     }
 
     /// How the run rests, if it does: nobody of it is alive.
-    pub fn rest(&self) -> Option<Rest> {
+    pub fn rest(&self) -> Option<EngineExit> {
         match self.state.run.status {
-            RunStatus::Finished(outcome) => Some(Rest::Finished(outcome)),
-            RunStatus::Stopped(cause) => Some(Rest::Halted(cause)),
+            RunStatus::Finished(outcome) => Some(EngineExit::Finished(outcome)),
+            RunStatus::Stopped(cause) => Some(EngineExit::Stopped(cause)),
             RunStatus::Running
             | RunStatus::Paused
             | RunStatus::Stopping(_)

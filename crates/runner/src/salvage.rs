@@ -13,12 +13,12 @@ use crate::rebuild::{Rebuild, Unfit, definition_of, epoch_at};
 pub struct Salvaged {
     /// Its name, unless that was lost with what it was opened with; then the number by which its entries name it.
     pub run: Result<RunId, i64>,
-    pub fate: Fate,
+    pub outcome: SalvageOutcome,
 }
 
 /// What became of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum SalvageOutcome {
     /// Every entry that was found, and none is known to be missing.
     Whole { revision: Revision, status: RunStatus },
     /// The journal ends early. What was found behind the gap is in the copy that was kept.
@@ -79,7 +79,7 @@ pub fn lost(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>, Salv
     let seen = |run: &RunId| found.iter().any(|salvaged| salvaged.run.as_ref() == Ok(run));
     let lost = salvage.listed()?.into_iter().filter(|(run, _)| !seen(run)).map(|(run, newest)| {
         let why = "none of its entries could be read".to_owned();
-        Salvaged { run: Ok(run), fate: Fate::Unreadable { newest, why } }
+        Salvaged { run: Ok(run), outcome: SalvageOutcome::Unreadable { newest, why } }
     });
     Ok(lost.collect())
 }
@@ -94,8 +94,9 @@ pub fn salvage<P: Protocol>(
     by: &Author,
     now: Stamp,
 ) -> Result<Option<Salvaged>, SalvageRunError> {
-    let unreadable =
-        |run, why: String| Some(Salvaged { run, fate: Fate::Unreadable { newest: found.newest, why } });
+    let unreadable = |run, why: String| {
+        Some(Salvaged { run, outcome: SalvageOutcome::Unreadable { newest: found.newest, why } })
+    };
     let nameless = Err(found.number);
     let Some(first) = salvage.entry(found, Revision(1))? else {
         return Ok(unreadable(nameless, "its first entry is lost".to_owned()));
@@ -117,7 +118,7 @@ pub fn salvage<P: Protocol>(
     }
     let from = Source { salvage, found, blob };
     match ground.put_run(|writer| from.fill(rebuild, writer, by, now)) {
-        Ok(fate) => Ok(Some(Salvaged { run: Ok(run), fate })),
+        Ok(outcome) => Ok(Some(Salvaged { run: Ok(run), outcome })),
         // A second run of the same name: one of the two is a ghost, and the first one stands.
         Err(SalvageRunError::Write(DraftError::Refused(refused))) => {
             Ok(unreadable(Ok(run), refused.to_string()))
@@ -142,7 +143,7 @@ impl Source<'_> {
         writer: &mut RunWriter<'_>,
         by: &Author,
         now: Stamp,
-    ) -> Result<Fate, SalvageRunError> {
+    ) -> Result<SalvageOutcome, SalvageRunError> {
         writer.blob(&self.blob)?;
         let (mut ends, mut began) = (None, None);
         while ends.is_none() && rebuild.revision() < self.found.newest {
@@ -166,7 +167,7 @@ impl Source<'_> {
         }
         let run = rebuild.run.clone();
         if let (Some(why), Revision(0)) = (&ends, rebuild.revision()) {
-            return Ok(Fate::Unreadable { newest: self.found.newest, why: why.clone() });
+            return Ok(SalvageOutcome::Unreadable { newest: self.found.newest, why: why.clone() });
         }
         let row = self.salvage.row_of(&run)?;
         let promised = row.map_or(Revision(0), |(_, revision)| revision);
@@ -178,7 +179,7 @@ impl Source<'_> {
         let created = row.map(|(created, _)| created).or(began);
         writer.remember(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
         let Some(why) = ends else {
-            return Ok(Fate::Whole { revision, status: rebuild.state.run.status });
+            return Ok(SalvageOutcome::Whole { revision, status: rebuild.state.run.status });
         };
         let beyond = self.salvage.beyond(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
@@ -186,7 +187,7 @@ impl Source<'_> {
         let entry = rebuild.note(source, by.clone(), now);
         let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: a note always fits");
         writer.append(&commit)?;
-        Ok(Fate::Cut { revision, status: rebuild.state.run.status, newest: promised, beyond, why })
+        Ok(SalvageOutcome::Cut { revision, status: rebuild.state.run.status, newest: promised, beyond, why })
     }
 
     /// The run before an entry that contradicted it half-way.

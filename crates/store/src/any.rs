@@ -11,8 +11,8 @@ use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
 use crate::{
-    Digest, DraftError, EngineHolder, EngineLock, Foreign, LocateError, Location, NatsSettings, NatsStore,
-    Note, RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
+    Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, LocateError, Location, NatsSettings,
+    NatsStore, Note, RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
 };
 
 /// Whichever store the user has chosen.
@@ -196,7 +196,7 @@ impl Store for AnyStore {
         }
     }
 
-    async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
+    async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
         either!(self, store => store.set_aside(run, foreign))
     }
 

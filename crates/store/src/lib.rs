@@ -15,7 +15,7 @@ mod any;
 mod commit;
 mod digest;
 mod error;
-mod foreign;
+mod external;
 mod git;
 mod location;
 mod lock;
@@ -33,7 +33,7 @@ pub use commit::{
 };
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-pub use foreign::{ExternalChange, Foreign, Rewritten};
+pub use external::{ExternalChange, ExternalWrite, Rewritten};
 pub use git::Repository;
 pub use location::{LocateError, Location, repository};
 pub use lock::{EngineHolder, EngineLock, Tenure};

@@ -7,7 +7,7 @@ use protocol::{Epoch, Revision, RunId};
 
 use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
-use crate::{Digest, EngineHolder, EngineLock, Foreign, Tenure, Watch};
+use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, Tenure, Watch};
 
 /// A body of the journal, or a snapshot, and the revision it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Loaded {
     pub views: Vec<ViewMark>,
     /// What somebody else has put in the place of the document; all above is as if it were not there, but for the token
     /// of the position: whoever commits with it has seen this.
-    pub foreign: Option<Foreign>,
+    pub foreign: Option<ExternalWrite>,
 }
 
 /// What became of a run since a position, as it was at one instant.
@@ -177,7 +177,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn set_aside(
         &self,
         _run: &RunId,
-        foreign: &Foreign,
+        foreign: &ExternalWrite,
     ) -> impl Future<Output = Result<Option<String>, WriteError>> + Send {
         let bodies: Vec<_> = foreign.body.iter().cloned().collect();
         async { Ok(self.put_blobs(bodies).await?.first().map(|digest| format!("blob {digest}"))) }

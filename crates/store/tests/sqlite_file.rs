@@ -223,7 +223,7 @@ fn the_database_of_another_program_is_refused() {
     let place = Place::fresh();
     fs::create_dir_all(place.location.root()).unwrap();
     Connection::open(place.location.database()).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
-    assert!(matches!(place.refused(), OpenError::Foreign { .. }));
+    assert!(matches!(place.refused(), OpenError::ExternalWrite { .. }));
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ pub enum AttachError {
     #[error("could not end what is left of `{attempt}`")]
     Sweep { attempt: String, source: io::Error },
     #[error("`{attempt}` runs in another container ({}), where we cannot reach it", .identity.pid_namespace)]
-    Elsewhere { attempt: String, identity: Identity },
+    Remote { attempt: String, identity: Identity },
 }
 
 /// How urgently an attempt is to end: the first Ctrl-C, or the second.
@@ -183,7 +183,7 @@ impl AttemptHandle {
             Standing::Alive(shim) => self.signal(&shim, how),
             Standing::Dead => Ok(Ordered::Over),
             Standing::Void | Standing::Nobody => Ok(Ordered::Voided),
-            Standing::Elsewhere(_) => Err(OrderError::NotOurs { attempt: self.mark.attempt.to_string() }),
+            Standing::Remote(_) => Err(OrderError::NotOurs { attempt: self.mark.attempt.to_string() }),
         }
     }
 
@@ -228,8 +228,8 @@ impl AttemptHandle {
                 Some(record) => Ok(Look::Over(Over::Exit(record))),
                 None => Ok(Look::Over(Over::Unclaimed)),
             },
-            Standing::Elsewhere(identity) => {
-                Err(AttachError::Elsewhere { attempt: self.mark.attempt.to_string(), identity })
+            Standing::Remote(identity) => {
+                Err(AttachError::Remote { attempt: self.mark.attempt.to_string(), identity })
             }
         }
     }

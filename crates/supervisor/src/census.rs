@@ -59,7 +59,7 @@ pub enum ShimLife {
     },
     Dead,
     /// It lives in another container.
-    Elsewhere,
+    Remote,
 }
 
 /// Looks how the shim of an attempt fares.
@@ -72,6 +72,6 @@ pub fn shim_life(dir: &AttemptDir) -> Result<ShimLife, ClaimError> {
             None => ShimLife::NeverBegan,
         },
         Standing::Dead => ShimLife::Dead,
-        Standing::Elsewhere(_) => ShimLife::Elsewhere,
+        Standing::Remote(_) => ShimLife::Remote,
     })
 }

@@ -70,7 +70,7 @@ pub(crate) enum Standing {
     Alive(Process),
     Dead,
     /// The shim lives, but in another container: we can neither see nor stop it.
-    Elsewhere(Identity),
+    Remote(Identity),
 }
 
 /// Looks who holds the claim, and whether they live.
@@ -104,7 +104,7 @@ fn life(dir: &AttemptDir, identity: Identity, reaped: Option<Pid>) -> Result<Sta
         return Ok(Standing::Dead);
     }
     if !identity.is_in_our_namespace().map_err(failed)? {
-        return Ok(if locked(dir)? { Standing::Elsewhere(identity) } else { Standing::Dead });
+        return Ok(if locked(dir)? { Standing::Remote(identity) } else { Standing::Dead });
     }
     if reaped.is_some_and(|pid| pid.as_raw_pid() == identity.pid) {
         return Ok(Standing::Dead);
@@ -202,7 +202,7 @@ mod tests {
         assert!(matches!(standing(&dir, None).unwrap(), Standing::Dead));
         let held = File::open(dir.claim()).unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        assert!(matches!(standing(&dir, None).unwrap(), Standing::Elsewhere(_)));
+        assert!(matches!(standing(&dir, None).unwrap(), Standing::Remote(_)));
     }
 
     #[test]

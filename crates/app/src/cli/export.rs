@@ -103,7 +103,7 @@ impl Deed for Exporting<'_> {
 
 /// What other hosts have goes along only from there.
 fn tell_what_is_missing(manifest: &Manifest) {
-    for (host, attempts) in &manifest.elsewhere {
+    for (host, attempts) in &manifest.remote {
         let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
         render::note(format_args!(
             "prompts, reports and logs of {} are on `{host}` and not in it; `callboard export {}` there has them",

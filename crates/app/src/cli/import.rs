@@ -145,7 +145,7 @@ fn tell(imported: &Imported, json: bool) {
         render::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
             "status": run_status::name(*status),
-            "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.elsewhere,
+            "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.remote,
         }));
         return;
     }

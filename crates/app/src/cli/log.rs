@@ -227,7 +227,7 @@ impl<'a, P: Presentation> Log<'a, P> {
         let read = |attempt: &AttemptId, report| {
             let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
-                return Exchange::elsewhere(host, attempt, report);
+                return Exchange::remote(host, attempt, report);
             }
             let expected = Expected {
                 run_id: self.handle.run.clone(),
@@ -303,7 +303,7 @@ fn print_exchange(exchange: &Exchange) {
             }
         }
         Answer::Gone => render::data(format_args!("     answer of {attempt}: its directory is gone")),
-        Answer::Elsewhere => render::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
+        Answer::Remote => render::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
     }
 }
 

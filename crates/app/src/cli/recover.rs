@@ -1,8 +1,8 @@
 //! `callboard recover`.
 
-mod account;
 mod damaged;
 mod lost;
+mod report;
 mod shared;
 mod sound;
 mod strangers;
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("there is no store `{}`", workspace.location.root().display()))
             .hint("`--store DIR` names another one; `--from FILE` puts a saved copy back"));
     }
-    let mut told = account::Account::new(&workspace, &arguments);
+    let mut told = report::RecoveryReport::new(&workspace, &arguments);
     told.was_none = !workspace.location.root().exists();
     // A dry run leaves no store where there was none: it looks at an empty one elsewhere.
     let stand_in = (told.was_none && arguments.dry_run).then(tempfile::tempdir).transpose();

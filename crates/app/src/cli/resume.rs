@@ -9,7 +9,7 @@ use protocol::run::{Request, RunStatus, StopCause};
 use runner::{EngineConfig, EngineRequest, Journal};
 use store::{Access, AnyStore, RunRow, Store as _};
 
-use self::following::{elsewhere, follow, may_be_free_soon};
+use self::following::{follow, may_be_free_soon, remote};
 use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, ControlRequest};
@@ -158,7 +158,7 @@ impl Deed for Resuming<'_> {
         has_profile(&engine_config, &journal)?;
         let asked = EngineRequest::to_resume(Some(workspace::asked_by_person(arguments.reason.as_deref())));
         loop {
-            if let Some(holder) = elsewhere(store, run).await?
+            if let Some(holder) = remote(store, run).await?
                 && let Some(exit) = follow::<P>(workspace, store, run, holder, &arguments).await?
             {
                 return Ok(exit);

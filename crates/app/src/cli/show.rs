@@ -155,12 +155,12 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
             };
             render::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
-        Acts::Missing if answers.elsewhere.is_empty() => render::advice(format_args!(
+        Acts::Missing if answers.remote.is_empty() => render::advice(format_args!(
             "{}: `callboard resume {run}` goes on with it",
             styled(YELLOW, "no engine")
         )),
         Acts::Missing => {
-            for (host, attempts) in &answers.elsewhere {
+            for (host, attempts) in &answers.remote {
                 let is_to_end = matches!(run_at.state.run.status, RunStatus::Stopping(_));
                 let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
                 let advice = advise(run, host, attempts);

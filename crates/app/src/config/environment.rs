@@ -10,7 +10,7 @@ use std::time::Duration;
 use protocol::steps::load::parse_duration;
 
 use super::error::{Fault, Place};
-use super::store::{StorePlace, how_to_write, read_environment};
+use super::store::{StoreAddress, how_to_write, read_environment};
 use super::{Layer, Origin, Sourced};
 
 pub(super) fn read(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Layer {
@@ -25,7 +25,7 @@ pub(super) fn read(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Lay
     let backoff = "CALLBOARD_BACKOFF";
     let backoff = get(backoff).and_then(|value| length(backoff, value, faults));
     let store = "CALLBOARD_STORE";
-    let place = get(store).and_then(|text| match StorePlace::read(text) {
+    let place = get(store).and_then(|text| match StoreAddress::read(text) {
         Ok(place) => Some(Sourced::new(place, Origin::Environment(store))),
         Err(error) => {
             let hint = Some(how_to_write(&error).to_owned());

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::adapter;
 use super::error::{Fault, Place};
-use super::store::{self, StorePlace};
+use super::store::{self, StoreAddress};
 use super::{Layer, Origin, Sourced};
 
 const KEYS: [&str; 5] = ["jobs", "max_attempts", "backoff", "store", "adapters"];
@@ -187,10 +187,10 @@ impl Reader<'_> {
     }
 
     /// Where the store is: a directory, or an address.
-    pub(super) fn store(&mut self, key: &str, value: &Value<'_>) -> Option<StorePlace> {
+    pub(super) fn store(&mut self, key: &str, value: &Value<'_>) -> Option<StoreAddress> {
         let text = value.get_ref().as_str().filter(|text| text.contains("://"));
-        let Some(text) = text else { return self.path(key, value).map(StorePlace::Directory) };
-        match StorePlace::read(text.as_ref()) {
+        let Some(text) = text else { return self.path(key, value).map(StoreAddress::Directory) };
+        match StoreAddress::read(text.as_ref()) {
             Ok(place) => Some(place),
             Err(error) => {
                 // Not repeated: it may hold a password.

@@ -31,7 +31,7 @@ use error::Place;
 pub(crate) use error::{ConfigErrors, Fault};
 pub(crate) use origin::{Origin, Sourced};
 use store::Shared;
-pub(crate) use store::StorePlace;
+pub(crate) use store::StoreAddress;
 
 /// The name of the project's file.
 const PROJECT_FILE: &str = "callboard.toml";
@@ -48,7 +48,7 @@ pub(crate) struct Config {
     /// The longest wait before the second attempt of a step; it doubles with each further one.
     pub(crate) backoff: Sourced<Duration>,
     /// Where the store lives; `None` leaves it to the store, which looks for the repository.
-    store: Option<Sourced<StorePlace>>,
+    store: Option<Sourced<StoreAddress>>,
     /// What else is set for a store on NATS; its place has it all.
     shared: Shared,
     /// How agents are started, by the name that a step's `agent` gives.
@@ -110,7 +110,7 @@ impl Config {
     }
 
     /// Where the store was told to live, if it was told.
-    pub(crate) fn store(&self) -> Option<&StorePlace> {
+    pub(crate) fn store(&self) -> Option<&StoreAddress> {
         self.store.as_ref().map(|store| &store.value)
     }
 
@@ -162,13 +162,13 @@ fn flags(flags: Flags, faults: &mut Vec<Fault>) -> Layer {
 }
 
 /// A relative directory on the command line is meant from where the command is typed.
-fn typed_store(typed: &Path) -> Result<StorePlace, (String, Option<String>)> {
+fn typed_store(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
     let bad = |error: BadSettings| (error.to_string(), Some(store::how_to_write(&error).to_owned()));
-    match StorePlace::read(typed.as_os_str()).map_err(bad)? {
-        StorePlace::Directory(directory) => std::path::absolute(&directory)
-            .map(StorePlace::Directory)
+    match StoreAddress::read(typed.as_os_str()).map_err(bad)? {
+        StoreAddress::Directory(directory) => std::path::absolute(&directory)
+            .map(StoreAddress::Directory)
             .map_err(|error| (format!("cannot tell the current directory: {error}"), None)),
-        nats @ StorePlace::Nats(_) => Ok(nats),
+        nats @ StoreAddress::Nats(_) => Ok(nats),
     }
 }
 
@@ -178,7 +178,7 @@ struct Layer {
     jobs: Option<Sourced<NonZeroU32>>,
     max_attempts: Option<Sourced<NonZeroU32>>,
     backoff: Option<Sourced<Duration>>,
-    store: Option<Sourced<StorePlace>>,
+    store: Option<Sourced<StoreAddress>>,
     shared: Shared,
     adapters: BTreeMap<String, Sourced<Adapter>>,
 }
@@ -198,7 +198,9 @@ impl Layer {
 
     /// What would be left away in silence because its other half is missing: people would look for the fault elsewhere.
     fn idle(&self) -> Vec<Fault> {
-        let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &self.store else { return Vec::new() };
+        let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &self.store else {
+            return Vec::new();
+        };
         let fault = |origin: &Origin, message: &str, hint: &str| {
             let place = match origin {
                 Origin::ProjectFile(path) | Origin::UserFile(path) => Place::WholeFile(path.clone()),
@@ -219,7 +221,7 @@ impl Layer {
     }
 
     fn with_defaults(mut self) -> Config {
-        if let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &mut self.store {
+        if let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &mut self.store {
             self.shared.settle(settings);
         }
         Config {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::store::StorePlace;
+use super::store::StoreAddress;
 use super::{Adapter, Config, Launch, Origin, Sourced};
 
 /// One line of `callboard config`.
@@ -33,16 +33,16 @@ impl Config {
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
             row("backoff", seconds(self.backoff.value), &self.backoff.origin),
             match &self.store {
-                Some(Sourced { value: StorePlace::Directory(directory), origin }) => {
+                Some(Sourced { value: StoreAddress::Directory(directory), origin }) => {
                     row("store", path(directory), origin)
                 }
-                Some(Sourced { value: StorePlace::Nats(settings), origin }) => {
+                Some(Sourced { value: StoreAddress::Nats(settings), origin }) => {
                     row("store", quoted(&settings.server()), origin)
                 }
                 None => row("store", path(store), &Origin::Default),
             },
         ];
-        if let Some(Sourced { value: StorePlace::Nats(settings), .. }) = &self.store {
+        if let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &self.store {
             rows.extend(self.shared.rows(settings));
         }
         for (name, adapter) in &self.adapters {

@@ -32,12 +32,12 @@ const KEYS: [&str; 14] = [
 
 /// Where the store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StorePlace {
+pub(crate) enum StoreAddress {
     Directory(PathBuf),
     Nats(Box<NatsSettings>),
 }
 
-impl StorePlace {
+impl StoreAddress {
     /// Reads what somebody typed. A relative directory stays as it is.
     pub(crate) fn read(text: &OsStr) -> Result<Self, BadSettings> {
         match text.to_str() {
@@ -209,7 +209,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
     origin: &Origin,
-) -> (Option<Sourced<StorePlace>>, Shared) {
+) -> (Option<Sourced<StoreAddress>>, Shared) {
     if value.get_ref().as_str().is_some() {
         let place = reader.store("store", value);
         return (place.map(|place| Sourced::new(place, origin.clone())), Shared::default());

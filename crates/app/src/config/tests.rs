@@ -80,7 +80,7 @@ fn the_strongest_source_wins_and_is_remembered() {
     let config = Config::load(sources).unwrap();
     assert_eq!(config.jobs(), Sourced::new(number(4), Origin::Flag("--jobs")));
     assert_eq!(config.max_attempts, Sourced::new(number(2), project));
-    let place = StorePlace::Directory(folder.0.path().join("user"));
+    let place = StoreAddress::Directory(folder.0.path().join("user"));
     assert_eq!(config.store, Some(Sourced::new(place, user)));
 }
 
@@ -273,7 +273,7 @@ fn a_store_on_nats_is_set_piece_by_piece_and_its_secrets_are_not_shown() {
         ..Sources::default()
     };
     let config = Config::load(sources).unwrap();
-    let Some(StorePlace::Nats(settings)) = config.store() else { panic!("{config:?}") };
+    let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
     assert_eq!(settings.servers, ["nats://one:4222", "nats://two:4222"]);
     assert_eq!((settings.replicas, settings.patience.outage), (1, Duration::from_secs(10)));
     let access = ::store::Access::Password { user: "ann".to_owned(), password: "louder".to_owned() };
@@ -292,7 +292,7 @@ fn a_short_patience_with_outages_is_one_with_answers_too() {
         let text = format!("[store]\naddress = 'nats://one'\noutages = '{outages}'\n");
         let project_file = folder.file(PROJECT_FILE, &text);
         let config = Config::load(Sources { project_file, ..Sources::default() }).unwrap();
-        let Some(StorePlace::Nats(settings)) = config.store() else { panic!("{config:?}") };
+        let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
         assert_eq!(settings.patience.answer, Duration::from_secs(answer), "{outages}");
     }
 }
@@ -306,9 +306,9 @@ fn an_address_takes_the_place_of_a_directory_that_a_weaker_source_names() {
         ..Sources::default()
     };
     let config = Config::load(sources.clone()).unwrap();
-    let Some(StorePlace::Nats(settings)) = config.store() else { panic!("{config:?}") };
+    let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
     assert!(matches!(settings.access, ::store::Access::Password { .. }), "who the address names is let in");
     sources.flags.store = Some("/elsewhere".into());
     let config = Config::load(sources).unwrap();
-    assert_eq!(config.store(), Some(&StorePlace::Directory("/elsewhere".into())));
+    assert_eq!(config.store(), Some(&StoreAddress::Directory("/elsewhere".into())));
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use store::{Location, NatsSettings, Repository};
 
-use crate::config::{Config, ConfigErrors, Flags, StorePlace};
+use crate::config::{Config, ConfigErrors, Flags, StoreAddress};
 use crate::failure::Failure;
 use crate::typed;
 use crate::workspace::{self, Place};
@@ -71,7 +71,7 @@ impl Ground {
 
     /// Whether the store was given by the address of its servers, and not by a directory.
     pub(crate) fn has_address(&self) -> bool {
-        self.config.as_ref().is_ok_and(|config| matches!(config.store(), Some(StorePlace::Nats(_))))
+        self.config.as_ref().is_ok_and(|config| matches!(config.store(), Some(StoreAddress::Nats(_))))
     }
 
     /// The store as it is given to commands, if it could be settled. No secret is in it.
@@ -90,10 +90,10 @@ impl Ground {
 
 /// The place that was typed, where nothing else that is set could be read. An address is not repeated: it may hold a password.
 fn typed_location(repo: &Path, typed: Option<&Path>) -> Result<Location, Failure> {
-    let place = typed.map(|typed| StorePlace::read(typed.as_os_str()));
+    let place = typed.map(|typed| StoreAddress::read(typed.as_os_str()));
     match place {
-        Some(Ok(StorePlace::Nats(_)) | Err(_)) => Err(Failure::usage("the servers were not asked")
+        Some(Ok(StoreAddress::Nats(_)) | Err(_)) => Err(Failure::usage("the servers were not asked")
             .hint("the configuration says how; set it right first, then type the same again")),
-        Some(Ok(StorePlace::Directory(_))) | None => Ok(Location::find(repo, typed.map(Path::to_owned))?),
+        Some(Ok(StoreAddress::Directory(_))) | None => Ok(Location::find(repo, typed.map(Path::to_owned))?),
     }
 }

@@ -7,7 +7,7 @@ use store::{Access, NatsSettings, Tls};
 
 use super::Ground;
 use super::reboot::literal;
-use crate::config::{Config, Origin, StorePlace};
+use crate::config::{Config, Origin, StoreAddress};
 use crate::render::shell_word;
 
 /// What differs from one unit to the next. Of an embedded store it is little.
@@ -119,7 +119,7 @@ ExecStart=-{program} resume --all{store}
 fn found(repo: &Path, store: Option<PathBuf>) -> (Access, Tls) {
     let config = Config::without_environment(repo, store);
     match config.as_ref().ok().and_then(Config::store) {
-        Some(StorePlace::Nats(settings)) => (settings.access.clone(), settings.tls.clone()),
-        Some(StorePlace::Directory(_)) | None => Default::default(),
+        Some(StoreAddress::Nats(settings)) => (settings.access.clone(), settings.tls.clone()),
+        Some(StoreAddress::Directory(_)) | None => Default::default(),
     }
 }

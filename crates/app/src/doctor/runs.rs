@@ -242,7 +242,7 @@ fn tell(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Strin
         Ok(ShimLife::Dead) => format!("`{attempt}` has no process any more; what it left will be judged"),
         Ok(ShimLife::NeverBegan) => format!("`{attempt}` was never begun; it will be"),
         Ok(ShimLife::Void) => format!("`{attempt}` was stopped before it began"),
-        Ok(ShimLife::Elsewhere) => {
+        Ok(ShimLife::Remote) => {
             format!("`{attempt}` is at work in another container, where we cannot reach it")
         }
         Err(error) => format!("`{attempt}`: {error}"),

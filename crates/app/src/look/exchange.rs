@@ -63,7 +63,7 @@ pub(crate) enum Answer {
     /// Nothing is left of it.
     Gone,
     /// No report was accepted, and what it wrote is on another host.
-    Elsewhere,
+    Remote,
 }
 
 /// A report that was not accepted.
@@ -90,13 +90,13 @@ impl Exchange {
     }
 
     /// What is known of one whose files are on another host: the report, if one was accepted.
-    pub(crate) fn elsewhere(host: &str, attempt: &AttemptId, report: Option<&Report>) -> Self {
+    pub(crate) fn remote(host: &str, attempt: &AttemptId, report: Option<&Report>) -> Self {
         let from = || format!("the journal; its files are on `{host}`");
         Self {
             attempt: attempt.clone(),
             files: Files::Host(host.to_owned()),
             prompt: None,
-            answer: report.map_or(Answer::Elsewhere, |report| Answer::Report {
+            answer: report.map_or(Answer::Remote, |report| Answer::Report {
                 from: from(),
                 report: Box::new(report.clone()),
             }),

@@ -37,7 +37,7 @@ pub(crate) struct Answers {
     pub(crate) steps: BTreeMap<StepId, Doing>,
     /// Attempts on other hosts, by host.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) elsewhere: BTreeMap<String, Vec<AttemptId>>,
+    pub(crate) remote: BTreeMap<String, Vec<AttemptId>>,
     pub(crate) last_error: Option<Trouble>,
     pub(crate) gates: Vec<Gate>,
 }
@@ -112,7 +112,7 @@ impl Answers {
             Acts::Missing => Engine::Nobody,
         };
         let trace = |attempt: &_| match hosts::of(&handle.store, &run_at.state, attempt) {
-            Some(host) => Trace::Elsewhere { host: host.to_owned() },
+            Some(host) => Trace::Remote { host: host.to_owned() },
             None if at.is_none() && is_gone(&handle.dir(attempt)) => Trace::Gone,
             None => Trace::Workspace,
         };
@@ -129,7 +129,7 @@ impl Answers {
         let answers = Self {
             at: now,
             acts,
-            elsewhere: hosts::elsewhere(&handle.store, &run_at.state),
+            remote: hosts::remote(&handle.store, &run_at.state),
             last_error: trouble::last(handle, &run_at, &history),
             recovered: history
                 .recovered
@@ -185,6 +185,6 @@ fn is_gone(dir: &AttemptDir) -> bool {
     dir.exit().exists()
         || match supervisor::shim_life(dir) {
             Ok(ShimLife::NeverBegan | ShimLife::Void | ShimLife::Dead) => true,
-            Ok(ShimLife::Alive { .. } | ShimLife::Elsewhere) | Err(_) => false,
+            Ok(ShimLife::Alive { .. } | ShimLife::Remote) | Err(_) => false,
         }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::rules::Standing;
+use protocol::rules::StepStatus;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
 use protocol::{AttemptId, Stamp, StepId};
 use runner::{History, RunAt};
@@ -62,7 +62,7 @@ pub(crate) enum Doing {
 /// What can be seen of an attempt that the journal says may be alive.
 pub(crate) enum Trace {
     /// It is on another host: nothing.
-    Elsewhere {
+    Remote {
         host: String,
     },
     /// No agent of it can be at work.
@@ -112,7 +112,7 @@ fn live_attempts<P: Presentation>(
         Trace::Gone if engine == Engine::Nobody && active.status.holds_slot() => {
             return Doing::Ended { attempt, since: began };
         }
-        Trace::Elsewhere { host } => Some(host),
+        Trace::Remote { host } => Some(host),
         Trace::Gone | Trace::Workspace => None,
     };
     match active.status {
@@ -139,7 +139,7 @@ fn live_attempts<P: Presentation>(
 /// A step that has not been called, and is still to be done.
 fn unseated<P: Presentation>(run_at: &RunAt<P>, step: &P::Step) -> Option<Doing> {
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    if P::standing(definition, state, step) != Standing::Open {
+    if P::step_status(definition, state, step) != StepStatus::Unfinished {
         return None;
     }
     let needs = P::needs(definition, step).into_iter();

@@ -5,7 +5,7 @@ use protocol::peer::output::{self, Judgement, Score};
 use protocol::peer::{
     Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
 };
-use protocol::rules::Standing;
+use protocol::rules::StepStatus;
 use protocol::{Protocol as _, RunId, Stamp};
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ impl Presentation for Peer {
     }
 
     fn is_behind(definition: &Definition, state: &State, step: &Phase) -> bool {
-        Self::standing(definition, state, step) == Standing::Done
+        Self::step_status(definition, state, step) == StepStatus::Succeeded
     }
 
     fn about(document: &Document) -> Vec<String> {

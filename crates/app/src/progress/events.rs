@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit, Run};
 use protocol::{AttemptId, Revision, RunId};
-use runner::{Rest, Summary};
+use runner::{EngineExit, Summary};
 use serde_json::{Map, Value, json};
 
 use super::EngineNews;
@@ -56,7 +56,12 @@ pub(super) fn of<P: Presentation>(run: &RunId, revision: Revision, entry: &Entry
 }
 
 /// The last event of a command, with what the run came to.
-pub(super) fn rest(run: &RunId, summary: &Summary, rest: Rest, mut result: Map<String, Value>) -> Value {
+pub(super) fn rest(
+    run: &RunId,
+    summary: &Summary,
+    rest: EngineExit,
+    mut result: Map<String, Value>,
+) -> Value {
     let (_, word) = super::lines::rest(rest);
     let mut event = json!({
         "event": "rest", "run": run, "outcome": word, "progress": summary.progress, "at": summary.updated_at,
@@ -92,7 +97,7 @@ fn on(mut event: Value, host: Option<&str>) -> Value {
 }
 
 /// An attempt on another host.
-pub(super) fn elsewhere(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
+pub(super) fn remote(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
     json!({ "event": "elsewhere", "run": run, "step": attempt.step, "attempt": attempt, "host": host })
 }
 

@@ -4,7 +4,7 @@ use anstyle::Style;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit, RunStatus, StopCause};
 use protocol::{Outcome, RunId};
-use runner::Rest;
+use runner::EngineExit;
 
 use super::{EngineNews, Heir};
 use crate::leading::process;
@@ -80,14 +80,14 @@ fn defeat<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> Option<&'static 
 }
 
 /// How a run rests, in a word.
-pub(super) fn rest(rest: Rest) -> (Style, &'static str) {
+pub(super) fn rest(rest: EngineExit) -> (Style, &'static str) {
     match rest {
-        Rest::Finished(Outcome::Succeeded) => (GREEN, "succeeded"),
-        Rest::Finished(Outcome::Incomplete) => (YELLOW, "incomplete"),
-        Rest::Finished(Outcome::Failed) => (RED, "failed"),
-        Rest::Halted(StopCause::Interrupted | StopCause::Requested) => (YELLOW, "stopped"),
-        Rest::Elsewhere => (YELLOW, "remote"),
-        Rest::Abandoned => (YELLOW, "abandoned"),
+        EngineExit::Finished(Outcome::Succeeded) => (GREEN, "succeeded"),
+        EngineExit::Finished(Outcome::Incomplete) => (YELLOW, "incomplete"),
+        EngineExit::Finished(Outcome::Failed) => (RED, "failed"),
+        EngineExit::Stopped(StopCause::Interrupted | StopCause::Requested) => (YELLOW, "stopped"),
+        EngineExit::Remote => (YELLOW, "remote"),
+        EngineExit::Abandoned => (YELLOW, "abandoned"),
     }
 }
 

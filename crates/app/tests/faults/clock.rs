@@ -10,7 +10,7 @@ use protocol::Stamp;
 use protocol::entry::Entry;
 use protocol::run::{Change, Exit};
 use protocol::steps::Steps;
-use runner::{Clock, Notice, Rest};
+use runner::{Clock, EngineExit, Notice};
 use testkit::Scene;
 use tokio::sync::Notify;
 
@@ -62,7 +62,7 @@ async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
             wall.turn(jumps.next().expect("it goes round"));
         }
     };
-    assert_eq!(stand.play(jump).await.unwrap(), Rest::Finished(Outcome::Succeeded));
+    assert_eq!(stand.play(jump).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     let journal = stand.journal().await;
     assert!(
         journal.is_sorted_by_key(|entry| entry.at),
@@ -96,7 +96,7 @@ async fn set_while_nobody_waits(backoff: Duration, by: i64) -> (Scene, Stand) {
         () = failed.notified() => {}
     }
     wall.turn(by);
-    assert_eq!(stand.play(|_| ()).await.unwrap(), Rest::Finished(Outcome::Succeeded));
+    assert_eq!(stand.play(|_| ()).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     let journal = stand.journal().await;
     assert!(journal.is_sorted_by_key(|entry| entry.at));
     assert_eq!(rested(&journal), 1);

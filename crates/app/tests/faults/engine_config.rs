@@ -6,7 +6,7 @@ use std::time::Duration;
 use protocol::entry::Entry;
 use protocol::steps::Steps;
 use protocol::{Revision, RunId};
-use runner::{Clock, Engine, EngineConfig, EngineError, EngineRequest, Notice, Observer, Rest};
+use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Notice, Observer};
 use store::{AnyStore, Store as _, Tenure};
 use testkit::{Scene, harness};
 use tokio::sync::mpsc;
@@ -33,7 +33,7 @@ impl Stand {
     }
 
     /// Plays until the run rests. What is told to an observer goes to `seen`.
-    pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_, Steps>)) -> Result<Rest, EngineError> {
+    pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_, Steps>)) -> Result<EngineExit, EngineError> {
         let mut observer = Seen(seen);
         let engine =
             Engine::lock(&self.store, self.engine_config.clone(), &self.run, Tenure::Engine, &mut observer)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::Outcome;
-use runner::{Clock, Notice, Rest};
+use runner::{Clock, EngineExit, Notice};
 use testkit::Held;
 
 use crate::engine_config::Stand;
@@ -22,7 +22,7 @@ async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts
             agent = Held::of(scene.ledger().wait_for_begin(&attempt.to_string()));
         }
     });
-    assert_eq!(rest.await.unwrap(), Rest::Finished(Outcome::Succeeded));
+    assert_eq!(rest.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     assert_eq!(lingered, 1);
     // It may have ended before we could take hold of it.
     assert!(agent.is_none_or(|agent| agent.has_ended()));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
 use super::document::Phase;
-use crate::rules::{Deferred, Event, Move, Next, Outcome, Standing};
+use crate::rules::{Deferred, Event, Move, Next, Outcome, StepStatus};
 
 /// How far a cycle is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -173,12 +173,12 @@ pub(super) fn stands(state: State) -> Move<Change, Phase> {
     Move { changes, next }
 }
 
-pub(super) fn standing(state: State, phase: Phase) -> Standing {
+pub(super) fn step_status(state: State, phase: Phase) -> StepStatus {
     if state == State::Failed(phase) {
-        Standing::Failed
+        StepStatus::Failed
     } else if (phase as usize) < state.completed() {
-        Standing::Done
+        StepStatus::Succeeded
     } else {
-        Standing::Open
+        StepStatus::Unfinished
     }
 }

@@ -3,7 +3,7 @@
 //! Whoever is at work in a phase may change what that phase has produced so far and add to its errors; whoever is no part
 //! of the run may do the same, and change fields that the seed does not know. All else is the engine's.
 
-mod foreign;
+mod external;
 mod section;
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, Patch, Uneditable};
-pub(super) use foreign::foreign_edit;
+pub(super) use external::external_edit;
 use section::{Owner, Place, differing};
 
 /// What a write may not touch has no rule of its own in the seed's lists: it follows from the matrix.

@@ -47,7 +47,7 @@ use crate::edit::{EditAuthor, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event as RunEvent, Move, NotImportable, Progress, Protocol, Reading, RunLocation, Standing,
+    Deferred, Event as RunEvent, Move, NotImportable, Progress, Protocol, Reading, RunLocation, StepStatus,
     Unrecordable, View,
 };
 use crate::{Stamp, StepId};
@@ -92,8 +92,8 @@ impl Protocol for Peer {
         state.apply(*change);
     }
 
-    fn standing(_: &Definition, state: &State, step: &Phase) -> Standing {
-        decide::standing(*state, *step)
+    fn step_status(_: &Definition, state: &State, step: &Phase) -> StepStatus {
+        decide::step_status(*state, *step)
     }
 
     /// A failed phase is not tried again in its cycle: a new one continues it.
@@ -155,13 +155,13 @@ impl Protocol for Peer {
         edit::edit(based_on, current, author, patch)
     }
 
-    fn foreign_edit(
+    fn external_edit(
         _: &Definition,
         current: &Document,
         shown: &serde_json::Value,
         found: &serde_json::Value,
     ) -> Result<json_patch::Patch, Uneditable> {
-        edit::foreign_edit(current, shown, found)
+        edit::external_edit(current, shown, found)
     }
 
     fn partial(step: &Phase, content: serde_json::Value) -> Option<Patch> {

@@ -8,7 +8,7 @@ use super::absorb::{carry_out, decide, settle, stop_all};
 use super::change::{Change, Decision, StopReason};
 use super::state::{Run, RunStatus, StopCause};
 use crate::Turn;
-use crate::rules::{Event, Move, Next, Outcome, Protocol, Standing};
+use crate::rules::{Event, Move, Next, Outcome, Protocol, StepStatus};
 
 /// What somebody may ask of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,10 +222,10 @@ fn skip<P: Protocol>(
     if !P::SKIPS {
         return Err(Refusal::NeverSkipped(step.to_string(), P::NAME));
     }
-    match P::standing(definition, &run.state, step) {
-        Standing::Skipped => return Ok(()),
-        Standing::Done => return Err(Refusal::Done(step.to_string())),
-        Standing::Open | Standing::Failed => {}
+    match P::step_status(definition, &run.state, step) {
+        StepStatus::Skipped => return Ok(()),
+        StepStatus::Succeeded => return Err(Refusal::Done(step.to_string())),
+        StepStatus::Unfinished | StepStatus::Failed => {}
     }
     let waits = match run.active_turns.get(step) {
         Some(active) if active.status.holds_slot() => return Err(Refusal::AtWork(step.to_string())),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::definition::{Definition, OnFailure};
 use super::step::Verdict;
 use crate::StepId;
-use crate::rules::{Deferred, Event, Move, Next, Outcome, Standing};
+use crate::rules::{Deferred, Event, Move, Next, Outcome, StepStatus};
 
 /// Which steps are behind us.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -210,15 +210,15 @@ pub(super) fn next(definition: &Definition, state: &State) -> Next<StepId> {
     if goes_on { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
 }
 
-pub(super) fn standing(state: &State, step: &StepId) -> Standing {
+pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {
     if state.skipped.contains(step) {
-        Standing::Skipped
+        StepStatus::Skipped
     } else if state.done.contains(step) || state.looping.contains(step) {
-        Standing::Done
+        StepStatus::Succeeded
     } else if state.failed.contains(step) {
-        Standing::Failed
+        StepStatus::Failed
     } else {
-        Standing::Open
+        StepStatus::Unfinished
     }
 }
 
@@ -229,7 +229,7 @@ fn after(state: &State, changes: &[Change]) -> State {
 }
 
 fn is_open(state: &State, step: &StepId) -> bool {
-    standing(state, step) == Standing::Open
+    step_status(state, step) == StepStatus::Unfinished
 }
 
 /// Open steps that need nothing that is not done.

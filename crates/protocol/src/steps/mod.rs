@@ -31,7 +31,7 @@ use crate::edit::{EditAuthor, Never, Patch, Uneditable};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event, Move, NotImportable, Progress, Protocol, Reading, RunLocation, Standing, Unrecordable,
+    Deferred, Event, Move, NotImportable, Progress, Protocol, Reading, RunLocation, StepStatus, Unrecordable,
     View,
 };
 use crate::{Stamp, StepId};
@@ -74,8 +74,8 @@ impl Protocol for Steps {
         state.apply(change);
     }
 
-    fn standing(_: &Definition, state: &State, step: &StepId) -> Standing {
-        decide::standing(state, step)
+    fn step_status(_: &Definition, state: &State, step: &StepId) -> StepStatus {
+        decide::step_status(state, step)
     }
 
     fn failed(definition: &Definition, state: &State) -> Vec<StepId> {

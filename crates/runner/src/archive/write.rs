@@ -72,11 +72,7 @@ pub async fn export<P: Protocol, S: Store>(
         host: host.to_owned(),
         created_at,
         entries: entries.len() as u64,
-        elsewhere: if store.is_shared() {
-            elsewhere::<P>(run, &entries, attempts, host)
-        } else {
-            BTreeMap::new()
-        },
+        remote: if store.is_shared() { remote::<P>(run, &entries, attempts, host) } else { BTreeMap::new() },
         files: texts.iter().map(listed_text).chain(papers.iter().map(|(_, listed)| listed.clone())).collect(),
     };
     let mut archive = Builder::new(out);
@@ -94,7 +90,7 @@ pub async fn export<P: Protocol, S: Store>(
 }
 
 /// Attempts that were begun on other hosts, which have what they left. Where all see one disk it is here as well.
-fn elsewhere<P: Protocol>(
+fn remote<P: Protocol>(
     run: &RunId,
     entries: &[StoredEntry],
     attempts: &Path,

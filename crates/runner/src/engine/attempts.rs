@@ -24,9 +24,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             .map(|(attempt, _)| Run::<P>::id(attempt))
             .partition(|id| is_at_work(&AttemptDir::new(&attempts, &self.journal.run, id)));
         self.observer.notice(Notice::Leads { adopted: &adopted, open: &open });
-        let elsewhere = self.elsewhere();
-        if !elsewhere.is_empty() {
-            self.observer.notice(Notice::Elsewhere { attempts: &elsewhere });
+        let remote = self.remote();
+        if !remote.is_empty() {
+            self.observer.notice(Notice::Remote { attempts: &remote });
         }
         for (attempt, status) in live_attempts {
             self.attend(&attempt, Provenance::Found);
@@ -130,5 +130,5 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 /// Whether an agent of the attempt is still there, as far as one look tells: for people, nothing depends on it.
 fn is_at_work(dir: &AttemptDir) -> bool {
     !dir.exit().exists()
-        && matches!(supervisor::shim_life(dir), Ok(ShimLife::Alive { .. } | ShimLife::Elsewhere))
+        && matches!(supervisor::shim_life(dir), Ok(ShimLife::Alive { .. } | ShimLife::Remote))
 }

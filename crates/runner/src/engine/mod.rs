@@ -5,8 +5,8 @@
 
 mod attempts;
 mod decisions;
-mod elsewhere;
 mod partials;
+mod remote;
 mod showing;
 mod timers;
 
@@ -22,8 +22,8 @@ use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use self::elsewhere::Hosts;
 use self::partials::Partials;
+use self::remote::Hosts;
 use self::showing::Showing;
 pub(crate) use self::timers::until;
 use self::timers::{Deadlines, rested};
@@ -35,11 +35,11 @@ use crate::restore::{Corruption, RestoreError};
 
 /// How an engine leaves its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum EngineExit {
     Finished(Outcome),
-    Halted(StopCause),
+    Stopped(StopCause),
     /// Nothing is left to do here: attempts that may be alive are on other hosts.
-    Elsewhere,
+    Remote,
     /// Told three times to go: attempts may be alive, and can be adopted.
     Abandoned,
 }
@@ -80,12 +80,12 @@ pub enum EngineError {
     #[error("it was refused: {0}")]
     Refused(#[from] Refusal),
     /// Nobody of the run is on the host that was to be given up.
-    #[error("no attempt of it is on `{host}`{}", whereabouts(elsewhere))]
+    #[error("no attempt of it is on `{host}`{}", whereabouts(remote))]
     NothingToAbandon {
         host: String,
         /// Whether that is this host.
         here: bool,
-        elsewhere: Vec<(AttemptId, String)>,
+        remote: Vec<(AttemptId, String)>,
     },
     #[error("nobody plays agent `{agent}`, which `{step}` asks for")]
     NoProfile { agent: String, step: String },
@@ -97,8 +97,8 @@ pub enum EngineError {
     View { path: PathBuf, source: std::io::Error },
 }
 
-fn whereabouts(elsewhere: &[(AttemptId, String)]) -> String {
-    let all: Vec<_> = elsewhere.iter().map(|(attempt, host)| format!("`{attempt}` is on `{host}`")).collect();
+fn whereabouts(remote: &[(AttemptId, String)]) -> String {
+    let all: Vec<_> = remote.iter().map(|(attempt, host)| format!("`{attempt}` is on `{host}`")).collect();
     if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
 }
 
@@ -241,7 +241,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         mut self,
         asked: EngineRequest<P::Step>,
         interrupts: mpsc::UnboundedReceiver<()>,
-    ) -> Result<Rest, EngineError> {
+    ) -> Result<EngineExit, EngineError> {
         let rest = self.drive_until_rest(asked, interrupts).await;
         self.leave().await;
         rest
@@ -251,7 +251,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
         &mut self,
         asked: EngineRequest<P::Step>,
         mut interrupts: mpsc::UnboundedReceiver<()>,
-    ) -> Result<Rest, EngineError> {
+    ) -> Result<EngineExit, EngineError> {
         self.recognise_views().await?;
         let granted = self.would_grant(&asked.request).map_err(EngineError::from);
         if let Err(refused) = granted.and_then(|()| self.may_abandon()) {
@@ -288,20 +288,20 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
                 Some(()) = interrupts.recv() => {
                     if self.interrupt().await? {
                         self.write_all_views().await?;
-                        return Ok(Rest::Abandoned);
+                        return Ok(EngineExit::Abandoned);
                     }
                 }
             }
         }
     }
 
-    fn rest(&mut self) -> Option<Rest> {
+    fn rest(&mut self) -> Option<EngineExit> {
         if !self.attached.is_empty() {
             return None;
         }
         match self.journal.state.run.status {
-            RunStatus::Finished(outcome) => Some(Rest::Finished(outcome)),
-            RunStatus::Stopped(cause) => Some(Rest::Halted(cause)),
+            RunStatus::Finished(outcome) => Some(EngineExit::Finished(outcome)),
+            RunStatus::Stopped(cause) => Some(EngineExit::Stopped(cause)),
             // Whoever could go on must be able to lead, so we do not wait for it.
             RunStatus::Running
             | RunStatus::Paused
@@ -309,7 +309,7 @@ impl<'o, P: Protocol, S: Store> Engine<'o, P, S> {
             | RunStatus::Draining(_)
             | RunStatus::Finishing(_) => {
                 let waits = self.next_timer().is_some();
-                (!waits && !self.elsewhere().is_empty()).then_some(Rest::Elsewhere)
+                (!waits && !self.remote().is_empty()).then_some(EngineExit::Remote)
             }
         }
     }

@@ -3,7 +3,7 @@
 use protocol::entry::{Author, FaultKind};
 use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
 use protocol::steps::Verdict;
-use runner::{Abandoned, EngineConfig, EngineError, Rest};
+use runner::{Abandoned, EngineConfig, EngineError, EngineExit};
 
 use crate::harness::Scene;
 
@@ -19,7 +19,7 @@ fn giving_up(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
 async fn what_was_on_it_counts_as_interrupted_and_is_tried_again_here() {
     let scene = Scene::begun().await;
     let rest = scene.play(giving_up(scene.host("b"), "a"), Request::Resume).await.unwrap();
-    assert!(matches!(rest, Rest::Finished(_)), "{rest:?}");
+    assert!(matches!(rest, EngineExit::Finished(_)), "{rest:?}");
     let over = scene.over(&"first#1.1".parse().unwrap()).await.unwrap();
     assert!(matches!(&over.by, Author::Person { name, .. } if name == "tester"), "{:?}", over.by);
     let evidence = over.input.evidence().unwrap();
@@ -61,5 +61,5 @@ async fn a_run_that_halts_has_halted_when_the_host_is_given_up() {
     let scene = Scene::begun().await;
     scene.play(scene.host("b"), Request::Stop).await.unwrap();
     let rest = scene.play(giving_up(scene.host("b"), "a"), Request::Stop).await.unwrap();
-    assert!(matches!(rest, Rest::Halted(_)), "{rest:?}");
+    assert!(matches!(rest, EngineExit::Stopped(_)), "{rest:?}");
 }

@@ -8,7 +8,7 @@ use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Request, start_queued};
 use protocol::steps::Steps;
 use protocol::{AttemptId, Revision, RunId, StepId};
-use runner::{Clock, Engine, EngineConfig, EngineError, EngineRequest, Journal, Rest};
+use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal};
 use store::{NatsSettings, NatsStore, Store as _, Tenure};
 use tempfile::TempDir;
 use testkit::harness;
@@ -83,7 +83,7 @@ impl Scene {
         &self,
         engine_config: EngineConfig,
         request: Request<StepId>,
-    ) -> Result<Rest, EngineError> {
+    ) -> Result<EngineExit, EngineError> {
         let mut nobody = ();
         let engine =
             Engine::<Steps, _>::lock(&self.store, engine_config, &self.run, Tenure::Engine, &mut nobody)

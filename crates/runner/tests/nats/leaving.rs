@@ -3,7 +3,7 @@
 use protocol::run::Request;
 use protocol::steps::Steps;
 use protocol::{RunId, StepId};
-use runner::{Engine, EngineError, EngineRequest, Rest};
+use runner::{Engine, EngineError, EngineExit, EngineRequest};
 use serde_json::Value;
 use store::{NatsStore, Tenure};
 use tokio::sync::mpsc;
@@ -41,7 +41,7 @@ async fn an_engine_that_rests_has_given_the_lead_back() {
     assert!(scene.is_led().await);
     let (_keep, interrupts) = mpsc::unbounded_channel();
     let rest = engine.drive(asked(Request::Stop), interrupts).await.unwrap();
-    assert!(matches!(rest, Rest::Halted(_)), "{rest:?}");
+    assert!(matches!(rest, EngineExit::Stopped(_)), "{rest:?}");
     assert!(!scene.is_led().await);
 }
 

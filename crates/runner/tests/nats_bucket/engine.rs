@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::peer::Peer;
 use protocol::run::Request;
-use runner::{Clock, Engine, EngineRequest, Rest};
+use runner::{Clock, Engine, EngineExit, EngineRequest};
 use serde_json::json;
 use store::{NatsStore, Tenure};
 use testkit::harness::{engine_config_at, new_cycle, person, run_of, spec};
@@ -56,5 +56,5 @@ async fn an_engine_that_waits_settles_what_others_write() {
         interrupt.send(()).unwrap();
     };
     let (rest, ()) = tokio::join!(playing, writing);
-    assert!(matches!(rest.unwrap(), Rest::Halted(_)));
+    assert!(matches!(rest.unwrap(), EngineExit::Stopped(_)));
 }

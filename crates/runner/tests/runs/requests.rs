@@ -3,7 +3,7 @@
 use protocol::StepId;
 use protocol::run::{Request, RunStatus, StopCause};
 use protocol::steps::Steps;
-use runner::{Clock, Engine, EngineRequest, Journal, Rest};
+use runner::{Clock, Engine, EngineExit, EngineRequest, Journal};
 use store::{Store as _, Tenure};
 use testkit::Ground;
 use tokio::sync::mpsc;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::harness::{engine_config, opened, person};
 
 /// What a request by somebody else between an engine's load and its first commit comes to.
-async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<Rest>, RunStatus)> {
+async fn overtaken_by(request: Request<StepId>) -> anyhow::Result<(Option<EngineExit>, RunStatus)> {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await?;
     let mut nobody = ();
@@ -38,7 +38,7 @@ async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
     let halted = StopCause::Requested;
     assert_eq!(
         overtaken_by(Request::Stop).await.unwrap(),
-        (Some(Rest::Halted(halted)), RunStatus::Stopped(halted))
+        (Some(EngineExit::Stopped(halted)), RunStatus::Stopped(halted))
     );
 }
 
@@ -47,6 +47,6 @@ async fn a_pause_between_an_engines_load_and_its_first_commit_is_not_undone() {
     let halted = StopCause::Interrupted;
     assert_eq!(
         overtaken_by(Request::Pause).await.unwrap(),
-        (Some(Rest::Halted(halted)), RunStatus::Stopped(halted))
+        (Some(EngineExit::Stopped(halted)), RunStatus::Stopped(halted))
     );
 }

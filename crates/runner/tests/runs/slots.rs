@@ -43,5 +43,5 @@ async fn a_snapshot_from_before_places_were_kept_can_be_read() {
     snapshot.as_object_mut().unwrap().remove("placed").unwrap();
     let read: RunState<Steps> = serde_json::from_value(snapshot).unwrap();
     assert!(read.placed.is_empty());
-    assert_eq!(read.elsewhere("here").count(), 0, "whoever is nowhere is here");
+    assert_eq!(read.remote("here").count(), 0, "whoever is nowhere is here");
 }

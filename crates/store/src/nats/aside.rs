@@ -13,7 +13,7 @@ use super::read::AT_ONCE;
 use super::server::Server;
 use super::spill::blob_note;
 use super::wire::json;
-use crate::Foreign;
+use crate::ExternalWrite;
 use crate::error::Unavailable;
 
 impl Server {
@@ -22,7 +22,7 @@ impl Server {
     pub(super) async fn set_aside(
         &self,
         run: &RunId,
-        foreign: &Foreign,
+        foreign: &ExternalWrite,
     ) -> Result<Option<String>, Unavailable> {
         let Some(key) = key_of(run) else { return Ok(None) };
         let bucket = self.bucket_of(&foreign.bucket).await?;

@@ -22,7 +22,7 @@ use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::whole::Gathering;
-use crate::{Digest, DraftError, EngineHolder, EngineLock, Foreign, Tenure};
+use crate::{Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, Tenure};
 
 /// How many blobs are under way at once.
 const BLOBS_AT_ONCE: usize = 8;
@@ -197,7 +197,7 @@ impl Store for NatsStore {
         true
     }
 
-    async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
+    async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
         Ok(Box::pin(self.server().await?.set_aside(run, foreign)).await?)
     }
 

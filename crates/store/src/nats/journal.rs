@@ -47,7 +47,7 @@ impl Server {
         let (server, run) = (self.journal.server.clone(), run.clone());
         match error {
             BadMessage::Newer { .. } => Unavailable::NewerWriter { server, run, source: error.into() },
-            BadMessage::Foreign { .. }
+            BadMessage::ExternalWrite { .. }
             | BadMessage::Unlike { .. }
             | BadMessage::Ahead { .. }
             | BadMessage::Torn { .. }
@@ -152,7 +152,7 @@ impl Server {
         committed: &Committed,
     ) -> Result<Delta, ReadError> {
         let bad = |error| ReadError::from(self.bad_message(run, error));
-        let foreign = |source| bad(BadMessage::Foreign { sequence, source });
+        let foreign = |source| bad(BadMessage::ExternalWrite { sequence, source });
         match &committed.delta {
             Place::Workspace(text) => serde_json::from_str(text.get()).map_err(foreign),
             Place::Behind(behind) => behind.delta().ok_or_else(|| bad(BadMessage::Torn { sequence })),

@@ -21,7 +21,7 @@ use super::wire::{BadMessage, encode};
 use crate::Token;
 use crate::commit::Position;
 use crate::error::Unavailable;
-use crate::foreign::{ExternalChange, Foreign, Rewritten};
+use crate::external::{ExternalChange, ExternalWrite, Rewritten};
 
 /// A run at one instant.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Place {
     pub(super) last: u64,
     /// The document that stands there, if it is ours.
     pub(super) shown: Option<Map<String, Value>>,
-    pub(super) foreign: Option<Foreign>,
+    pub(super) foreign: Option<ExternalWrite>,
 }
 
 impl Look {
@@ -53,7 +53,7 @@ impl Look {
         Seen::of(self.record.as_ref())
     }
 
-    pub(super) fn foreign(&self) -> Option<&Foreign> {
+    pub(super) fn foreign(&self) -> Option<&ExternalWrite> {
         self.place.as_ref()?.foreign.as_ref()
     }
 
@@ -303,8 +303,8 @@ struct Since {
 }
 
 impl Place {
-    fn foreign(&self, found: Option<&Found>, change: Result<Rewritten, ExternalChange>) -> Foreign {
-        Foreign {
+    fn foreign(&self, found: Option<&Found>, change: Result<Rewritten, ExternalChange>) -> ExternalWrite {
+        ExternalWrite {
             bucket: self.bucket.name.clone(),
             sequence: self.last,
             body: found.map(|found| found.payload.to_vec()).filter(|body| !body.is_empty()),

@@ -48,7 +48,8 @@ impl Server {
         let subject = subject(&run);
         let Some(last) = self.journal.find(&subject, Which::Last).await? else { return Ok(Vec::new()) };
         let found = self.journal.scan(&subject, 1, last.sequence).await?;
-        let strange = found.iter().filter(|found| matches!(decode(found), Err(BadMessage::Foreign { .. })));
+        let strange =
+            found.iter().filter(|found| matches!(decode(found), Err(BadMessage::ExternalWrite { .. })));
         Ok(strange.map(|found| Stranger { run: run.clone(), sequence: found.sequence }).collect())
     }
 
@@ -59,7 +60,7 @@ impl Server {
         loop {
             let found = self.journal.find(&subject, Which::From(sequence)).await?;
             let Some(found) = found.filter(|found| found.sequence == sequence) else { return Ok(()) };
-            if !matches!(decode(&found), Err(BadMessage::Foreign { .. })) {
+            if !matches!(decode(&found), Err(BadMessage::ExternalWrite { .. })) {
                 return Ok(());
             }
             self.put_object(&stranger.name(), &found.payload).await?;

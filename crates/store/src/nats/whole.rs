@@ -11,7 +11,7 @@ use crate::commit::{Position, Token};
 use crate::error::{CommitError, EngineLockError};
 use crate::sqlite::DraftError;
 use crate::whole::Gathering;
-use crate::{Foreign, LiveEntry, Tenure};
+use crate::{ExternalWrite, LiveEntry, Tenure};
 
 impl Server {
     pub(super) async fn put_run(self: &Arc<Self>, gathering: Gathering) -> Result<(), DraftError> {
@@ -77,6 +77,6 @@ impl Server {
 }
 
 /// The very entry, not another one of the same number: it may have been read from other servers.
-fn is_that(foreign: &Foreign, entry: &LiveEntry) -> bool {
+fn is_that(foreign: &ExternalWrite, entry: &LiveEntry) -> bool {
     foreign.sequence == entry.revision && foreign.body.as_ref() == Some(&entry.value)
 }

@@ -26,7 +26,7 @@ pub(super) enum BadMessage {
     #[error("message {sequence} has format {found}; this callboard knows {FORMAT}")]
     Newer { sequence: u64, found: u32 },
     #[error("message {sequence} is not one of ours")]
-    Foreign { sequence: u64, source: serde_json::Error },
+    ExternalWrite { sequence: u64, source: serde_json::Error },
     /// It says that it is ours: perhaps of a program that has more to say than this one.
     #[error("message {sequence} has a format that this callboard knows, and is not as it writes them")]
     Unlike { sequence: u64, source: serde_json::Error },
@@ -106,7 +106,7 @@ pub(super) fn decode(found: &Found) -> Result<Record, BadMessage> {
                 return Err(BadMessage::Newer { sequence, found: format });
             }
             Ok(Format { .. }) => return Err(BadMessage::Unlike { sequence, source: error }),
-            Err(_) => return Err(BadMessage::Foreign { sequence, source: error }),
+            Err(_) => return Err(BadMessage::ExternalWrite { sequence, source: error }),
         },
     };
     if format > FORMAT {
@@ -209,6 +209,6 @@ mod tests {
         let read = |text: &str| decode(&found(1, text.to_owned().into())).unwrap_err();
         assert!(matches!(read("{\"format\":2,\"body\":{}}"), BadMessage::Newer { found: 2, .. }));
         assert!(matches!(read("{\"format\":1}"), BadMessage::Unlike { .. }));
-        assert!(matches!(read("hello"), BadMessage::Foreign { .. }));
+        assert!(matches!(read("hello"), BadMessage::ExternalWrite { .. }));
     }
 }

@@ -91,7 +91,7 @@ pub fn find_damage(closed: &Closed) -> Result<Vec<Damage>, OpenError> {
     };
     let has_entries = connection.table_exists(None, "entries").unwrap_or(true);
     if application != APPLICATION_ID && !has_entries {
-        return Err(OpenError::Foreign { path });
+        return Err(OpenError::ExternalWrite { path });
     }
     if application == APPLICATION_ID && format > FORMAT {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });

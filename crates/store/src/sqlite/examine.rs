@@ -42,7 +42,7 @@ pub(super) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
     }
     let (application, format) = read_format(&connection).map_err(unreadable)?;
     if application != APPLICATION_ID {
-        return Err(OpenError::Foreign { path });
+        return Err(OpenError::ExternalWrite { path });
     }
     if format > FORMAT {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });

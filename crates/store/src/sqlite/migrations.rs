@@ -4,7 +4,7 @@
 //! steps a database has had.
 //!
 //! Tables with bodies are ordinary rowid tables: long rows would make the inner pages of a `WITHOUT ROWID` table
-//! sparse. Foreign keys go to `runs.id`, a number, so that the keys of the other tables stay short.
+//! sparse. ExternalWrite keys go to `runs.id`, a number, so that the keys of the other tables stay short.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 

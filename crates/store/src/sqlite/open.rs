@@ -25,7 +25,7 @@ pub enum OpenError {
     #[error("`{}` cannot be read as a database", path.display())]
     Unreadable { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("`{}` is a database of another program", path.display())]
-    Foreign { path: PathBuf },
+    ExternalWrite { path: PathBuf },
     #[error("`{}` has format {found}, written by a newer callboard; this one knows {known}", path.display())]
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("could not {action} `{}`", path.display())]
@@ -92,7 +92,7 @@ fn attach(location: &Location) -> Result<Database, OpenError> {
     let identity = FileIdentity::of(&fs::metadata(&path).map_err(failed("look at", &path))?);
     let (reader, application, format) = connect_reader(&path).map_err(|error| unreadable(&path, error))?;
     if application != APPLICATION_ID {
-        return Err(OpenError::Foreign { path });
+        return Err(OpenError::ExternalWrite { path });
     }
     if format > FORMAT {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });

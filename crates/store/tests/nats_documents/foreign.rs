@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::{Revision, RunId};
 use serde_json::{Value, json};
-use store::{Commit, CommitError, Digest, ExternalChange, Foreign, NatsStore, Position, Store as _};
+use store::{Commit, CommitError, Digest, ExternalChange, ExternalWrite, NatsStore, Position, Store as _};
 
 use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
@@ -33,7 +33,7 @@ impl Scene {
         self.client.get_json(&self.run).await
     }
 
-    async fn foreign(&self) -> Option<Foreign> {
+    async fn foreign(&self) -> Option<ExternalWrite> {
         self.store.load(&self.run).await.unwrap().unwrap().foreign
     }
 

@@ -3,9 +3,9 @@
 use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
-    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Foreign,
-    Loaded, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure, ViewMark, Watch,
-    WriteError, WriteId,
+    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError,
+    ExternalWrite, Loaded, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Tenure,
+    ViewMark, Watch, WriteError, WriteId,
 };
 
 #[derive(Clone)]
@@ -101,7 +101,7 @@ impl Store for Showing {
         self.0.keeps_documents()
     }
 
-    async fn set_aside(&self, run: &RunId, foreign: &Foreign) -> Result<Option<String>, WriteError> {
+    async fn set_aside(&self, run: &RunId, foreign: &ExternalWrite) -> Result<Option<String>, WriteError> {
         self.0.set_aside(run, foreign).await
     }
 

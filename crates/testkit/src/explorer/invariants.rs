@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use protocol::entry::RunState;
-use protocol::rules::Standing;
+use protocol::rules::StepStatus;
 use protocol::run::{
     Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Refusal, Request, Run, RunStatus,
     TurnStatus, absorb, consider, start_queued,
@@ -108,10 +108,10 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
     // Where a stop ends the run, whoever was at work has failed by it, and is still to end.
     let stops_end = P::stopped(&scene.definition, &after.state).is_some();
     for (step, active) in &after.active_turns {
-        let standing = P::standing(&scene.definition, &after.state, step);
+        let standing = P::step_status(&scene.definition, &after.state, step);
         let is_ending =
             matches!(after.status, RunStatus::Finishing(_)) && active.status == TurnStatus::Stopping;
-        if standing != Standing::Open && !(stops_end && is_ending && standing == Standing::Failed) {
+        if standing != StepStatus::Unfinished && !(stops_end && is_ending && standing == StepStatus::Failed) {
             let what = format!("`{step}` has a turn, but is {standing:?}");
             broken.push(Broken::new("what is done is not done again", what));
         }

@@ -53,7 +53,7 @@ pub trait Explored: Protocol {
     fn say_verdict(verdict: &Self::Verdict) -> String;
 
     /// How far the step is, in a mark or two, when it is not in a turn; and what of its past decides about its future.
-    fn say_standing(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> Standing;
+    fn say_step(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepNotation;
 
     /// The change in a word or two.
     fn say_change(change: &Self::Change) -> String;
@@ -77,7 +77,7 @@ pub trait Explored: Protocol {
 
 /// A step in the notation of tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct StepNotation {
     /// One character: done, failed, …
     pub mark: &'static str,
     /// What stands behind the step's name, such as how often it was sent back; usually empty.

@@ -15,7 +15,7 @@ pub(super) const LEGEND: &str =
 pub(super) fn say_run<P: Explored>(scene: &Scene<P>, run: &Run<P>) -> String {
     let mut text = format!("{:<11}", say_status(run.status));
     for step in P::steps(&scene.definition) {
-        let standing = P::say_standing(&scene.definition, &run.state, &step);
+        let standing = P::say_step(&scene.definition, &run.state, &step);
         let mark = run.active_turns.get(&step).map_or_else(|| standing.mark.to_owned(), say_turn);
         text.push_str(&format!(" {step}{}{mark}", standing.note));
     }

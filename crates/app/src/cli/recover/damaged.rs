@@ -4,10 +4,10 @@ use std::error::Error;
 use std::path::Path;
 
 use protocol::RunId;
-use runner::{Fate, Ground, Salvaged};
+use runner::{Ground, SalvageOutcome, Salvaged};
 use store::{Backup, Closed, Draft, FoundRun, Salvage, SqliteStore, Store as _, find_damage};
 
-use super::account::{Account, RunAccount};
+use super::report::{RecoveryReport, RunRecovery};
 use super::{Arguments, sound};
 use crate::failure::{Exit, Failure};
 use crate::presentation::{self, Deed, Presentation};
@@ -19,7 +19,7 @@ pub(super) async fn recover(
     arguments: &Arguments,
     mut closed: Closed,
     unfinished: Option<Backup>,
-    mut told: Account,
+    mut told: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let now = workspace.clock.now();
     let scratch = scratch(workspace)?;
@@ -46,8 +46,8 @@ pub(super) async fn recover(
     let mut draft = draft.map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
-    told.runs = salvaged.iter().map(RunAccount::salvaged).collect();
-    if salvaged.iter().all(|run| matches!(run.fate, Fate::Unreadable { .. })) {
+    told.runs = salvaged.iter().map(RunRecovery::salvaged).collect();
+    if salvaged.iter().all(|run| matches!(run.outcome, SalvageOutcome::Unreadable { .. })) {
         return Err(nothing_left(workspace, &told));
     }
     if arguments.dry_run {
@@ -57,7 +57,7 @@ pub(super) async fn recover(
     draft.install(&mut closed, kept.as_ref()).map_err(|error| failed(&error))?;
     let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
     drop(closed);
-    let mut after = Account::new(workspace, arguments);
+    let mut after = RecoveryReport::new(workspace, arguments);
     let inconsistencies = sound::check(workspace, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
         let what = format!("the store that was just written is not sound: {damage}");
@@ -75,7 +75,7 @@ pub(super) async fn graft(
     workspace: &Workspace,
     file: &Path,
     arguments: &Arguments,
-    mut told: Account,
+    mut told: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let scratch = scratch(workspace)?;
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
@@ -84,18 +84,18 @@ pub(super) async fn graft(
     let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     draft.finish().map_err(|error| failed(&error))?;
-    for Salvaged { run, fate } in &salvaged {
+    for Salvaged { run, outcome } in &salvaged {
         let exists = run.as_ref().is_ok_and(|run| there.contains(run));
         told.runs.push(match exists {
-            true => RunAccount::there_already(run),
-            false => RunAccount::salvaged(&Salvaged { run: run.clone(), fate: fate.clone() }),
+            true => RunRecovery::there_already(run),
+            false => RunRecovery::salvaged(&Salvaged { run: run.clone(), outcome: outcome.clone() }),
         });
     }
     if arguments.dry_run {
         return Ok(told.tell());
     }
     salvage_all(workspace, &salvage, &mut &store, &there).await?;
-    let mut after = Account::new(workspace, arguments);
+    let mut after = RecoveryReport::new(workspace, arguments);
     sound::check(workspace, false, &mut after).await?;
     told.damage.append(&mut after.damage);
     told.views = after.views;
@@ -173,7 +173,7 @@ fn scratch(workspace: &Workspace) -> Result<tempfile::TempDir, Failure> {
     })
 }
 
-fn nothing_left(workspace: &Workspace, told: &Account) -> Failure {
+fn nothing_left(workspace: &Workspace, told: &RecoveryReport) -> Failure {
     let what = format!("nothing can be read of the store `{}`", workspace.location.root().display());
     let mut failure = Failure::new(Exit::Store, what);
     failure.causes.extend(told.damage.iter().cloned());
@@ -186,7 +186,7 @@ fn nothing_left(workspace: &Workspace, told: &Account) -> Failure {
         .hint(format!("move `{}` aside to begin with an empty store", workspace.location.root().display()))
 }
 
-fn where_it_is(told: &Account) -> String {
+fn where_it_is(told: &RecoveryReport) -> String {
     match &told.kept {
         Some(kept) => format!("what was there is in `{}`; please report this", kept.display()),
         None => "please report this".to_owned(),

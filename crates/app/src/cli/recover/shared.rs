@@ -3,7 +3,7 @@
 use protocol::RunId;
 use store::{AnyStore, Note, Store as _, Unavailable};
 
-use super::account::Account;
+use super::report::RecoveryReport;
 use super::{Arguments, lost, sound, strangers};
 use crate::failure::{Code, Exit, Failure};
 use crate::presentation::{self, Deed, Presentation};
@@ -19,7 +19,7 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
         }
         store => store?,
     };
-    let mut told = Account::new(workspace, arguments);
+    let mut told = RecoveryReport::new(workspace, arguments);
     if let AnyStore::Nats(nats, _) = &store {
         strangers::set_aside(nats, arguments.dry_run, &mut told).await?;
     }
@@ -60,7 +60,7 @@ async fn rebuild(
     workspace: &Workspace,
     store: &AnyStore,
     buckets: &[String],
-    told: &mut Account,
+    told: &mut RecoveryReport,
 ) -> Result<(), Failure> {
     let mut written = 0;
     for row in store.runs().await?.iter().filter(|row| presentation::is_known(&row.protocol)) {

@@ -7,7 +7,7 @@ use protocol::{RunId, View};
 use runner::{Inconsistency, Journal};
 use store::{AnyStore, Store as _};
 
-use super::account::{Account, RunAccount};
+use super::report::{RecoveryReport, RunRecovery};
 use crate::failure::{Exit, Failure};
 use crate::presentation::{self, Deed, Presentation};
 use crate::views;
@@ -17,13 +17,13 @@ use crate::workspace::Workspace;
 pub(super) async fn check(
     workspace: &Workspace,
     dry_run: bool,
-    told: &mut Account,
+    told: &mut RecoveryReport,
 ) -> Result<usize, Failure> {
     let Some(store) = workspace.existing_store().await? else { return Ok(0) };
     let mut inconsistencies = 0;
     for row in store.runs().await? {
         if !presentation::is_known(&row.protocol) {
-            told.runs.push(RunAccount::of_another_protocol(&row));
+            told.runs.push(RunRecovery::of_another_protocol(&row));
             continue;
         }
         let checking = Checking { workspace, store: &store, run: &row.run, dry_run, told };
@@ -53,7 +53,7 @@ struct Checking<'a> {
     store: &'a AnyStore,
     run: &'a RunId,
     dry_run: bool,
-    told: &'a mut Account,
+    told: &'a mut RecoveryReport,
 }
 
 impl Deed for Checking<'_> {
@@ -63,7 +63,7 @@ impl Deed for Checking<'_> {
         let Self { workspace, store, run, dry_run, told } = self;
         match runner::verify::<P, _>(store, &workspace.clock, run).await {
             Ok(Some(journal)) => {
-                told.runs.push(RunAccount::sound(&journal));
+                told.runs.push(RunRecovery::sound(&journal));
                 show(workspace, store, &journal, dry_run, told).await?;
             }
             Ok(None) => {}
@@ -79,7 +79,7 @@ async fn show<P: Presentation>(
     store: &AnyStore,
     journal: &Journal<P, AnyStore>,
     dry_run: bool,
-    told: &mut Account,
+    told: &mut RecoveryReport,
 ) -> Result<(), Failure> {
     let wrong = wrong_views(journal);
     if wrong.is_empty() {

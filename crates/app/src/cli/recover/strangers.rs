@@ -2,11 +2,15 @@
 
 use store::NatsStore;
 
-use super::account::Account;
+use super::report::RecoveryReport;
 use crate::failure::Failure;
 
 /// Sets all of it aside, or says what would be.
-pub(super) async fn set_aside(store: &NatsStore, dry_run: bool, told: &mut Account) -> Result<(), Failure> {
+pub(super) async fn set_aside(
+    store: &NatsStore,
+    dry_run: bool,
+    told: &mut RecoveryReport,
+) -> Result<(), Failure> {
     for stranger in store.strangers().await? {
         let (run, sequence, name) = (&stranger.run, stranger.sequence, stranger.name());
         told.damage.push(format!("message {sequence} of run `{run}` is not one of ours"));

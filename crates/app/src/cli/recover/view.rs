@@ -10,7 +10,7 @@ use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
 use serde_json::Value;
 use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
 
-use super::{Arguments, account::Account, sound};
+use super::{Arguments, report::RecoveryReport, sound};
 use crate::cli::block_on;
 use crate::cli::run::Policy;
 use crate::definition::Limits;
@@ -84,7 +84,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Success);
     }
-    let mut told = Account::new(workspace, arguments);
+    let mut told = RecoveryReport::new(workspace, arguments);
     block_on(async { sound::check(workspace, false, &mut told).await })?;
     told.notes.push(format!(
         "run `{run}` was rebuilt from its view, and its journal says so; what happened before is not in it"

@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use crate::{control, render, run_status};
 
 /// The engine of the run, if it is on another host.
-pub(super) async fn elsewhere(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
+pub(super) async fn remote(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
     let holder = control::engine_of(store, run).await?;
     Ok(holder.filter(|holder| store.is_shared() && !holder.is_here()))
 }

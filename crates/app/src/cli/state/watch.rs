@@ -1,6 +1,6 @@
 //! `callboard state watch [KEY]`.
 
-use runner::Rest;
+use runner::EngineExit;
 use serde_json::{Value, json};
 use store::Store as _;
 
@@ -125,7 +125,7 @@ impl Watching<'_> {
     }
 
     fn ends<P: Presentation>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
-        let finished = matches!(follower.run_at.rest(), Some(Rest::Finished(_)));
+        let finished = matches!(follower.run_at.rest(), Some(EngineExit::Finished(_)));
         match &self.until {
             Some(_) if is_so => Some(Exit::Success),
             Some(goal) if finished => {

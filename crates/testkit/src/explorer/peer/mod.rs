@@ -13,7 +13,7 @@ use protocol::run::Run;
 use protocol::{Protocol as _, RunId};
 use serde_json::{Map, Value, json};
 
-use super::{Broken, Explored, Standing, Transition, Writing};
+use super::{Broken, Explored, StepNotation, Transition, Writing};
 pub use scenes::{adopted, continued, cycle, global, scene};
 
 /// What the marks of `peer` mean.
@@ -102,7 +102,7 @@ impl Explored for Peer {
         .to_owned()
     }
 
-    fn say_standing(_: &Definition, state: &State, step: &Phase) -> Standing {
+    fn say_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
         let (open, mark) = match state {
             State::Before(phase) | State::Asked(phase) => (Some(*phase), "·"),
             State::Entered(phase) => (Some(*phase), "⇐"),
@@ -117,7 +117,7 @@ impl Explored for Peer {
             None if *step == Phase::Review => mark,
             None => "✓",
         };
-        Standing { mark, note: String::new() }
+        StepNotation { mark, note: String::new() }
     }
 
     fn say_change(change: &ProtocolChange) -> String {

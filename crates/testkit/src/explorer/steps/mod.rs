@@ -13,7 +13,7 @@ use protocol::steps::{
 };
 use protocol::{RunId, StepId};
 
-use super::{Broken, Explored, Standing, Transition};
+use super::{Broken, Explored, StepNotation, Transition};
 
 /// What the marks of `steps` mean.
 pub const LEGEND: &str = "· waits for what it needs   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the way back is still to be taken
@@ -95,7 +95,7 @@ impl Explored for Steps {
         }
     }
 
-    fn say_standing(_: &Definition, state: &State, step: &StepId) -> Standing {
+    fn say_step(_: &Definition, state: &State, step: &StepId) -> StepNotation {
         let mark = if state.skipped.contains(step) {
             "↷"
         } else if state.done.contains(step) {
@@ -108,7 +108,7 @@ impl Explored for Steps {
             "·"
         };
         let sent_back = state.iteration(step);
-        Standing { mark, note: if sent_back > 0 { format!("@{sent_back}") } else { String::new() } }
+        StepNotation { mark, note: if sent_back > 0 { format!("@{sent_back}") } else { String::new() } }
     }
 
     fn say_change(change: &ProtocolChange) -> String {

@@ -4,7 +4,7 @@ use protocol::Revision;
 
 /// A foreign write: the newest thing in the document's place, and not ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Foreign {
+pub struct ExternalWrite {
     /// Where documents are kept.
     pub bucket: String,
     /// Its number there; 0 if nothing at all is left in its place.

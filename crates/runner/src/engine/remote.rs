@@ -27,11 +27,11 @@ impl Hosts {
     }
 
     /// Attempts that may be alive on other hosts, and where.
-    pub(super) fn elsewhere<'a, P: Protocol>(
+    pub(super) fn remote<'a, P: Protocol>(
         &'a self,
         state: &'a RunState<P>,
     ) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
-        self.here.iter().flat_map(|here| state.elsewhere(here))
+        self.here.iter().flat_map(|here| state.remote(here))
     }
 
     pub(super) fn is_elsewhere<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
@@ -41,31 +41,31 @@ impl Hosts {
 
     /// How many places there are in all, if there are so many here: whoever is elsewhere takes none of ours.
     pub(super) fn slots<P: Protocol>(&self, state: &RunState<P>, here: usize) -> usize {
-        here.saturating_add(self.elsewhere(state).count())
+        here.saturating_add(self.remote(state).count())
     }
 }
 
 impl<P: Protocol, S: Store> Engine<'_, P, S> {
-    pub(super) fn elsewhere(&self) -> Vec<(AttemptId, String)> {
-        let elsewhere = self.hosts.elsewhere(&self.journal.state);
-        elsewhere.map(|(attempt, host)| (Run::<P>::id(&attempt), host.to_owned())).collect()
+    pub(super) fn remote(&self) -> Vec<(AttemptId, String)> {
+        let remote = self.hosts.remote(&self.journal.state);
+        remote.map(|(attempt, host)| (Run::<P>::id(&attempt), host.to_owned())).collect()
     }
 
     /// Whether the host that a person has given up can be: it is another one, and has attempts of this run.
     pub(super) fn may_abandon(&self) -> Result<(), EngineError> {
         let Some(Abandoned { host, .. }) = &self.engine_config.overrides.abandoned else { return Ok(()) };
-        let elsewhere = self.elsewhere();
-        if elsewhere.iter().any(|(_, at)| at == host) {
+        let remote = self.remote();
+        if remote.iter().any(|(_, at)| at == host) {
             return Ok(());
         }
         let here = self.engine_config.host() == host;
-        Err(EngineError::NothingToAbandon { host: host.clone(), here, elsewhere })
+        Err(EngineError::NothingToAbandon { host: host.clone(), here, remote })
     }
 
     /// Counts the attempts of a host that a person has given up as interrupted, each in an entry of that person's.
     pub(super) async fn abandon(&mut self) -> Result<(), EngineError> {
         let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
-        let theirs = self.hosts.elsewhere(&self.journal.state);
+        let theirs = self.hosts.remote(&self.journal.state);
         let theirs = theirs.filter(|(_, host)| *host == abandoned.host);
         let theirs: Vec<_> = theirs.map(|(attempt, _)| attempt).collect();
         for attempt in theirs {

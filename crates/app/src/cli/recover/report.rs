@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use protocol::RunId;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
-use runner::{Fate, Journal, Salvaged};
+use runner::{Journal, SalvageOutcome, Salvaged};
 use serde::{Serialize, Serializer};
 use store::{AnyStore, RunRow};
 
@@ -17,7 +17,7 @@ use crate::run_status;
 use crate::workspace::Workspace;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Account {
+pub(super) struct RecoveryReport {
     store: String,
     dry_run: bool,
     /// The copy that is read instead of the store's own database.
@@ -34,7 +34,7 @@ pub(super) struct Account {
     pub(super) damage: Vec<String>,
     /// Where the damaged store was kept.
     pub(super) kept: Option<PathBuf>,
-    pub(super) runs: Vec<RunAccount>,
+    pub(super) runs: Vec<RunRecovery>,
     /// Files that were written again.
     pub(super) views: Vec<PathBuf>,
     /// Strangers' bytes: where they were, where they are.
@@ -44,12 +44,12 @@ pub(super) struct Account {
 
 /// One run.
 #[derive(Debug, Serialize)]
-pub(super) struct RunAccount {
+pub(super) struct RunRecovery {
     run: Option<RunId>,
     /// The number by which its entries name it, if nothing else is left of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<i64>,
-    fate: &'static str,
+    outcome: &'static str,
     /// The last entry that is in the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
@@ -65,10 +65,10 @@ pub(super) struct RunAccount {
     why: Option<String>,
 }
 
-const NOTHING: RunAccount = RunAccount {
+const NOTHING: RunRecovery = RunRecovery {
     run: None,
     number: None,
-    fate: "whole",
+    outcome: "whole",
     revision: None,
     newest: None,
     beyond: None,
@@ -80,7 +80,7 @@ fn as_name<S: Serializer>(status: &Option<RunStatus>, serializer: S) -> Result<S
     status.map(run_status::name).serialize(serializer)
 }
 
-impl RunAccount {
+impl RunRecovery {
     pub(super) fn sound<P: Presentation>(journal: &Journal<P, AnyStore>) -> Self {
         Self {
             run: Some(journal.run.clone()),
@@ -95,22 +95,22 @@ impl RunAccount {
             "" => "it cannot be understood".to_owned(),
             protocol => format!("a `{protocol}` run, which this program cannot check"),
         });
-        Self { run: Some(row.run.clone()), fate: "unchecked", why, ..NOTHING }
+        Self { run: Some(row.run.clone()), outcome: "unchecked", why, ..NOTHING }
     }
 
     pub(super) fn there_already(run: &Result<RunId, i64>) -> Self {
         let why = Some("a run of that name is in the store already; it was left as it is".to_owned());
-        Self { run: run.clone().ok(), fate: "there", why, ..NOTHING }
+        Self { run: run.clone().ok(), outcome: "there", why, ..NOTHING }
     }
 
-    pub(super) fn salvaged(Salvaged { run, fate }: &Salvaged) -> Self {
+    pub(super) fn salvaged(Salvaged { run, outcome }: &Salvaged) -> Self {
         let named = Self { run: run.clone().ok(), number: run.clone().err(), ..NOTHING };
-        match fate {
-            Fate::Whole { revision, status } => {
+        match outcome {
+            SalvageOutcome::Whole { revision, status } => {
                 Self { revision: Some(revision.0), status: Some(*status), ..named }
             }
-            Fate::Cut { revision, status, newest, beyond, why } => Self {
-                fate: "cut",
+            SalvageOutcome::Cut { revision, status, newest, beyond, why } => Self {
+                outcome: "cut",
                 revision: Some(revision.0),
                 newest: Some(newest.0),
                 beyond: Some(*beyond),
@@ -118,8 +118,8 @@ impl RunAccount {
                 why: Some(why.clone()),
                 ..named
             },
-            Fate::Unreadable { newest, why } => {
-                Self { fate: "unreadable", newest: Some(newest.0), why: Some(why.clone()), ..named }
+            SalvageOutcome::Unreadable { newest, why } => {
+                Self { outcome: "unreadable", newest: Some(newest.0), why: Some(why.clone()), ..named }
             }
         }
     }
@@ -134,7 +134,7 @@ impl RunAccount {
 
     /// The run in a line, without colour.
     pub(super) fn line(&self) -> String {
-        let mut line = format!("{} {}", self.name(), self.fate);
+        let mut line = format!("{} {}", self.name(), self.outcome);
         if let Some(why) = &self.why {
             line.push_str(&format!(": {why}"));
         }
@@ -142,7 +142,7 @@ impl RunAccount {
     }
 
     fn tell(&self, width: usize) {
-        let style = match self.fate {
+        let style = match self.outcome {
             "whole" => GREEN,
             "cut" => YELLOW,
             "unreadable" => RED,
@@ -161,13 +161,13 @@ impl RunAccount {
         render::data(format_args!(
             "  {} {}  {}",
             styled(BOLD, format_args!("{:<width$}", self.name())),
-            styled(style, format_args!("{:<10}", self.fate)),
+            styled(style, format_args!("{:<10}", self.outcome)),
             particulars.join(", ")
         ));
     }
 }
 
-impl Account {
+impl RecoveryReport {
     pub(super) fn new(workspace: &Workspace, arguments: &Arguments) -> Self {
         Self {
             store: workspace.store_name(),
@@ -187,7 +187,7 @@ impl Account {
 
     /// Prints it, and says whether something is lost.
     pub(super) fn tell(self) -> Exit {
-        let lost = self.runs.iter().any(|run| matches!(run.fate, "cut" | "unreadable"));
+        let lost = self.runs.iter().any(|run| matches!(run.outcome, "cut" | "unreadable"));
         let exit = if lost { Exit::Failed } else { Exit::Success };
         if self.json {
             render::json_pretty(&self);
@@ -245,7 +245,7 @@ impl Account {
     fn tell_what_next(&self) {
         for run in &self.runs {
             let name = run.name();
-            match (run.fate, run.status) {
+            match (run.outcome, run.status) {
                 ("cut", Some(RunStatus::Finished(_))) | ("cut", None) => {}
                 ("cut", Some(_)) if !self.dry_run => render::note(format_args!(
                     "`callboard resume {name}` goes on where it is cut; what its agents finished later is found in \

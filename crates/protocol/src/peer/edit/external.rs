@@ -12,7 +12,7 @@ use crate::peer::transition::{Refusal, Transition, check_write};
 /// Turns what a client made of the document, as it could read it, into an edit of the document as it is. What every write
 /// does is ours to do: it may be there, if it is right, and is not taken over. An edit without operations is a write that
 /// only counts.
-pub(in crate::peer) fn foreign_edit(
+pub(in crate::peer) fn external_edit(
     current: &Document,
     shown: &Value,
     found: &Value,

@@ -10,7 +10,7 @@ use crate::peer::Phase;
 /// What a client's document makes of ours.
 fn absorbed(found: &Value) -> Result<Document, Uneditable> {
     let current = executing();
-    let edit = foreign_edit(&current, &current.to_value(), found)?;
+    let edit = external_edit(&current, &current.to_value(), found)?;
     Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("an edit fits"))
 }
 
@@ -106,7 +106,7 @@ fn what_stood_there_as_a_blob_is_not_taken_for_the_output() {
     shown["phases"]["plan"]["output"] = json!({ "$blob": "sha256:…", "bytes": 200_000 });
     let mut found = shown.clone();
     found["phases"]["execute"]["output"]["progress"] = json!(90);
-    let edit = foreign_edit(&current, &shown, &found).unwrap();
+    let edit = external_edit(&current, &shown, &found).unwrap();
     let new = apply(&current, &edit, "another client".to_owned(), second(9)).unwrap();
     assert_eq!(new.phases.plan, current.phases.plan);
     assert_eq!(new.phases.execute.output.unwrap()["progress"], 90);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::Decision;
 use protocol::{Protocol, Revision, RunId};
-use store::{CommitError, Foreign, Store, WriteError};
+use store::{CommitError, ExternalWrite, Store, WriteError};
 
 use crate::causes::with_causes;
 use crate::clock::Clock;
@@ -96,21 +96,21 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     }
 
     /// The edit that a foreign write is, or why it is none.
-    fn absorbed(&self, foreign: &Foreign) -> Result<P::Edit, String> {
+    fn absorbed(&self, foreign: &ExternalWrite) -> Result<P::Edit, String> {
         let change = foreign.change.as_ref().map_err(ToString::to_string)?;
         let read = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
         let (ours, theirs) = (read(&change.ours)?, read(&change.theirs)?);
-        P::foreign_edit(&self.spec.definition, &self.document, &ours, &theirs)
+        P::external_edit(&self.spec.definition, &self.document, &ours, &theirs)
             .map_err(|refused| with_causes(&refused))
     }
 
     /// Commits what settles it.
     async fn answer(
         &mut self,
-        foreign: &Foreign,
+        foreign: &ExternalWrite,
         edit: Result<P::Edit, String>,
     ) -> Result<Settled, CommitError> {
-        let Foreign { bucket, sequence, .. } = foreign;
+        let ExternalWrite { bucket, sequence, .. } = foreign;
         let by = Author::Client { bucket: bucket.clone(), sequence: *sequence };
         let (input, refused) = match edit {
             Ok(edit) => (Input::Edited { edit, from: None }, None),
@@ -124,7 +124,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         Ok(Settled { run, bucket: bucket.clone(), sequence: *sequence, revision, refused })
     }
 
-    async fn keep(&self, foreign: &Foreign) -> Result<Option<String>, CommitError> {
+    async fn keep(&self, foreign: &ExternalWrite) -> Result<Option<String>, CommitError> {
         match self.store.set_aside(&self.run, foreign).await {
             Ok(kept) => Ok(kept),
             Err(WriteError::Unavailable(unavailable)) => Err(unavailable.into()),
@@ -133,12 +133,12 @@ impl<P: Protocol, S: Store> Journal<P, S> {
     }
 
     /// The document as it is, once more: with a number that nobody has seen.
-    fn put_back(&self, foreign: &Foreign, refused: &Refused) -> Input<P> {
+    fn put_back(&self, foreign: &ExternalWrite, refused: &Refused) -> Input<P> {
         let newest = P::sequence(&self.document).unwrap_or(0);
         let claimed =
             foreign.body.as_deref().and_then(claimed).filter(|claimed| *claimed < newest + PLAUSIBLE);
         let revision = self.position.revision;
-        let Foreign { bucket, sequence, .. } = foreign;
+        let ExternalWrite { bucket, sequence, .. } = foreign;
         let source = RecoverySource::Document {
             document: serde_json::to_value(&self.document).expect("BUG: a document is plain data"),
             from: revision,
