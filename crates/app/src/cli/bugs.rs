@@ -2,7 +2,7 @@
 //! was committed stands.
 
 use crate::failure::{Code, Exit, Failure};
-use crate::render;
+use crate::output;
 
 /// From now on a panic ends the process, says whose fault it is, and what to do.
 pub(super) fn name_ours() {
@@ -12,7 +12,7 @@ pub(super) fn name_ours() {
         let failure = Failure::new(Exit::Bug, "this is a bug in callboard; what was committed stands")
             .code(Code::Bug)
             .hint(format_args!("`callboard explain {}` tells what to do now, and what to report", Code::Bug));
-        render::failure(&failure);
+        output::failure(&failure);
         std::process::exit(i32::from(Exit::Bug.code()));
     }));
 }

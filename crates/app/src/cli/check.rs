@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
-use crate::render::{self, GREEN, styled};
+use crate::output::{self, GREEN, styled};
 pub(super) use file::repository;
 use file::{Checked, check};
 use format::Format;
@@ -52,12 +52,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Ok(checked) => serde_json::to_value(checked).expect("BUG: what we print is plain data"),
             Err(failure) => json!({ "file": path, "error": failure.what, "causes": failure.causes }),
         });
-        render::json_pretty(&files.collect::<Vec<_>>());
+        output::json_pretty(&files.collect::<Vec<_>>());
     } else {
         for (_, checked) in &checked {
             match checked {
                 Ok(checked) => show(checked, paths.len() > 1),
-                Err(failure) => render::failure(failure),
+                Err(failure) => output::failure(failure),
             }
         }
     }
@@ -73,23 +73,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 fn show(checked: &Checked, several: bool) {
     let file = checked.file.display();
     for finding in &checked.findings {
-        render::data(format_args!(
+        output::data(format_args!(
             "{}\n",
-            render::excerpt(&checked.file, &checked.source, &finding.remark())
+            output::excerpt(&checked.file, &checked.source, &finding.remark())
         ));
     }
     let whole = match (&checked.steps, &checked.cycle) {
-        (Some(steps), _) => Some(render::count(*steps, "step", "steps")),
+        (Some(steps), _) => Some(output::count(*steps, "step", "steps")),
         (None, Some(cycle)) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
         (None, None) => None,
     };
     if let Some(whole) = whole {
         let name = if several { format!("{file}: ") } else { String::new() };
-        render::data(format_args!("{name}{} {whole}", styled(GREEN, "ok:")));
+        output::data(format_args!("{name}{} {whole}", styled(GREEN, "ok:")));
     } else {
-        render::failure(&Failure::usage(format!(
+        output::failure(&Failure::usage(format!(
             "`{file}` has {}",
-            render::count(checked.errors(), "problem", "problems")
+            output::count(checked.errors(), "problem", "problems")
         )));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::help;
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
@@ -20,6 +20,6 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut help::command(), "callboard", &mut script);
-    render::raw(&String::from_utf8_lossy(&script));
+    output::raw(&String::from_utf8_lossy(&script));
     Ok(Exit::Success)
 }

@@ -2,7 +2,7 @@
 
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::render::{self, BOLD, DIM, styled};
+use crate::output::{self, BOLD, DIM, styled};
 use crate::workspace::{Place, Workspace};
 
 /// Show every setting, its value and where it came from
@@ -32,13 +32,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .iter()
             .map(|row| serde_json::json!({ "key": row.key, "value": row.json(), "origin": row.origin.to_string() }))
             .collect();
-        render::json_pretty(&rows);
+        output::json_pretty(&rows);
         return Ok(Exit::Success);
     }
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     for row in &rows {
         let key = styled(BOLD, format_args!("{:<width$}", row.key));
-        render::data(format_args!(
+        output::data(format_args!(
             "{key} = {}  {}",
             row.value,
             styled(DIM, format_args!("# {}", row.origin))

@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 use proof::Finding;
 use sandbox::Sandbox;
 use story::Teller;
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // An attempt that starts engines of its own would kill and adopt under the mark of another.
     crate::control::refuse_agents_outright("show the demo")?;
     // A reader who leaves does not leave our children and folder behind.
-    render::go_on_when_nobody_reads();
+    output::go_on_when_nobody_reads();
     let paced = !arguments.fast && std::io::stdout().is_terminal();
     let teller = Teller { paced };
     block_on(async {
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Ok(None) => {
                 sandbox.clear().await?;
                 leave(sandbox, arguments.keep)?;
-                render::note("interrupted: engine and agents were ended");
+                output::note("interrupted: engine and agents were ended");
                 Ok(Exit::Interrupted)
             }
             Err(failure) => {
@@ -94,7 +94,7 @@ fn conclude(sandbox: Sandbox, findings: &[Finding], arguments: &Arguments) -> Re
     }
     leave(sandbox, arguments.keep)?;
     if !arguments.keep {
-        render::data("`callboard demo --keep` leaves the folder, to look around in.");
+        output::data("`callboard demo --keep` leaves the folder, to look around in.");
     }
     Ok(Exit::Success)
 }
@@ -107,14 +107,14 @@ fn leave(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     let run = sandbox::RUN;
     let repo = sandbox.repo().to_owned();
     sandbox.keep();
-    render::data(format_args!("It is all still there:\n\n  cd {}", repo.display()));
+    output::data(format_args!("It is all still there:\n\n  cd {}", repo.display()));
     for (command, what) in [
         (format!("callboard show {run}"), "how far each step is"),
         (format!("callboard log {run}"), "every entry of the journal"),
         (format!("callboard graph {run}"), "the steps as a picture"),
         ("git log --oneline".to_owned(), "what the agents committed"),
     ] {
-        render::data(format_args!("  {command:<22} {}", render::styled(render::DIM, what)));
+        output::data(format_args!("  {command:<22} {}", output::styled(output::DIM, what)));
     }
     Ok(())
 }

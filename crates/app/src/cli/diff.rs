@@ -8,11 +8,11 @@ use store::Store as _;
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
-use crate::look::difference::{self, Difference};
-use crate::look::{RunHandle, words};
-use crate::presentation::{Deed, Presentation};
-use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
-use crate::run_status;
+use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
+use crate::present::run_status;
+use crate::present::{Deed, Presentation};
+use crate::query::difference::{self, Difference};
+use crate::query::{RunHandle, words};
 use crate::workspace::Place;
 
 /// Show what changed in a run from one revision to another
@@ -71,7 +71,7 @@ impl Deed for Comparing<'_> {
         let new = side::<P>(handle, arguments.to).await?;
         let found = difference::between(&compared(&old.run_at), &compared(&new.run_at));
         if arguments.json {
-            render::json_pretty(&found);
+            output::json_pretty(&found);
         } else {
             head(&handle.run, &old, &new);
             tell(&found, P::STEPS_AT);
@@ -83,16 +83,16 @@ impl Deed for Comparing<'_> {
 /// The differences in lines, those of one step together.
 fn tell(found: &[Difference], steps_at: &str) {
     if found.is_empty() {
-        render::note("they do not differ");
+        output::note("they do not differ");
     }
     let mut group = Vec::new();
     for difference in found {
         let (about, field) = places(difference, steps_at);
         if about != group {
-            render::data(styled(BOLD, about.join(" ")));
+            output::data(styled(BOLD, about.join(" ")));
             group = about;
         }
-        render::data(line(difference, &field, if group.is_empty() { "" } else { "  " }));
+        output::data(line(difference, &field, if group.is_empty() { "" } else { "  " }));
     }
 }
 
@@ -109,7 +109,7 @@ fn compared<P: Presentation>(run_at: &RunAt<P>) -> Value {
 }
 
 fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
-    render::data(format_args!(
+    output::data(format_args!(
         "{}  revision {} → {}",
         styled(BOLD, run),
         old.run_at.revision,
@@ -121,7 +121,7 @@ fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
             |entry| format!("{}  {}", words::what(&entry.input), styled(DIM, words::who(&entry.by))),
         );
         let revision = styled(BOLD, format_args!("{:>4}", run_at.revision));
-        render::data(format_args!("{revision} {}  {told}", styled(DIM, run_at.state.at)));
+        output::data(format_args!("{revision} {}  {told}", styled(DIM, run_at.state.at)));
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::block_on;
 use crate::doctor::{self, Finding, Ground, Level};
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 use crate::workspace::Place;
 
 /// Look whether all is well, and say what to do where it is not
@@ -41,19 +41,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
         })?;
-        render::raw(&doctor::unit(&ground, &program));
+        output::raw(&doctor::unit(&ground, &program));
         return Ok(Exit::Success);
     }
     let findings = block_on(async { Ok(doctor::examine(ground).await) })?;
     let needed = findings.iter().filter(|finding| finding.level == Level::Act).count();
     if arguments.json {
-        render::json_pretty(&json!({ "needs_doing": needed > 0, "findings": findings }));
+        output::json_pretty(&json!({ "needs_doing": needed > 0, "findings": findings }));
     } else {
         findings.iter().for_each(Finding::show);
-        render::data("");
-        render::data(match needed {
+        output::data("");
+        output::data(match needed {
             0 => "nothing needs doing".to_owned(),
-            some => render::count(some, "thing needs doing", "things need doing"),
+            some => output::count(some, "thing needs doing", "things need doing"),
         });
     }
     Ok(if needed == 0 { Exit::Success } else { Exit::NeedsDoing })

@@ -4,7 +4,7 @@ use protocol::closest;
 use serde_json::json;
 
 use crate::failure::{Code, Exit, Failure};
-use crate::render::{self, BOLD, styled};
+use crate::output::{self, BOLD, styled};
 
 /// Explain an error: what happened, why, what Callboard did about it, what to do
 ///
@@ -32,12 +32,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .iter()
             .map(|code| json!({ "code": code.name(), "title": code.title(), "page": code.page() }))
             .collect();
-        render::json_pretty(&pages);
+        output::json_pretty(&pages);
     } else if let [one] = chosen.as_slice() {
-        render::raw(one.page());
+        output::raw(one.page());
     } else {
         for code in chosen {
-            render::data(format_args!("{}  {}", styled(BOLD, code), code.title()));
+            output::data(format_args!("{}  {}", styled(BOLD, code), code.title()));
         }
     }
     Ok(Exit::Success)

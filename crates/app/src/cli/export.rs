@@ -10,8 +10,8 @@ use store::AnyStore;
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::presentation::{Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{Deed, Presentation};
 use crate::workspace::{Place, Workspace};
 
 /// Write a run into one archive: its journal, what it was opened with, prompts, reports and logs
@@ -89,7 +89,7 @@ impl Deed for Exporting<'_> {
         file.persist_noclobber(&output).map_err(|error| {
             unwritable(&error.error).hint("choose another name with `-o`, or move it aside")
         })?;
-        render::talk(format_args!(
+        output::talk(format_args!(
             "run `{}`: {} entries and {} files are in `{}`",
             manifest.run,
             manifest.entries,
@@ -105,7 +105,7 @@ impl Deed for Exporting<'_> {
 fn tell_what_is_missing(manifest: &Manifest) {
     for (host, attempts) in &manifest.remote {
         let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
-        render::note(format_args!(
+        output::note(format_args!(
             "prompts, reports and logs of {} are on `{host}` and not in it; `callboard export {}` there has them",
             names.join(", "),
             manifest.run

@@ -18,11 +18,11 @@ use store::AnyStore;
 
 use super::{block_on, check};
 use crate::config::Flags;
-use crate::definition::workflow;
 use crate::failure::{Exit, Failure};
-use crate::presentation::{Deed, Presentation};
-use crate::render::{self, BOLD, DIM, styled};
-use crate::run_status;
+use crate::output::{self, BOLD, DIM, styled};
+use crate::present::run_status;
+use crate::present::{Deed, Presentation};
+use crate::workspace::definition::workflow;
 use crate::workspace::{Place, Workspace};
 use picture::{Picture, Run};
 use words::Charset;
@@ -85,19 +85,19 @@ const WIDTH: usize = 100;
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let picture = if is_file(&arguments.what) { of_workflow(&arguments)? } else { of_run(&arguments)? };
     if arguments.json {
-        render::json_pretty(&picture);
+        output::json_pretty(&picture);
         return Ok(Exit::Success);
     }
     match arguments.format {
-        Format::Svg => render::raw(&svg::draw(&picture)),
-        Format::Mermaid => render::raw(&mermaid::draw(&picture)),
+        Format::Svg => output::raw(&svg::draw(&picture)),
+        Format::Mermaid => output::raw(&mermaid::draw(&picture)),
         Format::Terminal => {
             let charset =
-                if arguments.ascii || !render::speaks_unicode() { Charset::Ascii } else { Charset::Unicode };
-            let width = arguments.width.or_else(render::width).unwrap_or(WIDTH);
-            render::data(heading(&picture));
+                if arguments.ascii || !output::speaks_unicode() { Charset::Ascii } else { Charset::Unicode };
+            let width = arguments.width.or_else(output::width).unwrap_or(WIDTH);
+            output::data(heading(&picture));
             for row in terminal::draw(&picture, width, charset) {
-                render::data(row);
+                output::data(row);
             }
         }
     }
@@ -128,7 +128,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
     };
     let workflow::Read { whole, problems, warnings } = workflow::read(&repo, &file, &source);
     for warning in &warnings {
-        render::talk(render::doubt(&file, &source, warning));
+        output::talk(output::doubt(&file, &source, warning));
     }
     match whole {
         Some((workflow, _)) => Ok(Picture::of_workflow(&workflow)),
@@ -182,7 +182,7 @@ fn heading(picture: &Picture) -> String {
         None => format!(
             "{}  {}",
             styled(BOLD, title),
-            styled(DIM, render::count(picture.steps.len(), "step", "steps"))
+            styled(DIM, output::count(picture.steps.len(), "step", "steps"))
         ),
         Some(run) => {
             let status = run.status.map(|status| format!("  {status}")).unwrap_or_default();

@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory as _};
 
 use super::Cli;
-use crate::render::{self, BOLD, styled};
+use crate::output::{self, BOLD, styled};
 
 /// Every command is in one group. Names of commands that this build does not have are passed over.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -26,13 +26,13 @@ pub(super) fn command() -> Command {
     command.help_template(template)
 }
 
-const HEADING: render::Style = BOLD.underline();
+const HEADING: output::Style = BOLD.underline();
 
 /// As wide as clap makes the rest.
 const WIDEST: usize = 100;
 
 fn groups(command: &Command) -> String {
-    let columns = render::width().unwrap_or(WIDEST).min(WIDEST);
+    let columns = output::width().unwrap_or(WIDEST).min(WIDEST);
     let known = |name: &&&str| command.find_subcommand(name).is_some();
     let width = GROUPS.iter().flat_map(|(_, names)| names.iter().filter(known)).map(|name| name.len()).max();
     let width = width.unwrap_or(0);

@@ -16,11 +16,14 @@ use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
+use crate::control;
+use crate::control::views::{self, SetAside};
 use crate::failure::{Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::views::{self, SetAside};
+use crate::output;
+use crate::present::run_status;
+use crate::present::{self, Deed, Presentation};
+use crate::workspace::definition;
 use crate::workspace::{self, Place, Workspace};
-use crate::{control, definition, render, run_status};
 
 /// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
@@ -97,14 +100,14 @@ async fn take(
     definition::exclude_views(&workspace.repo)?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let (protocol, run) = (unpacked.manifest.protocol.clone(), unpacked.manifest.run.clone());
-    if !presentation::is_known(&protocol) {
+    if !present::is_known(&protocol) {
         return Err(refused(file, &ImportError::OtherProtocol { found: protocol }));
     }
     let taking = Taking { workspace, store: &store, unpacked, import_target, file };
-    let (imported, set_aside) = presentation::by_name(&protocol, &run, taking).await?;
+    let (imported, set_aside) = present::by_name(&protocol, &run, taking).await?;
     tell(&imported, arguments.json);
     for (view, kept) in set_aside.into_iter().flatten() {
-        render::note(format_args!(
+        output::note(format_args!(
             "`{}` was somebody else's; its bytes are in `{}`",
             view.display(),
             kept.display()
@@ -142,15 +145,15 @@ impl Deed for Taking<'_> {
 fn tell(imported: &Imported, json: bool) {
     let Imported { run, manifest, revision, status, open } = imported;
     if json {
-        render::json_pretty(&serde_json::json!({
+        output::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
             "status": run_status::name(*status),
             "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.remote,
         }));
         return;
     }
-    render::data(run);
-    render::talk(format_args!(
+    output::data(run);
+    output::talk(format_args!(
         "{} entries and {} files were taken, written on `{}`; the run is {}",
         manifest.entries,
         manifest.files.len(),
@@ -158,10 +161,10 @@ fn tell(imported: &Imported, json: bool) {
         run_status::word(*status).1
     ));
     if !open.is_empty() {
-        render::note(format_args!("open there, interrupted here: {}", open.join(", ")));
+        output::note(format_args!("open there, interrupted here: {}", open.join(", ")));
     }
     if !matches!(status, RunStatus::Finished(_)) {
-        render::note(format_args!(
+        output::note(format_args!(
             "`callboard resume {run}` goes on with it here; give it the profiles of this machine"
         ));
     }

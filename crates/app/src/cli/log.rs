@@ -11,12 +11,12 @@ use serde_json::json;
 use store::{Store as _, StoredEntry};
 
 use super::block_on;
+use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
-use crate::look::exchange::{Answer, Exchange, Files, Text};
-use crate::look::{RunHandle, mentions, words};
-use crate::presentation::{self, Deed, Presentation};
-use crate::progress::lines;
-use crate::render::{self, BOLD, DIM, styled};
+use crate::output::{self, BOLD, DIM, styled};
+use crate::present::{self, Deed, Presentation};
+use crate::query::exchange::{Answer, Exchange, Files, Text};
+use crate::query::{RunHandle, mentions, words};
 use crate::workspace::Place;
 
 /// Show the journal of a run: every entry with when, who, what and why
@@ -91,7 +91,7 @@ impl Arguments {
 fn tell_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
     let entry: serde_json::Value =
         serde_json::from_str(&stored.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    render::json(&json!({ "revision": stored.revision, "entry": entry }));
+    output::json(&json!({ "revision": stored.revision, "entry": entry }));
     Ok(())
 }
 
@@ -179,7 +179,7 @@ impl<'a, P: Presentation> Log<'a, P> {
             if let Some(exchange) = exchange {
                 line["exchange"] = json!(exchange);
             }
-            render::json(&line);
+            output::json(&line);
         } else {
             self.print(stored.revision, &entry, exchange.as_ref());
         }
@@ -187,7 +187,7 @@ impl<'a, P: Presentation> Log<'a, P> {
     }
 
     fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&Exchange>) {
-        render::data(format_args!(
+        output::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
             styled(DIM, entry.at),
@@ -196,20 +196,20 @@ impl<'a, P: Presentation> Log<'a, P> {
         ));
         if let Some(exchange) = exchange {
             print_exchange(exchange);
-            render::data("     decision:");
+            output::data("     decision:");
         }
         for line in words::verdict(entry).into_iter().chain(lines::of(entry)) {
-            render::data(format_args!("       {line}"));
+            output::data(format_args!("       {line}"));
         }
         for line in words::statuses(entry) {
-            render::data(format_args!("       {line}"));
+            output::data(format_args!("       {line}"));
         }
         for attempt in began(entry) {
             let place = match self.handle.host_of_files(&attempt, entry.by.host()) {
                 Some(host) => format!("its files are on `{host}`"),
                 None => self.handle.dir(&attempt).path().display().to_string(),
             };
-            render::data(format_args!("       {}", styled(DIM, place)));
+            output::data(format_args!("       {}", styled(DIM, place)));
         }
     }
 
@@ -221,7 +221,7 @@ impl<'a, P: Presentation> Log<'a, P> {
             self.hosts.extend(began(entry).map(|attempt| (attempt, entry.by.host().to_owned())));
         }
         let agent = |name: &StepId| {
-            let step = presentation::find_step::<P>(definition, name);
+            let step = present::find_step::<P>(definition, name);
             step.map_or_else(String::new, |step| P::agent(definition, &step))
         };
         let read = |attempt: &AttemptId, report| {
@@ -255,10 +255,10 @@ impl<'a, P: Presentation> Log<'a, P> {
     fn tell_of_those_at_work(&self) {
         for exchange in self.at_work.values() {
             if self.json {
-                render::json(&json!({ "exchange": exchange }));
+                output::json(&json!({ "exchange": exchange }));
                 continue;
             }
-            render::data(format_args!("{} is not over", styled(BOLD, &exchange.attempt)));
+            output::data(format_args!("{} is not over", styled(BOLD, &exchange.attempt)));
             print_exchange(exchange);
         }
     }
@@ -277,33 +277,33 @@ fn print_exchange(exchange: &Exchange) {
         Files::Directory(directory) => directory.join(file).display().to_string(),
         Files::Host(host) => format!("on `{host}`"),
     };
-    render::data(format_args!("     prompt of {attempt}: {}", styled(DIM, place("prompt.md"))));
+    output::data(format_args!("     prompt of {attempt}: {}", styled(DIM, place("prompt.md"))));
     prompt.iter().for_each(print_text);
     match answer {
         Answer::Report { from, report } => {
-            render::data(format_args!("     answer of {attempt}, from {from}:"));
+            output::data(format_args!("     answer of {attempt}, from {from}:"));
             let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
             print_lines(text.lines());
         }
         Answer::Output { stdout, stderr, refused } => {
-            render::data(format_args!("     answer of {attempt}: no report was accepted"));
+            output::data(format_args!("     answer of {attempt}: no report was accepted"));
             if let Some(refused) = refused {
-                render::data(format_args!("     refused: {}", refused.why));
+                output::data(format_args!("     refused: {}", refused.why));
                 print_text(&refused.report);
             }
             for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
                 if !lines.is_empty() {
                     let log = place(&format!("{name}.log"));
-                    render::data(format_args!("     the end of {}:", styled(DIM, log)));
+                    output::data(format_args!("     the end of {}:", styled(DIM, log)));
                     print_lines(lines.iter().map(String::as_str));
                 }
             }
             if stdout.is_empty() && stderr.is_empty() {
-                render::data("     it wrote nothing");
+                output::data("     it wrote nothing");
             }
         }
-        Answer::Gone => render::data(format_args!("     answer of {attempt}: its directory is gone")),
-        Answer::Remote => render::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
+        Answer::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
+        Answer::Remote => output::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
     }
 }
 
@@ -312,16 +312,16 @@ fn print_text(text: &Text) {
         Text::Read { text, left_out } => {
             print_lines(text.lines());
             if *left_out > 0 {
-                render::data(format_args!("       … {left_out} more bytes"));
+                output::data(format_args!("       … {left_out} more bytes"));
             }
         }
-        Text::Missing => render::data("       the file is missing"),
-        Text::Unreadable(why) => render::data(format_args!("       it cannot be read: {why}")),
+        Text::Missing => output::data("       the file is missing"),
+        Text::Unreadable(why) => output::data(format_args!("       it cannot be read: {why}")),
     }
 }
 
 fn print_lines<'l>(lines: impl Iterator<Item = &'l str>) {
     lines.for_each(|line| {
-        render::data(format_args!("       {} {}", styled(DIM, "│"), render::harmless(line)));
+        output::data(format_args!("       {} {}", styled(DIM, "│"), output::harmless(line)));
     });
 }

@@ -16,10 +16,11 @@ use store::{AnyStore, RunRow, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::render::{self, BOLD, DIM, styled};
-use crate::run_status::{self, EnginePresence};
+use crate::output::paste;
+use crate::output::{self, BOLD, DIM, styled};
+use crate::present;
+use crate::present::run_status::{self, EnginePresence};
 use crate::workspace::{self, Place, Workspace};
-use crate::{presentation, typed};
 
 /// List the runs of this repository, newest last
 ///
@@ -41,7 +42,7 @@ pub(super) struct Arguments {
     unfinished: bool,
 
     /// Only runs of this protocol
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(presentation::KNOWN))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(present::KNOWN))]
     protocol: Option<String>,
 
     /// Only runs of workflows with this in their name
@@ -171,24 +172,24 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         listed.reverse();
     }
     if arguments.json {
-        render::json_pretty(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
+        output::json_pretty(&listed.iter().map(Listed::as_json).collect::<Vec<_>>());
         return Ok(Exit::Success);
     }
     if rows.is_empty() {
         let traces = workspace.traces();
         match traces.is_empty() {
-            true => render::note("no runs yet; `callboard run WORKFLOW` starts one"),
-            false => traces.iter().for_each(render::note),
+            true => output::note("no runs yet; `callboard run WORKFLOW` starts one"),
+            false => traces.iter().for_each(output::note),
         }
     } else if listed.is_empty() {
-        render::note(format_args!("no run matches ({} in total)", rows.len()));
+        output::note(format_args!("no run matches ({} in total)", rows.len()));
     }
     let width = listed.iter().map(|listed| listed.row.run.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
     for listed in &listed {
         writeln!(text, "{}", listed.line(width, now)).expect("BUG: a string grows");
     }
-    render::raw(&text);
+    output::raw(&text);
     Ok(Exit::Success)
 }
 
@@ -291,10 +292,10 @@ impl Listed<'_> {
                 true => self.problem().to_owned(),
                 false => format!("{}: `callboard show {}` says why", self.problem(), self.row.run),
             };
-            return format!("{run}  {}", styled(DIM, typed::completed(&why)));
+            return format!("{run}  {}", styled(DIM, paste::completed(&why)));
         };
         let (style, word) = run_status::shown(summary.status, self.engine);
-        let ago = render::duration(now.since(summary.updated_at));
+        let ago = output::duration(now.since(summary.updated_at));
         let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
         let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };
         format!(

@@ -8,7 +8,7 @@ use clap_mangen::roff::{Roff, roman};
 
 use super::help;
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 
 /// Print a manual page, or write all of them to a directory
 ///
@@ -32,7 +32,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let pages = pages();
     if let Some(directory) = &arguments.dir {
         write_all(directory, &pages)?;
-        render::note(format_args!("{} pages are in `{}`", pages.len(), directory.display()));
+        output::note(format_args!("{} pages are in `{}`", pages.len(), directory.display()));
         return Ok(Exit::Success);
     }
     let name =
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(format!("there is no manual page `{name}`"))
             .hint("`callboard --help` lists the commands")
     })?;
-    render::raw(&page.text);
+    output::raw(&page.text);
     Ok(Exit::Success)
 }
 

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, FromArgMatches as _, Parser, Subcommand};
 
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 
 /// Runs teams of command-line coding agents through shared state that survives anything
 #[derive(Debug, Parser)]
@@ -113,9 +113,9 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if events {
-                render::json(&failure.event());
+                output::json(&failure.event());
             }
-            render::failure(&failure);
+            output::failure(&failure);
             failure.exit.into()
         }
     }

@@ -8,8 +8,8 @@ use super::block_on;
 use crate::config::Flags;
 use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
-use crate::presentation::{Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{Deed, Presentation};
 use crate::workspace::{Place, Workspace};
 
 /// Pause a run: agents at work go on, nothing more starts
@@ -52,7 +52,7 @@ impl Deed for Pausing<'_> {
         let Self { workspace, store, run, reason } = self;
         let control = ControlRequest::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
         control.make(workspace, store, run).await?;
-        render::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
+        output::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
         Ok(Exit::Success)
     }
 }

@@ -14,12 +14,12 @@ use store::AnyStore;
 use super::block_on;
 use crate::config::Flags;
 use crate::cycles::{self, Draft};
-use crate::definition;
-use crate::drive::{self, Show};
+use crate::engine::profiles::AgentFlags;
+use crate::engine::{self, Show};
 use crate::failure::{Exit, Failure};
-use crate::profiles::AgentFlags;
+use crate::output::{self, BOLD, styled};
 use crate::rehearsal::{RehearseFlag, Roles};
-use crate::render::{self, BOLD, styled};
+use crate::workspace::definition;
 use crate::workspace::{self, Place, Workspace};
 
 /// Run a peer cycle: plan, execute, express, review, each by an agent of its own
@@ -117,7 +117,7 @@ async fn begin(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
     let (instruction, requirements) = arguments.asked()?;
     let spec = arguments.spec_name(workspace)?;
     let scope = cycles::scope(&workspace.repo, instruction, spec, &requirements)?;
-    let engine_config = drive::engine_config(workspace, Overrides::default())?;
+    let engine_config = engine::engine_config(workspace, Overrides::default())?;
     let mut draft = Draft {
         scope,
         instruction: instruction.to_string(),
@@ -133,7 +133,7 @@ async fn begin(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         env: arguments.profiles.env.clone(),
     };
     has_profile(&engine_config, &draft)?;
-    workspace.traces().iter().for_each(render::note);
+    workspace.traces().iter().for_each(output::note);
     let store = workspace.store().await?;
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
@@ -151,7 +151,7 @@ fn has_profile(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failur
         asked.filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.step()));
     match alone.next() {
         None => Ok(()),
-        Some(phase) => Err(drive::no_profile(phase.step(), phase.as_str())
+        Some(phase) => Err(engine::no_profile(phase.step(), phase.as_str())
             .hint("or let the built-in scripted agent play, without an agent: `--rehearse`")),
     }
 }
@@ -206,9 +206,9 @@ impl Arguments {
         self.announce("opened", cycle, &draft.instruction, continues);
         let run = cycles::run_of(cycle);
         if self.detach {
-            return drive::detach(workspace, store, &run, &self.show, Vec::new()).await;
+            return engine::detach(workspace, store, &run, &self.show, Vec::new()).await;
         }
-        drive::drive::<Peer>(
+        engine::drive::<Peer>(
             workspace,
             store,
             engine_config,
@@ -223,17 +223,17 @@ impl Arguments {
     fn announce(&self, is: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
         let run = cycles::run_of(cycle);
         if self.show.json {
-            render::json(&json!({
+            output::json(&json!({
                 "event": "cycle", "run": run, "is": is, "cycle_id": cycle, "instruction": instruction,
                 "continues": continues,
             }));
             return;
         }
-        let continues = continues.map(|from| format!(", continues {}", render::harmless(&from.to_string())));
+        let continues = continues.map(|from| format!(", continues {}", output::harmless(&from.to_string())));
         let continues = continues.unwrap_or_default();
-        render::talk(format_args!(
+        output::talk(format_args!(
             "cycle {} is run {run}: {instruction}{continues}",
-            styled(BOLD, render::harmless(&cycle.to_string()))
+            styled(BOLD, output::harmless(&cycle.to_string()))
         ));
     }
 }

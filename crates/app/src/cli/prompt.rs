@@ -5,10 +5,10 @@ use runner::{History, RunAt, would_be_told};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
-use crate::look::RunHandle;
-use crate::look::exchange::{self, Text};
-use crate::presentation::{Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{Deed, Presentation};
+use crate::query::RunHandle;
+use crate::query::exchange::{self, Text};
 use crate::workspace::Place;
 
 /// Print the prompt that a step was given, or would be given now
@@ -86,7 +86,7 @@ impl Deed for Prompting<'_> {
                 if arguments.context { told.context } else { told.prompt }
             }
         };
-        render::raw(&text);
+        output::raw(&text);
         Ok(Exit::Success)
     }
 }
@@ -148,14 +148,14 @@ fn given(
 fn tell_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, step: &P::Step) {
     let name = P::step_id(step);
     if history.newest_of(&name).is_none() {
-        render::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
+        output::note(format_args!("`{name}` has not been asked yet; this is what it would be given now"));
     }
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     let needs = P::needs(definition, step).into_iter();
     let missing = needs.filter(|need| !P::is_behind(definition, state, need));
     let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();
     if !missing.is_empty() {
-        render::note(format_args!(
+        output::note(format_args!(
             "not done yet, and so without what they will hand over: {}",
             missing.join(", ")
         ));

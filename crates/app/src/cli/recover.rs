@@ -14,8 +14,8 @@ use store::{Backup, Closed, Damage, find_damage};
 
 use super::block_on;
 use crate::config::Flags;
+use crate::engine::profiles::AgentFlags;
 use crate::failure::{Exit, Failure};
-use crate::profiles::AgentFlags;
 use crate::workspace::{Place, Workspace};
 
 /// Check the store; if it is damaged, keep it as it is and build a new one from what can be read

@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use crate::failure::{Exit, Failure};
+use crate::output;
 use crate::rehearsal::{self, Roles};
-use crate::render;
 
 /// Print a script for `--rehearse=SCRIPT` to edit
 ///
@@ -38,7 +38,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let script = rehearsal::blank_script(&roles);
     let Some(file) = arguments.output else {
-        render::raw(&script);
+        output::raw(&script);
         return Ok(Exit::Success);
     };
     // Created, never opened: somebody may have edited the last one for hours.
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let shown = file.display();
     match written {
         Ok(()) => {
-            render::note(format_args!("edit it, then `{used_by} --rehearse={shown}`"));
+            output::note(format_args!("edit it, then `{used_by} --rehearse={shown}`"));
             Ok(Exit::Success)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -16,7 +16,7 @@ use supervisor::report::{SubmitError, submit};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 
 /// EditAuthor in the report of the attempt this is called from
 ///
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_given_up()?;
-    render::talk(format_args!("the report of `{}` is accepted", attempt.id));
+    output::talk(format_args!("the report of `{}` is accepted", attempt.id));
     Ok(Exit::Success)
 }
 
@@ -102,7 +102,7 @@ fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_given_up()?;
-    render::talk(format_args!("a part of the output of `{}` is accepted", attempt.id));
+    output::talk(format_args!("a part of the output of `{}` is accepted", attempt.id));
     Ok(Exit::Success)
 }
 

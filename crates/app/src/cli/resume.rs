@@ -12,13 +12,14 @@ use store::{Access, AnyStore, RunRow, Store as _};
 use self::following::{follow, may_be_free_soon, remote};
 use super::block_on;
 use crate::config::Flags;
+use crate::control::restore;
 use crate::control::{self, ControlRequest};
-use crate::drive::{self, Show};
+use crate::engine::profiles::AgentFlags;
+use crate::engine::{self, Show};
 use crate::failure::{Code, Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::profiles::AgentFlags;
+use crate::output;
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, Place, Workspace};
-use crate::{render, restore};
 
 /// Go on with a run: adopt agents that are still at work, start what is due
 ///
@@ -88,7 +89,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         reason: arguments.reason.clone(),
     });
     let again = runner::Overrides { recover: arguments.recover, abandoned, ..arguments.profiles.again()? };
-    let engine_config = drive::engine_config(&workspace, again)?;
+    let engine_config = engine::engine_config(&workspace, again)?;
     block_on(async {
         if arguments.all {
             return all(&workspace, &engine_config, &arguments).await;
@@ -138,7 +139,7 @@ impl Deed for Resuming<'_> {
         let restored = restore::restore::<P>(workspace, store, &engine_config, run).await?;
         let mut journal = workspace.load::<P>(store, run).await?;
         if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
-            render::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
+            output::talk(format_args!("run `{run}` has ended; there is nothing to go on with"));
             return Ok(Exit::Success);
         }
         control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
@@ -154,7 +155,7 @@ impl Deed for Resuming<'_> {
             control::tell_who_goes_on(run, &taken);
             return Ok(Exit::Success);
         }
-        drive::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+        engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
         has_profile(&engine_config, &journal)?;
         let asked = EngineRequest::to_resume(Some(workspace::asked_by_person(arguments.reason.as_deref())));
         loop {
@@ -164,10 +165,10 @@ impl Deed for Resuming<'_> {
                 return Ok(exit);
             }
             if arguments.detach {
-                return drive::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
+                return engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await;
             }
             let (engine_config, asked) = (engine_config.clone(), asked.clone());
-            match drive::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await {
+            match engine::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await {
                 // Of several who waited for it, another host was first.
                 Err(failure) if failure.code == Some(Code::Held) && may_be_free_soon(store, run).await? => {}
                 played => return played,
@@ -192,7 +193,7 @@ fn has_profile<P: Presentation>(
     for step in P::steps(definition).iter().filter(|step| is_next(step)) {
         let agent = P::agent(definition, step);
         if engine_config.profile(&options, &agent).is_none() {
-            return Err(drive::no_profile(&agent, P::step_id(step).as_str()));
+            return Err(engine::no_profile(&agent, P::step_id(step).as_str()));
         }
     }
     Ok(())
@@ -240,20 +241,20 @@ async fn all(
         None => Vec::new(),
     };
     let Some(store) = store.filter(|_| rows.iter().any(was_cut_off)) else {
-        render::note("no run was cut off; `callboard ls --unfinished` lists those that wait for you");
+        output::note("no run was cut off; `callboard ls --unfinished` lists those that wait for you");
         return Ok(Exit::Success);
     };
     let mut worst = Exit::Success;
     for row in rows.iter().filter(|row| was_cut_off(row)) {
         let run = &row.run;
         let again = Again { workspace, store: &store, run, engine_config, arguments };
-        match presentation::by_name(&row.protocol, run, again).await {
+        match present::by_name(&row.protocol, run, again).await {
             Ok(()) => {}
             // Nor would it be let near any other run.
             Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
             Err(failure) => {
                 worst = failure.exit;
-                render::failure(&failure);
+                output::failure(&failure);
             }
         }
     }
@@ -279,13 +280,13 @@ impl Deed for Again<'_> {
         control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if control::engine_of(store, run).await?.is_none() {
             if let Err(failure) =
-                drive::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))
+                engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))
             {
                 // Whoever types this in every repository and on every host reaches it there.
-                render::note(format_args!("{}; it is left to be resumed there", failure.what));
+                output::note(format_args!("{}; it is left to be resumed there", failure.what));
                 return Ok(());
             }
-            drive::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
+            engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;
         }
         Ok(())
     }

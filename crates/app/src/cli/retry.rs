@@ -8,10 +8,10 @@ use store::AnyStore;
 use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, ControlRequest};
-use crate::drive::{self, Show};
+use crate::engine::profiles::AgentFlags;
+use crate::engine::{self, Show};
 use crate::failure::{Code, Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::profiles::AgentFlags;
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, Place, Workspace};
 
 /// Try failed steps again: one, or all of them
@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
     let workspace = Workspace::find(&arguments.place, flags)?;
-    let engine_config = drive::engine_config(&workspace, arguments.profiles.again()?)?;
+    let engine_config = engine::engine_config(&workspace, arguments.profiles.again()?)?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         workspace
@@ -72,7 +72,7 @@ impl Deed for Retrying<'_> {
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { workspace, store, run, engine_config, arguments } = self;
         let mut journal = workspace.load::<P>(store, run).await?;
-        let named = |step: &String| presentation::step::<P>(run, &journal.spec.definition, step);
+        let named = |step: &String| present::step::<P>(run, &journal.spec.definition, step);
         let step = arguments.step.as_ref().map(named).transpose()?;
         let request = Request::Retry { step };
         control::refuse_agents(&mut journal, "retry", &request).await?;
@@ -91,8 +91,8 @@ impl Deed for Retrying<'_> {
             control::tell_who_goes_on(run, &taken);
             return Ok(Exit::Success);
         }
-        drive::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+        engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
         let asked = EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
-        drive::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await
+        engine::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await
     }
 }

@@ -8,13 +8,14 @@ use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 
 use super::block_on;
 use crate::config::Flags;
-use crate::definition::Limits;
-use crate::drive::{self, Show};
+use crate::engine::profiles::AgentFlags;
+use crate::engine::{self, Show};
 use crate::failure::{Exit, Failure};
-use crate::profiles::AgentFlags;
+use crate::output;
 use crate::rehearsal::{RehearseFlag, Roles};
+use crate::workspace::definition;
+use crate::workspace::definition::Limits;
 use crate::workspace::{self, Place, Workspace};
-use crate::{definition, render};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
 ///
@@ -127,7 +128,7 @@ impl Obsolete {
             (self.skip_cleanup, "--skip-cleanup", "nothing is cleaned up"),
         ];
         for (_, flag, why) in given.into_iter().filter(|(given, ..)| *given) {
-            render::note(format_args!("`{flag}` has no effect: {why}"));
+            output::note(format_args!("`{flag}` has no effect: {why}"));
         }
     }
 }
@@ -152,24 +153,24 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         },
         env: arguments.profiles.env.clone(),
     };
-    let engine_config = drive::engine_config(&workspace, Overrides::default())?;
+    let engine_config = engine::engine_config(&workspace, Overrides::default())?;
     for step in &definition.workflow().steps {
         if engine_config.profile(&options, &step.agent).is_none() {
-            return Err(drive::no_profile(&step.agent, step.id.as_str()));
+            return Err(engine::no_profile(&step.agent, step.id.as_str()));
         }
     }
     let run = options.location.run.clone();
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     block_on(async {
-        workspace.traces().iter().for_each(render::note);
+        workspace.traces().iter().for_each(output::note);
         let store = workspace.store().await?;
         definition::exclude_views(&workspace.repo)?;
         let opened = runner::open::<Steps, _>(&store, &workspace.clock, workspace::person(), spec).await;
         opened.map_err(|error| cannot_open(&run, error))?;
         if arguments.detach {
-            return drive::detach(&workspace, &store, &run, &arguments.show, Vec::new()).await;
+            return engine::detach(&workspace, &store, &run, &arguments.show, Vec::new()).await;
         }
-        drive::drive::<Steps>(
+        engine::drive::<Steps>(
             &workspace,
             &store,
             engine_config,

@@ -1,7 +1,7 @@
 //! `callboard schema FORMAT`.
 
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 
 /// Print the JSON Schema of a file format, for editors
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let schema = match arguments.format {
         Format::Workflow => protocol::steps::load::schema(),
     };
-    render::json_pretty(&schema);
+    output::json_pretty(&schema);
     Ok(Exit::Success)
 }

@@ -6,16 +6,18 @@ use runner::RunAt;
 use serde_json::json;
 
 use super::block_on;
+use crate::engine::progress;
 use crate::failure::{Exit, Failure};
-use crate::look::heard::Heard;
-use crate::look::questions::{Acts, Answers, Recovered};
-use crate::look::steps::Doing;
-use crate::look::{RunHandle, words};
-use crate::presentation::{self, Deed, Presentation, Shown};
-use crate::render::{self, BOLD, DIM, RED, YELLOW, styled};
-use crate::run_status::EnginePresence;
+use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
+use crate::present::run_status;
+use crate::present::run_status::EnginePresence;
+use crate::present::{self, Deed, Presentation, Shown};
+use crate::query::heard::Heard;
+use crate::query::hosts;
+use crate::query::questions::{Acts, Answers, Recovered};
+use crate::query::steps::Doing;
+use crate::query::{RunHandle, words};
 use crate::workspace::Place;
-use crate::{hosts, progress, run_status};
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
 ///
@@ -89,29 +91,29 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         shown.append(&mut P::result_fields(&run_at.document));
         shown.insert("document".to_owned(), json!(run_at.document));
     }
-    render::json_pretty(&shown);
+    output::json_pretty(&shown);
 }
 
 fn in_words<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
     head(run_at, travels, answers.acts.engine());
     for line in P::about(&run_at.document) {
-        render::data(format_args!("  {}", render::harmless(&line)));
+        output::data(format_args!("  {}", output::harmless(&line)));
     }
     for Recovered { revision, from } in &answers.recovered {
-        render::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
+        output::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
     who_acts(run_at, answers);
     steps(run_at, answers);
     last_error(run_at, answers);
     for gate in &answers.gates {
-        render::data(format_args!(
+        output::data(format_args!(
             "iterations: {} has used {} of {}, and sends back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
         ));
     }
-    P::result(&run_at.document).iter().for_each(render::data);
+    P::result(&run_at.document).iter().for_each(output::data);
     if let Some(view) = P::view(&run_at.document) {
-        render::data(styled(DIM, view.path));
+        output::data(styled(DIM, view.path));
     }
 }
 
@@ -119,7 +121,7 @@ fn head<P: Presentation>(run_at: &RunAt<P>, travels: bool, engine: EnginePresenc
     let summary = run_at.summary();
     let (style, word) = run_status::shown(summary.status, engine);
     let when = if travels { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
-    render::data(format_args!(
+    output::data(format_args!(
         "{} {}  {}  {}/{} {}  revision {}{when}",
         styled(BOLD, &run_at.run),
         summary.title,
@@ -139,23 +141,23 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         let (_, word) = run_status::word(run_at.state.run.status);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
-        render::advice(format_args!(
+        output::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
-            render::duration(answers.at.since(held.at)),
+            output::duration(answers.at.since(held.at)),
             words::who(&held.by),
         ));
     }
     match &answers.acts {
         Acts::AtWork { pid, host, since, stopped } => {
-            let since = since.map(|since| format!(" for {}", render::duration(answers.at.since(since))));
+            let since = since.map(|since| format!(" for {}", output::duration(answers.at.since(since))));
             let stopped = if *stopped {
                 format!(", {}: `kill -CONT {pid}` lets it go on", styled(YELLOW, "stopped"))
             } else {
                 String::new()
             };
-            render::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
+            output::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
-        Acts::Missing if answers.remote.is_empty() => render::advice(format_args!(
+        Acts::Missing if answers.remote.is_empty() => output::advice(format_args!(
             "{}: `callboard resume {run}` goes on with it",
             styled(YELLOW, "no engine")
         )),
@@ -164,18 +166,18 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
                 let is_to_end = matches!(run_at.state.run.status, RunStatus::Stopping(_));
                 let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
                 let advice = advise(run, host, attempts);
-                render::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
+                output::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
             }
         }
         Acts::Unknown { why } => {
-            render::data(format_args!("whether it has an engine cannot be told: {why}"));
+            output::data(format_args!("whether it has an engine cannot be told: {why}"));
         }
-        Acts::WroteLast { by } => render::data(words::who(by)),
+        Acts::WroteLast { by } => output::data(words::who(by)),
         Acts::NotNeeded => {
             let failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
             if failed && run_at.revision == run_at.newest {
-                render::advice(P::after_failure(run, &run_at.document));
+                output::advice(P::after_failure(run, &run_at.document));
             }
         }
     }
@@ -188,10 +190,10 @@ fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         let told = particulars(shown, answers.steps.get(name), answers.at);
         // Told below, with where it comes from.
         let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
-        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(render::harmless);
+        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::harmless);
         let told = [Some(told), error].into_iter().flatten().filter(|text| !text.is_empty());
         let (status, told) = (progress::status(shown, wide), told.collect::<Vec<_>>().join("  "));
-        render::data(format_args!("  {status} {name:<width$}  {told}").to_string().trim_end());
+        output::data(format_args!("  {status} {name:<width$}  {told}").to_string().trim_end());
     }
 }
 
@@ -200,20 +202,20 @@ fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
     let tries = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
     let time = match doing {
         Some(doing) => Some(activity(doing, now)),
-        None => shown.took().map(|took| styled(DIM, render::duration(took))),
+        None => shown.took().map(|took| styled(DIM, output::duration(took))),
     };
-    let remark = shown.remark.as_deref().map(|remark| styled(DIM, render::harmless(remark)));
+    let remark = shown.remark.as_deref().map(|remark| styled(DIM, output::harmless(remark)));
     [tries, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
 /// What a step does, and since when.
 fn activity(doing: &Doing, now: Stamp) -> String {
-    let length = |since: &Stamp| render::duration(now.since(*since));
+    let length = |since: &Stamp| output::duration(now.since(*since));
     match doing {
         Doing::AtWork { since, slow, heard, host, .. } => {
             let working = styled(DIM, format_args!("for {}{}", length(since), on(host)));
             let slow = slow.as_ref().map(|slow| {
-                let millis = |ms| render::duration(std::time::Duration::from_millis(ms));
+                let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
                 let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
                 format!("{}: usual {usual}, now {now}", styled(YELLOW, "longer than usual"))
             });
@@ -223,7 +225,7 @@ fn activity(doing: &Doing, now: Stamp) -> String {
         Doing::Ending { since, host, .. } => format!("being ended for {}{}", length(since), on(host)),
         Doing::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
         Doing::Resting { until, .. } if *until > now => {
-            let (length, until) = (render::duration(until.since(now)), to_the_second(*until));
+            let (length, until) = (output::duration(until.since(now)), to_the_second(*until));
             format!("rests for another {length}, until {until}")
         }
         Doing::Resting { .. } => "has rested".to_owned(),
@@ -249,8 +251,8 @@ fn last_output(heard: &Heard, now: Stamp) -> String {
     match heard {
         Heard::Nothing => "no output yet".to_owned(),
         Heard::Output { at, line, .. } => {
-            let line = line.as_deref().map(|line| format!(": {}", render::harmless(line)));
-            format!("last output {} ago{}", render::duration(now.since(*at)), line.unwrap_or_default())
+            let line = line.as_deref().map(|line| format!(": {}", output::harmless(line)));
+            format!("last output {} ago{}", output::duration(now.since(*at)), line.unwrap_or_default())
         }
     }
 }
@@ -265,24 +267,24 @@ fn to_the_second(stamp: Stamp) -> String {
 fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
-    let ago = render::duration(answers.at.since(last.at));
+    let ago = output::duration(answers.at.since(last.at));
     let step = &last.attempt.step;
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let mended = presentation::find_step::<P>(definition, step)
-        .is_some_and(|step| P::is_behind(definition, state, &step));
+    let mended =
+        present::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
     let (style, since) =
         if mended { (DIM, format!(" ({step} is done since)")) } else { (RED, String::new()) };
-    render::data(format_args!(
+    output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),
         last.attempt,
-        render::harmless(&last.error)
+        output::harmless(&last.error)
     ));
     match (&last.log, &last.host) {
-        (Some(log), _) => render::data(format_args!("  {}", styled(DIM, log.display()))),
+        (Some(log), _) => output::data(format_args!("  {}", styled(DIM, log.display()))),
         (None, Some(host)) => {
-            render::data(format_args!("  {}", styled(DIM, format_args!("its logs are on {host}"))));
+            output::data(format_args!("  {}", styled(DIM, format_args!("its logs are on {host}"))));
         }
-        (None, None) => render::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
+        (None, None) => output::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
     }
 }

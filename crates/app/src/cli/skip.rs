@@ -8,9 +8,10 @@ use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, ControlRequest};
 use crate::failure::{Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
+use crate::output;
+use crate::present::run_status;
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::{Place, Workspace};
-use crate::{render, run_status};
 
 /// Skip a step: go on as if it were done
 ///
@@ -56,7 +57,7 @@ impl Deed for Skipping<'_> {
         let Self { workspace, store, run, arguments } = self;
         let (word, _) = P::STEP;
         let journal = workspace.load::<P>(store, run).await?;
-        let step = presentation::step::<P>(run, &journal.spec.definition, &arguments.step)?;
+        let step = present::step::<P>(run, &journal.spec.definition, &arguments.step)?;
         let request = Request::Skip { step: step.clone() };
         let control = ControlRequest::<P> {
             doing: format!("skip a {word} of"),
@@ -64,11 +65,11 @@ impl Deed for Skipping<'_> {
             reason: Some(arguments.reason),
         };
         let taken = control.make(workspace, store, run).await?;
-        render::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
+        output::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
         let status = workspace.load::<P>(store, run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::word(status);
-            render::note(format_args!("with that the run is {word}"));
+            output::note(format_args!("with that the run is {word}"));
         } else {
             control::tell_who_goes_on(run, &taken);
         }

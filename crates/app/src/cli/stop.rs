@@ -8,8 +8,8 @@ use super::block_on;
 use crate::config::Flags;
 use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
-use crate::presentation::{Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{Deed, Presentation};
 use crate::workspace::{Place, Workspace};
 
 /// Stop a run: end its agents and leave it resumable
@@ -56,7 +56,7 @@ impl Deed for Stopping<'_> {
         let control = ControlRequest::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
         control.fulfil(workspace, store, run).await?;
         let journal = workspace.load::<P>(store, run).await?;
-        render::talk(match journal.state.run.status {
+        output::talk(match journal.state.run.status {
             RunStatus::Finished(Outcome::Succeeded) => {
                 format!("run `{run}` succeeded before it could be stopped")
             }

@@ -2,11 +2,11 @@
 
 use super::block_on;
 use crate::config::Flags;
+use crate::engine::progress::Progress;
+use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
-use crate::look::RunHandle;
-use crate::presentation::{Deed, Presentation};
-use crate::progress::Progress;
-use crate::watcher::Watcher;
+use crate::present::{Deed, Presentation};
+use crate::query::RunHandle;
 use crate::workspace::{Place, Workspace};
 
 /// Watch a run from another terminal, until it rests

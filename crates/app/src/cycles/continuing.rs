@@ -13,7 +13,8 @@ use store::{AnyStore, RunRow, Store as _};
 
 use super::opening::highest_among;
 use crate::failure::Failure;
-use crate::{render, workspace};
+use crate::output;
+use crate::workspace;
 
 /// A cycle that can be gone on with.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
             Look::Gone => continue,
             Look::Unread(error) => {
                 let why = runner::with_causes(&error);
-                render::note(format_args!("what was recommended in cycle `{cycle}` is not known: {why}"));
+                output::note(format_args!("what was recommended in cycle `{cycle}` is not known: {why}"));
                 continue;
             }
         };

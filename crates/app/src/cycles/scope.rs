@@ -7,7 +7,7 @@ use protocol::peer::{Instruction, Scope, SpecName};
 
 use super::folders::{self, SPECS};
 use crate::failure::Failure;
-use crate::render;
+use crate::output;
 
 /// The instruction that this word names.
 pub(crate) fn instruction(word: &str) -> Result<Instruction, Failure> {
@@ -27,11 +27,11 @@ pub(crate) fn instruction(word: &str) -> Result<Instruction, Failure> {
 /// The name of a spec as somebody typed it. Whoever types the name of its folder means the spec: the date is no part of it.
 pub(crate) fn spec_name(repo: &Path, typed: &str) -> Result<SpecName, Failure> {
     if let Some(name) = folders::typed(repo, typed) {
-        render::note(format_args!("`{typed}` is the folder of spec `{name}`"));
+        output::note(format_args!("`{typed}` is the folder of spec `{name}`"));
         return Ok(name);
     }
     SpecName::typed(typed).map_err(|error| {
-        let shown: String = render::harmless(typed).chars().take(LONGEST_SHOWN).collect();
+        let shown: String = output::harmless(typed).chars().take(LONGEST_SHOWN).collect();
         let more = if typed.chars().count() > LONGEST_SHOWN { "…" } else { "" };
         Failure::usage(format_args!("`{shown}{more}` cannot name a spec")).because(Some(&error))
     })
@@ -76,7 +76,7 @@ fn newest_spec(repo: &Path, instruction: Instruction) -> Result<Scope, Failure> 
             let failure =
                 Failure::usage(format_args!("{} specs have the newest date; name one", several.len()));
             Err(several.iter().fold(failure, |failure, spec| {
-                let spec = render::shell_word(spec.as_str().as_ref());
+                let spec = output::shell_word(spec.as_str().as_ref());
                 failure.hint(format_args!("`callboard peer {instruction} --spec {spec}`"))
             }))
         }

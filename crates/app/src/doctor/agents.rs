@@ -7,7 +7,7 @@ use std::time::Duration;
 use supervisor::{ProbeError, find_program, probe};
 
 use super::Finding;
-use crate::render::shell_word;
+use crate::output::shell_word;
 
 const CHECK: &str = "agents";
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use super::{Finding, Ground};
 use crate::config::{Adapter, Config};
+use crate::engine::profiles;
 use crate::failure::{Code, Failure};
-use crate::profiles;
 
 const CHECK: &str = "config";
 
@@ -50,7 +50,7 @@ fn of_adapter(ground: &Ground, name: &str, adapter: &Adapter) -> Option<Finding>
     let hint = if !program.contains('/') {
         "searched PATH; install it, or give its path in callboard.toml".to_owned()
     } else if file.is_file() {
-        format!("it lacks its run bit: `chmod +x {}`", crate::render::shell_word(&file))
+        format!("it lacks its run bit: `chmod +x {}`", crate::output::shell_word(&file))
     } else {
         format!("looked for {}", file.display())
     };

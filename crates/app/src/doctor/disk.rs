@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Finding, Ground, nearest};
 use crate::failure::Code;
-use crate::render::{shell_word, size};
+use crate::output::{shell_word, size};
 
 const CHECK: &str = "disk";
 

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::failure::{Code, Failure};
-use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, Style, styled};
-use crate::typed;
+use crate::output::paste;
+use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, Style, styled};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -64,7 +64,7 @@ impl Finding {
     /// What kept us from looking, as any other command would tell it.
     pub(crate) fn failure(check: &'static str, failure: &Failure) -> Self {
         let mut finding = Self::act(check, failure.what.clone()).details(failure.causes.clone());
-        finding.details.extend(failure.hints.iter().map(|hint| format!("hint: {}", typed::completed(hint))));
+        finding.details.extend(failure.hints.iter().map(|hint| format!("hint: {}", paste::completed(hint))));
         finding.code = failure.code.map(Code::name);
         finding
     }
@@ -94,12 +94,12 @@ impl Finding {
         let (style, sign) = self.level.sign();
         let code = self.code.map(|code| format!(" [{code}]")).unwrap_or_default();
         let check = styled(BOLD, format_args!("{:<9}", self.check));
-        render::data(format_args!("{}  {check}  {}{code}", styled(style, sign), self.what));
+        output::data(format_args!("{}  {check}  {}{code}", styled(style, sign), self.what));
         for detail in self.details.iter().flat_map(|detail| detail.lines()) {
-            render::data(format_args!("                     {}", styled(DIM, detail)));
+            output::data(format_args!("                     {}", styled(DIM, detail)));
         }
         for command in &self.remedy {
-            render::data(format_args!("                     $ {}", styled(BOLD, command)));
+            output::data(format_args!("                     $ {}", styled(BOLD, command)));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Finding, Ground};
-use crate::render::{count, shell_word};
+use crate::output::{count, shell_word};
 
 const CHECK: &str = "git";
 

@@ -7,7 +7,7 @@ use store::{Location, NatsSettings, Repository};
 
 use crate::config::{Config, ConfigErrors, Flags, StoreAddress};
 use crate::failure::Failure;
-use crate::typed;
+use crate::output::paste;
 use crate::workspace::{self, Place};
 
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl Ground {
             },
             Err(_) => (typed_location(&repo, place.store.as_deref()), None),
         };
-        typed::remember(place, nats.as_deref());
-        let flags = typed::flags(place, nats.as_deref());
+        paste::remember(place, nats.as_deref());
+        let flags = paste::flags(place, nats.as_deref());
         Ok(Self { repo, repository, config, location, nats, chosen_by, flags })
     }
 

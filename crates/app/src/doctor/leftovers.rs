@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::runs::Runs;
 use super::{Finding, Ground};
-use crate::render::{count, shell_word, size};
+use crate::output::{count, shell_word, size};
 
 const CHECK: &str = "files";
 

@@ -10,7 +10,7 @@ use store::{AnyStore, HeldLock, Holder, Location, ReadError, Store as _};
 use super::runs::Unfinished;
 use super::{Finding, Ground};
 use crate::failure::Code;
-use crate::render;
+use crate::output;
 
 const CHECK: &str = "locks";
 
@@ -109,12 +109,12 @@ pub(super) fn check(ground: &Ground, locks: &Locks, is_read: bool) -> Vec<Findin
     }
     let engines = locks.engines.iter().map(|(run, Engine { pid, host, since, .. })| {
         let host = host.as_ref().map(|host| format!(" on `{host}`")).unwrap_or_default();
-        let since = since.map(|since| format!(" for {}", render::duration(since))).unwrap_or_default();
+        let since = since.map(|since| format!(" for {}", output::duration(since))).unwrap_or_default();
         format!("run `{run}`: process {pid}{host}{since}")
     });
     let what = match locks.engines.len() {
         0 => "no engine is at work".to_owned(),
-        some => render::count(some, "engine is at work", "engines are at work"),
+        some => output::count(some, "engine is at work", "engines are at work"),
     };
     if findings.is_empty() {
         findings.push(Finding::fine(CHECK, what).details(engines));

@@ -8,7 +8,7 @@ use supervisor::Marked;
 
 use super::runs::Runs;
 use super::{Finding, Ground};
-use crate::render::{count, shell_word};
+use crate::output::{count, shell_word};
 
 const CHECK: &str = "orphans";
 

@@ -8,7 +8,7 @@ use store::{Access, NatsSettings, Tls};
 use super::Ground;
 use super::reboot::literal;
 use crate::config::{Config, Origin, StoreAddress};
-use crate::render::shell_word;
+use crate::output::shell_word;
 
 /// What differs from one unit to the next. Of an embedded store it is little.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::particulars::Particulars;
 use super::{Finding, Ground};
-use crate::render::shell_word;
+use crate::output::shell_word;
 
 pub(super) fn check(ground: &Ground) -> Finding {
     Finding::note("reboot", "there is no daemon: after a reboot nothing runs until somebody types this")

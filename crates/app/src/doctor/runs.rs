@@ -12,10 +12,15 @@ use supervisor::{AttemptDir, ClaimError, ShimLife};
 
 use super::locks::{Engine, Locks};
 use super::{Finding, Ground};
+use crate::engine;
 use crate::failure::{Code, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::render::{count, shell_word};
-use crate::{drive, hosts, render, run_status, typed, workspace};
+use crate::output;
+use crate::output::paste;
+use crate::output::{count, shell_word};
+use crate::present::run_status;
+use crate::present::{self, Deed, Presentation};
+use crate::query::hosts;
+use crate::workspace;
 
 const CHECK: &str = "runs";
 
@@ -104,7 +109,7 @@ impl Runs {
             {
                 Err(error.into())
             } else {
-                presentation::by_name(&row.protocol, &row.run, looking).await
+                present::by_name(&row.protocol, &row.run, looking).await
             };
             let engine = match locks.engines.get(row.run.as_str()) {
                 Some(engine) => Some(engine.clone()),
@@ -148,7 +153,7 @@ impl Deed for Looking<'_> {
         });
         let live_attempts = live_attempts.collect();
         let repository = Path::new(&journal.spec.options.location.repo_dir);
-        let is_here = !repository.is_dir() || drive::is_kept_beside(store, repository)?;
+        let is_here = !repository.is_dir() || engine::is_kept_beside(store, repository)?;
         Ok(Looked { live_attempts, place: (!is_here).then(|| repository.to_owned()) })
     }
 }
@@ -233,7 +238,7 @@ fn stopped(LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Option<Finding>
 /// What becomes of an attempt when the run is resumed.
 fn tell(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> String {
     if let Some(host) = host {
-        return typed::completed(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
+        return paste::completed(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
     }
     match shim {
         Ok(ShimLife::Alive { pid, .. }) => {
@@ -254,7 +259,7 @@ fn clock(now: Stamp, runs: &Runs) -> Option<Finding> {
     let ahead = runs.summaries().map(|(run, summary)| (summary.updated_at.since(now), run));
     let (ahead, run) = ahead.max_by_key(|(ahead, _)| *ahead)?;
     (ahead > SLACK).then(|| {
-        let ahead = render::duration(ahead);
+        let ahead = output::duration(ahead);
         Finding::act("clock", format!("the clock is {ahead} behind the last entry of run `{run}`"))
             .detail("the time of that run stands still until the clock has caught up")
             .remedy("date")

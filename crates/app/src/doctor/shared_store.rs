@@ -8,7 +8,7 @@ use store::{AnyStore, LaggingReplica, NatsSettings, Note, Standing, Unavailable}
 use super::runs::Runs;
 use super::{Finding, Ground, store_check};
 use crate::failure::{Code, Failure};
-use crate::render::{self, shell_word};
+use crate::output::{self, shell_word};
 
 const CHECK: &str = "store";
 
@@ -20,7 +20,7 @@ pub(super) async fn check(ground: &Ground, settings: &NatsSettings) -> (Vec<Find
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
     };
     let looked = async {
-        let store = AnyStore::connect(settings.clone(), beside, render::waiting).await?;
+        let store = AnyStore::connect(settings.clone(), beside, output::waiting).await?;
         let notes = store.notes().await?.to_vec();
         let (is_new, lagging) = match &store {
             AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging().await?),
@@ -80,7 +80,7 @@ fn missed(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Find
     match standing {
         Standing::Silent(length) => {
             let heard = length
-                .map(|length| format!("; the others last heard of it {} ago", render::duration(length)));
+                .map(|length| format!("; the others last heard of it {} ago", output::duration(length)));
             Finding::act(CHECK, format!("server `{server}` is down{}", heard.unwrap_or_default()))
                 .detail(format!(
                     "it keeps a copy of {names}; until it is back the loss of another one stops all runs"
@@ -91,7 +91,7 @@ fn missed(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Find
         Standing::Behind(messages) => {
             let messages = match usize::try_from(*messages) {
                 Ok(0) | Err(_) => String::new(),
-                Ok(messages) => format!(" by {}", render::count(messages, "message", "messages")),
+                Ok(messages) => format!(" by {}", output::count(messages, "message", "messages")),
             };
             Finding::note(
                 CHECK,
@@ -121,7 +121,7 @@ fn replicas(notes: &[Note]) -> Vec<Finding> {
 }
 
 fn too_few(streams: &[&String], wanted: usize, found: usize, alone: bool) -> Finding {
-    let have = render::count(streams.len(), "stream has", "streams have");
+    let have = output::count(streams.len(), "stream has", "streams have");
     let (they, loss) = (if streams.len() == 1 { "it holds" } else { "they hold" }, Note::loss(found));
     let finding = Finding::note(CHECK, format!("{have} {found} of {wanted} replicas: what {they} {loss}"));
     let finding = streams.iter().fold(finding, |finding, stream| finding.detail(format!("`{stream}`")));

@@ -8,8 +8,8 @@ use store::{AnyStore, Examined, Location, SqliteStore};
 
 use super::{Finding, Ground};
 use crate::failure::{Code, Failure};
-use crate::render::{shell_word, size};
-use crate::traces::Traces;
+use crate::output::{shell_word, size};
+use crate::workspace::traces::Traces;
 
 const CHECK: &str = "store";
 

@@ -9,7 +9,7 @@ use store::{AnyStore, Digest, RunRow, Store as _};
 use super::Finding;
 use super::runs::{AT_ONCE, Runs};
 use crate::failure::{Code, Failure};
-use crate::render::count;
+use crate::output::count;
 use crate::workspace;
 
 const CHECK: &str = "views";

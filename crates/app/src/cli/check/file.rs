@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::format::{Format, Guess, guess};
-use crate::definition::workflow;
 use crate::failure::Failure;
-use crate::render::{Remark, Severity};
+use crate::output::{Remark, Severity};
+use crate::workspace::definition::workflow;
 
 /// The longest file we look at; the state of 10,000 steps takes a tenth of it.
 const LONGEST: u64 = 64 * 1024 * 1024;

@@ -12,7 +12,7 @@ use super::ledger::{self, Note, Wakeup, When};
 use super::proof::{Evidence, Finding};
 use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
-use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, styled};
+use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, styled};
 
 /// How long one act may take before something is wrong. Agents that nobody lets go on have the same limit.
 const LONGEST_ACT: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ pub(super) struct Teller {
 
 impl Teller {
     fn say(&self, text: impl std::fmt::Display) {
-        render::data(text);
+        output::data(text);
     }
 
     /// A command as somebody would type it.
@@ -94,7 +94,7 @@ pub(super) async fn tell(sandbox: &Sandbox, teller: &Teller) -> Result<Vec<Findi
     tell_findings(teller, &findings).await;
     teller.say(format_args!(
         "\n{}",
-        styled(DIM, format_args!("Told in {}.", render::duration(begun.elapsed())))
+        styled(DIM, format_args!("Told in {}.", output::duration(begun.elapsed())))
     ));
     Ok(findings)
 }

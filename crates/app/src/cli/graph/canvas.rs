@@ -5,7 +5,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::arrange::{Area, Cell, Kind, Line};
 use super::words::Charset;
-use crate::render::{DIM, YELLOW, styled};
+use crate::output::{DIM, YELLOW, styled};
 
 const UP: u8 = 1;
 const DOWN: u8 = 2;

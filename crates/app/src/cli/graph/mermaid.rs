@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
-use crate::presentation::StatusKind;
+use crate::present::StatusKind;
 
 pub(super) fn draw(picture: &Picture) -> String {
     // The front matter is YAML, of which JSON's strings are a part.

@@ -7,7 +7,7 @@ use protocol::steps::Workflow;
 use runner::RunSpec;
 use serde::Serialize;
 
-use crate::presentation::{Presentation, StatusKind, WayBack};
+use crate::present::{Presentation, StatusKind, WayBack};
 
 /// A workflow, or a run of one.
 #[derive(Debug, Clone, Serialize)]

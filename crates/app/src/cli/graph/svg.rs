@@ -6,7 +6,7 @@ use super::arrange::{Arranged, Cell, Flow, Kind, Line, arrange};
 use super::canvas;
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
-use crate::presentation::StatusKind;
+use crate::present::StatusKind;
 
 /// A cell in pixels.
 const CELL: (usize, usize) = (10, 17);

@@ -6,7 +6,7 @@ use super::arrange::{Area, Arranged, Flow, arrange};
 use super::canvas::{self, Canvas};
 use super::picture::{Picture, Step};
 use super::words::{self, Charset};
-use crate::render::{BOLD, DIM, YELLOW, styled};
+use crate::output::{BOLD, DIM, YELLOW, styled};
 
 /// More rows than this, and smaller boxes are tried.
 const TALL: usize = 100;

@@ -1,8 +1,8 @@
 //! How far a step is, said: a sign, a word and a colour, so that none of them is needed to tell it.
 
 use super::picture::{Iteration, Reached, Step};
-use crate::presentation::StatusKind;
-use crate::render;
+use crate::output;
+use crate::present::StatusKind;
 
 /// Which characters may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) const fn word(kind: StatusKind) -> &'static str {
 pub(super) fn particulars(step: &Step, charset: Charset) -> Vec<String> {
     let Some(reached) = &step.reached else { return vec![step.agent.clone()] };
     let Reached { kind, length, attempts, iteration, .. } = reached;
-    let length = length.map(|length| format!(" {}", render::duration(length))).unwrap_or_default();
+    let length = length.map(|length| format!(" {}", output::duration(length))).unwrap_or_default();
     let tries = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
     let first = format!("{} {}{length}{tries}", sign(*kind, charset), word(*kind));
     let second = iteration.map(|Iteration { now, most }| format!("iteration {now} of {most}"));

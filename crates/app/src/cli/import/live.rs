@@ -9,7 +9,7 @@ use store::{LiveBucket, LiveEntry};
 use super::dump::Dump;
 use super::told::{CycleTold, Fate};
 use crate::failure::{Exit, Failure};
-use crate::render;
+use crate::output;
 use crate::workspace::Workspace;
 
 /// A bucket, and what was in it when we looked.
@@ -45,7 +45,7 @@ impl Live {
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket = LiveBucket::find(&settings, render::waiting).await?.ok_or_else(|| {
+        let bucket = LiveBucket::find(&settings, output::waiting).await?.ok_or_else(|| {
             Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`"))
                 .hint("`nats kv ls` lists the buckets; `bucket` in `[store]` names another one")
         })?;

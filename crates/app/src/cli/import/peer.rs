@@ -15,7 +15,7 @@ use super::live::{Deleted, Live};
 use super::told::{CycleTold, Fate, Told};
 use crate::cli::block_on;
 use crate::failure::{Exit, Failure};
-use crate::run_status;
+use crate::present::run_status;
 use crate::workspace::{self, Workspace};
 
 /// What is to be imported.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::dump::Unread;
 use super::live::Deleted;
 use crate::failure::Exit;
-use crate::render::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
+use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
@@ -57,23 +57,23 @@ const SHOWN: usize = 5;
 impl Told {
     pub(super) fn tell(&self, json: bool) -> Exit {
         if json {
-            render::json_pretty(self);
+            output::json_pretty(self);
             return self.exit();
         }
         self.cycles.iter().for_each(CycleTold::tell);
         if !self.ignored.is_empty() {
-            render::data("what is no part of one cycle:");
+            output::data("what is no part of one cycle:");
         }
         for Ignored { key, why, .. } in &self.ignored {
-            render::data(format_args!("  {key}  {}", styled(DIM, why)));
+            output::data(format_args!("  {key}  {}", styled(DIM, why)));
         }
         self.tell_unread();
         if !self.deleted.keys.is_empty() {
-            let keys = render::count(self.deleted.keys.len(), "old key was", "old keys were");
-            render::note(format_args!("{keys} deleted; the bucket keeps their history"));
+            let keys = output::count(self.deleted.keys.len(), "old key was", "old keys were");
+            output::note(format_args!("{keys} deleted; the bucket keeps their history"));
         }
         for key in &self.deleted.left {
-            render::note(format_args!("`{key}` was written to meanwhile, and stays"));
+            output::note(format_args!("`{key}` was written to meanwhile, and stays"));
         }
         self.tell_what_next();
         self.exit()
@@ -81,7 +81,7 @@ impl Told {
 
     fn tell_what_next(&self) {
         for cycle in self.with(Fate::Differs) {
-            render::note(format_args!(
+            output::note(format_args!(
                 "`{}` is there with other content and is left alone: `callboard show {}`; `--store DIR` imports elsewhere",
                 cycle.migrated.cycle, cycle.run
             ));
@@ -91,9 +91,9 @@ impl Told {
         };
         let unfinished = self.with(Fate::Entered).filter(unfinished).count();
         if unfinished > 0 {
-            render::note(format_args!(
+            output::note(format_args!(
                 "{} not finished; `callboard resume RUN` goes on, with the profiles of this machine",
-                render::count(unfinished, "cycle is", "cycles are")
+                output::count(unfinished, "cycle is", "cycles are")
             ));
         }
         let words = [
@@ -105,12 +105,12 @@ impl Told {
         let counts = words.map(|(fate, word)| (self.with(fate).count(), word));
         let counts: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
         let counts =
-            counts.iter().map(|(count, word)| format!("{} {word}", render::count(*count, "cycle", "cycles")));
+            counts.iter().map(|(count, word)| format!("{} {word}", output::count(*count, "cycle", "cycles")));
         let counts = counts.collect::<Vec<_>>().join(", ");
         match (self.cycles.is_empty(), self.write) {
-            (true, _) => render::note("there is no cycle in it"),
-            (false, true) => render::note(counts),
-            (false, false) => render::note(format_args!(
+            (true, _) => output::note("there is no cycle in it"),
+            (false, true) => output::note(counts),
+            (false, false) => output::note(format_args!(
                 "nothing was written: {counts}{}",
                 if self.with(Fate::New).next().is_some() { "; the same with `--write` does it" } else { "" }
             )),
@@ -123,13 +123,13 @@ impl Told {
                 (Some(line), Some(column)) => format!("{}:{line}:{column}", file.display()),
                 (Some(_) | None, _) => file.display().to_string(),
             };
-            render::talk(format_args!("{} {place}: {why}", styled(RED, "unread:")));
+            output::talk(format_args!("{} {place}: {why}", styled(RED, "unread:")));
         }
         if let Some(more @ 1..) = self.unread.len().checked_sub(SHOWN) {
-            render::talk(format_args!("and {more} more; `--json` has all"));
+            output::talk(format_args!("and {more} more; `--json` has all"));
         }
         if !self.unread.is_empty() && self.cycles.is_empty() {
-            render::note(
+            output::note(
                 "a file is read as lines of `{\"key\": …, \"value\": …}`; give a directory if your files are named by keys",
             );
         }
@@ -159,14 +159,14 @@ impl CycleTold {
             Fate::There => (DIM, "already there"),
             Fate::Differs => (RED, "there, and different"),
         };
-        render::data(format_args!(
+        output::data(format_args!(
             "{}  {}  {}",
             styled(BOLD, cycle),
             document.position(),
             styled(style, word)
         ));
         if let Some(why) = &self.why {
-            render::data(format_args!("  {why}"));
+            output::data(format_args!("  {why}"));
         }
         // What was entered before has been told before.
         if self.fate == Fate::There {
@@ -175,17 +175,17 @@ impl CycleTold {
         for note in notes {
             let style = if note.kind == NoteKind::Failed { RED } else { YELLOW };
             let key = note.key.as_ref().map(|key| format!("  {}", styled(DIM, key))).unwrap_or_default();
-            render::data(format_args!(
+            output::data(format_args!(
                 "  {} {}{key}",
                 styled(style, format_args!("{}:", note.kind.as_str())),
                 note.message
             ));
         }
         for source in sources {
-            render::data(format_args!("  {} → {}", source.key, gave(source)));
+            output::data(format_args!("  {} → {}", source.key, gave(source)));
         }
         for left in left_out {
-            render::data(format_args!("  {} → nothing: {}", left.key, left.why));
+            output::data(format_args!("  {} → nothing: {}", left.key, left.why));
         }
     }
 }

@@ -10,11 +10,14 @@ use store::AnyStore;
 
 use super::{Arguments, has_profile};
 use crate::cli::resume;
+use crate::control;
 use crate::control::ControlRequest;
 use crate::cycles::{self, Continuable, Draft};
+use crate::engine;
 use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::workspace::definition;
 use crate::workspace::{self, Workspace};
-use crate::{control, definition, drive, render};
 
 /// Goes on with the last cycle that was not completed: in it, or if it has failed in the next one.
 pub(super) async fn go_on(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
@@ -39,7 +42,7 @@ pub(super) async fn go_on(workspace: &Workspace, arguments: Arguments) -> Result
         }
         let number = found.next;
         let draft = arguments.next(workspace, found, continued)?;
-        let engine_config = drive::engine_config(workspace, Overrides::default())?;
+        let engine_config = engine::engine_config(workspace, Overrides::default())?;
         has_profile(&engine_config, &draft)?;
         definition::exclude_views(&workspace.repo)?;
         let opened = cycles::open_as(&store, &workspace.clock, workspace::person(), &draft, number).await?;
@@ -133,10 +136,10 @@ impl Arguments {
             [(self.max_attempts.is_some(), "--max-attempts"), (self.timeout.is_some(), "--timeout")]
         {
             if given {
-                render::note(format_args!("`{flag}` has no effect: the cycle keeps what it was begun with"));
+                output::note(format_args!("`{flag}` has no effect: the cycle keeps what it was begun with"));
             }
         }
-        let engine_config = drive::engine_config(workspace, self.profiles.again()?)?;
+        let engine_config = engine::engine_config(workspace, self.profiles.again()?)?;
         let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.profiles);
         resume::go_on::<Peer>(workspace, store, &found.run, engine_config, arguments).await
     }

@@ -10,7 +10,7 @@ use store::{Backup, Closed, Draft, FoundRun, Salvage, SqliteStore, Store as _, f
 use super::report::{RecoveryReport, RunRecovery};
 use super::{Arguments, sound};
 use crate::failure::{Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, Workspace};
 
 /// Keeps what is there, builds a new database from what can be read, and puts it in place.
@@ -115,7 +115,7 @@ async fn salvage_all(
     for found in salvage.runs().map_err(|error| failed(&error))? {
         let salvaging = Salvaging { workspace, salvage, found: &found, ground, but };
         let protocol = protocol_of(salvage, &found).await?;
-        let one = presentation::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
+        let one = present::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
         salvaged.extend(one?);
     }
     let lost = runner::lost(salvage, &salvaged).map_err(|error| failed(&error))?;
@@ -125,13 +125,13 @@ async fn salvage_all(
 
 /// The protocol that a run was opened by. Of one that no protocol makes anything of, any can say what is wrong with it.
 async fn protocol_of(salvage: &Salvage, found: &FoundRun) -> Result<&'static str, Failure> {
-    for protocol in presentation::KNOWN {
+    for protocol in present::KNOWN {
         let asking = Asking { salvage, found };
-        if presentation::dispatch(protocol, asking).await.expect("BUG: we know this protocol")? {
+        if present::dispatch(protocol, asking).await.expect("BUG: we know this protocol")? {
             return Ok(protocol);
         }
     }
-    Ok(presentation::KNOWN[0])
+    Ok(present::KNOWN[0])
 }
 
 /// Whether a run is one of a protocol's.

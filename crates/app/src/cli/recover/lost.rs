@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{BLOB_STREAM, LiveBucket, LiveEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
-use crate::render::{count, waiting};
+use crate::output::{count, waiting};
 use crate::workspace::Workspace;
 
 /// The loss, run by run, and what can be done about it.

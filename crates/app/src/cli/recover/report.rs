@@ -11,9 +11,9 @@ use store::{AnyStore, RunRow};
 
 use super::Arguments;
 use crate::failure::Exit;
-use crate::presentation::Presentation;
-use crate::render::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
-use crate::run_status;
+use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
+use crate::present::Presentation;
+use crate::present::run_status;
 use crate::workspace::Workspace;
 
 #[derive(Debug, Serialize)]
@@ -158,7 +158,7 @@ impl RunRecovery {
         }
         particulars.extend(status.map(str::to_owned));
         particulars.extend(self.why.clone());
-        render::data(format_args!(
+        output::data(format_args!(
             "  {} {}  {}",
             styled(BOLD, format_args!("{:<width$}", self.name())),
             styled(style, format_args!("{:<10}", self.outcome)),
@@ -190,7 +190,7 @@ impl RecoveryReport {
         let lost = self.runs.iter().any(|run| matches!(run.outcome, "cut" | "unreadable"));
         let exit = if lost { Exit::Failed } else { Exit::Success };
         if self.json {
-            render::json_pretty(&self);
+            output::json_pretty(&self);
             return exit;
         }
         self.tell_damage();
@@ -198,16 +198,16 @@ impl RecoveryReport {
         self.runs.iter().for_each(|run| run.tell(width));
         let would = if self.dry_run { "would be written again" } else { "was written again" };
         for view in &self.views {
-            render::data(format_args!("  {} {would}", view.display()));
+            output::data(format_args!("  {} {would}", view.display()));
         }
         for (view, kept) in &self.quarantined {
-            render::note(format_args!(
+            output::note(format_args!(
                 "somebody had changed `{}`; their bytes are in `{}`",
                 view.display(),
                 kept.display()
             ));
         }
-        self.notes.iter().for_each(render::note);
+        self.notes.iter().for_each(output::note);
         self.tell_what_next();
         exit
     }
@@ -216,12 +216,12 @@ impl RecoveryReport {
         let store = &self.store;
         if self.was_none {
             let made = if self.dry_run { "would be" } else { "is" };
-            render::data(format_args!("there was no store `{store}`; it {made} made from the copy"));
+            output::data(format_args!("there was no store `{store}`; it {made} made from the copy"));
             return;
         }
         if self.damage.is_empty() && self.kept.is_none() {
             let adds = if self.dry_run { "would be added" } else { "were added" };
-            render::data(match &self.from {
+            output::data(match &self.from {
                 None => format!("the store `{store}` is sound"),
                 Some(from) => {
                     format!("the store `{store}` is sound; these runs of `{}` {adds}:", from.display())
@@ -229,14 +229,14 @@ impl RecoveryReport {
             });
             return;
         }
-        render::data(format_args!("the store `{store}` {} damaged", if self.dry_run { "is" } else { "was" }));
+        output::data(format_args!("the store `{store}` {} damaged", if self.dry_run { "is" } else { "was" }));
         for damage in &self.damage {
-            render::data(format_args!("  {}", styled(DIM, damage)));
+            output::data(format_args!("  {}", styled(DIM, damage)));
         }
         match &self.kept {
-            Some(kept) => render::data(format_args!("it is kept as it was in `{}`", kept.display())),
+            Some(kept) => output::data(format_args!("it is kept as it was in `{}`", kept.display())),
             None if self.dry_run && !self.runs.is_empty() => {
-                render::data("this is what would become of its runs:");
+                output::data("this is what would become of its runs:");
             }
             None => {}
         }
@@ -247,28 +247,28 @@ impl RecoveryReport {
             let name = run.name();
             match (run.outcome, run.status) {
                 ("cut", Some(RunStatus::Finished(_))) | ("cut", None) => {}
-                ("cut", Some(_)) if !self.dry_run => render::note(format_args!(
+                ("cut", Some(_)) if !self.dry_run => output::note(format_args!(
                     "`callboard resume {name}` goes on where it is cut; what its agents finished later is found in \
                      their directories"
                 )),
                 // A cycle has no view.
                 ("unreadable", _) if CycleId::from_key(&name).is_ok() => {}
-                ("unreadable", _) if run.run.is_some() => render::note(format_args!(
+                ("unreadable", _) if run.run.is_some() => output::note(format_args!(
                     "`callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` rebuilds \
                      `{name}` from its view"
                 )),
-                ("unreadable", _) => render::note(
+                ("unreadable", _) => output::note(
                     "`callboard recover --from-view VIEW --workflow WORKFLOW` rebuilds a run from its view",
                 ),
                 _ => {}
             }
         }
         if self.dry_run && self.was_none {
-            render::note("nothing was changed; the same without `--dry-run` does it");
+            output::note("nothing was changed; the same without `--dry-run` does it");
         } else if self.dry_run && !self.damage.is_empty() {
             // Servers keep what they have: no copy is made of it.
             let kept = if self.is_shared { "" } else { ", and keeps the store as it is first" };
-            render::note(format_args!("nothing was changed; `callboard recover` does it{kept}"));
+            output::note(format_args!("nothing was changed; `callboard recover` does it{kept}"));
         }
     }
 }

@@ -6,14 +6,14 @@ use store::{AnyStore, Note, Store as _, Unavailable};
 use super::report::RecoveryReport;
 use super::{Arguments, lost, sound, strangers};
 use crate::failure::{Code, Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::Workspace;
 
 /// Verifies every run, and mends the files that show them.
 pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = workspace.nats.as_deref().expect("BUG: we are here because of it");
-    let store = match AnyStore::connect(settings.clone(), &workspace.location, render::waiting).await {
+    let store = match AnyStore::connect(settings.clone(), &workspace.location, output::waiting).await {
         Err(Unavailable::NoStream { server, stream }) => {
             return Err(lost::with(workspace, settings, server, stream).await);
         }
@@ -63,9 +63,8 @@ async fn rebuild(
     told: &mut RecoveryReport,
 ) -> Result<(), Failure> {
     let mut written = 0;
-    for row in store.runs().await?.iter().filter(|row| presentation::is_known(&row.protocol)) {
-        match presentation::by_name(&row.protocol, &row.run, Rebuilding { workspace, store, run: &row.run })
-            .await
+    for row in store.runs().await?.iter().filter(|row| present::is_known(&row.protocol)) {
+        match present::by_name(&row.protocol, &row.run, Rebuilding { workspace, store, run: &row.run }).await
         {
             Ok(true) => written += 1,
             Ok(false) => {}
@@ -73,7 +72,7 @@ async fn rebuild(
         }
     }
     let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();
-    let documents = render::count(written, "document was", "documents were");
+    let documents = output::count(written, "document was", "documents were");
     told.notes
         .push(format!("bucket {} is there again; {documents} written from the journal", names.join(", ")));
     Ok(())

@@ -8,9 +8,9 @@ use runner::{Inconsistency, Journal};
 use store::{AnyStore, Store as _};
 
 use super::report::{RecoveryReport, RunRecovery};
+use crate::control::views;
 use crate::failure::{Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::views;
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::Workspace;
 
 /// Verifies every run and mends its views. Answers how many runs do not add up.
@@ -22,12 +22,12 @@ pub(super) async fn check(
     let Some(store) = workspace.existing_store().await? else { return Ok(0) };
     let mut inconsistencies = 0;
     for row in store.runs().await? {
-        if !presentation::is_known(&row.protocol) {
+        if !present::is_known(&row.protocol) {
             told.runs.push(RunRecovery::of_another_protocol(&row));
             continue;
         }
         let checking = Checking { workspace, store: &store, run: &row.run, dry_run, told };
-        match presentation::by_name(&row.protocol, &row.run, checking).await? {
+        match present::by_name(&row.protocol, &row.run, checking).await? {
             Ok(()) => {}
             // To cut it there would be damage of our own making.
             Err(inconsistency) if inconsistency.is_news_to_us() => {

@@ -13,10 +13,13 @@ use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
 use super::{Arguments, report::RecoveryReport, sound};
 use crate::cli::block_on;
 use crate::cli::run::Policy;
-use crate::definition::Limits;
+use crate::engine;
 use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::present::run_status;
+use crate::workspace::definition;
+use crate::workspace::definition::Limits;
 use crate::workspace::{self, Workspace};
-use crate::{definition, drive, render, run_status};
 
 /// What a view cannot tell.
 #[derive(Debug, clap::Args)]
@@ -63,11 +66,11 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         profile: arguments.profiles.profile()?,
         env: arguments.profiles.env.clone(),
     };
-    let engine_config = drive::engine_config(workspace, Overrides::default())?;
+    let engine_config = engine::engine_config(workspace, Overrides::default())?;
     if let Some(step) =
         definition.workflow().steps.iter().find(|s| engine_config.profile(&options, &s.agent).is_none())
     {
-        return Err(drive::no_profile(&step.agent, step.id.as_str()));
+        return Err(engine::no_profile(&step.agent, step.id.as_str()));
     }
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
@@ -81,7 +84,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     })?;
     let word = run_status::word(stands).1;
     if arguments.dry_run {
-        render::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
+        output::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Success);
     }
     let mut told = RecoveryReport::new(workspace, arguments);

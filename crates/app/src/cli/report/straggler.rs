@@ -11,7 +11,7 @@ use store::{AnyStore, Location};
 
 use crate::config::Flags;
 use crate::failure::Failure;
-use crate::presentation::{Deed, Presentation};
+use crate::present::{Deed, Presentation};
 use crate::workspace::{Place, Workspace};
 
 /// An agent is not kept waiting for servers that do not answer.

@@ -5,13 +5,15 @@ use protocol::run::RunStatus;
 use store::{AnyStore, EngineHolder, EngineLockError, Store as _};
 
 use super::Arguments;
+use crate::control;
+use crate::engine::progress::Progress;
+use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
-use crate::look::RunHandle;
-use crate::presentation::Presentation;
-use crate::progress::Progress;
-use crate::watcher::Watcher;
+use crate::output;
+use crate::present::Presentation;
+use crate::present::run_status;
+use crate::query::RunHandle;
 use crate::workspace::Workspace;
-use crate::{control, render, run_status};
 
 /// The engine of the run, if it is on another host.
 pub(super) async fn remote(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
@@ -39,7 +41,7 @@ pub(super) async fn follow<P: Presentation>(
             "it leads until it lets go or its lease runs out, in less than a minute; then type the same again",
         ));
     }
-    render::note(format_args!(
+    output::note(format_args!(
         "`{}` leads it; following it: this host takes over when that engine leads no more, Ctrl-C leaves",
         holder.host
     ));
@@ -53,7 +55,7 @@ pub(super) async fn follow<P: Presentation>(
         // Somebody wanted it so after we were told to go on: the later word holds.
         RunStatus::Paused | RunStatus::Stopping(_) => {
             let (_, word) = run_status::word(status);
-            render::note(format_args!("it is {word} since; `callboard resume {run}` goes on with it"));
+            output::note(format_args!("it is {word} since; `callboard resume {run}` goes on with it"));
             Ok(Some(Exit::NeedsPerson))
         }
         RunStatus::Running

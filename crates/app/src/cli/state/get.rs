@@ -12,8 +12,8 @@ use super::super::block_on;
 use super::{Key, at_pointer};
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::presentation::{self, Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, Place, Workspace};
 
 /// Print the document of a run
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let store = workspace.store_with(&key).await?;
         let (run, stored) = find(&workspace, &store, &key).await?;
         let protocol = stored.protocol.clone();
-        presentation::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
+        present::by_name(&protocol, &run, Getting { store: &store, run: &run, stored, path, json }).await
     };
     // A server has to be waited for.
     if workspace.nats.is_some() { block_on(work) } else { at_once(work) }
@@ -97,7 +97,7 @@ impl Deed for Getting<'_> {
         let Self { store, run, stored, path, json } = self;
         let Read { document, revision } = runner::read::<P, _>(store, run, stored).await?;
         if path.is_none() && !json {
-            render::json_pretty(&document);
+            output::json_pretty(&document);
             return Ok(Exit::Success);
         }
         let sequence = P::sequence(&document);
@@ -107,7 +107,7 @@ impl Deed for Getting<'_> {
             None => ("document", &document),
         };
         if json {
-            render::json(&json!({
+            output::json(&json!({
                 "run": run,
                 "protocol": P::NAME,
                 "revision": revision,
@@ -115,7 +115,7 @@ impl Deed for Getting<'_> {
                 name: value,
             }));
         } else {
-            render::json_pretty(value);
+            output::json_pretty(value);
         }
         Ok(Exit::Success)
     }

@@ -9,9 +9,9 @@ use super::super::block_on;
 use super::Key;
 use super::writes::{Follower, Write};
 use crate::failure::{Exit, Failure};
-use crate::look::RunHandle;
-use crate::presentation::{Deed, Presentation};
-use crate::render::{self, BOLD, DIM, styled};
+use crate::output::{self, BOLD, DIM, styled};
+use crate::present::{Deed, Presentation};
+use crate::query::RunHandle;
 use crate::workspace::Place;
 
 /// Show every write of the document of a run: which, when, what, by whom
@@ -48,9 +48,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let left_out = last.map_or(0, |last| writes.len().saturating_sub(last));
     for write in &writes[left_out..] {
         if json {
-            render::json(write);
+            output::json(write);
         } else {
-            render::data(line(write));
+            output::data(line(write));
         }
     }
     Ok(Exit::Success)
@@ -86,14 +86,14 @@ fn line(write: &Write) -> String {
     let Write { sequence, revision, at, phase, event, by, changed } = write;
     let number = sequence.map_or_else(|| "-".to_owned(), |sequence| sequence.to_string());
     let words = [phase, event].into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    let mut places: Vec<_> = changed.iter().take(NAMED).map(|place| render::harmless(place)).collect();
+    let mut places: Vec<_> = changed.iter().take(NAMED).map(|place| output::harmless(place)).collect();
     if changed.iter().any(String::is_empty) {
         places = vec!["all of it".to_owned()];
     }
     let more = changed.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let revision = styled(DIM, format_args!("revision {revision}"));
-    let told = [words, render::harmless(by), format!("{}{more}", places.join(", ")), revision];
+    let told = [words, output::harmless(by), format!("{}{more}", places.join(", ")), revision];
     let told: Vec<_> = told.into_iter().filter(|word| !word.is_empty()).collect();
     format!("{} {}  {}", styled(BOLD, format_args!("{number:>4}")), styled(DIM, at), told.join("  "))
 }

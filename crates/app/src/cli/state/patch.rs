@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::super::block_on;
 use super::Key;
 use crate::failure::{Exit, Failure};
-use crate::look::RunHandle;
-use crate::presentation::{Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{Deed, Presentation};
+use crate::query::RunHandle;
 use crate::workspace::{self, Place};
 
 /// Change the document of a run, if nobody else has changed the same part of it since
@@ -72,13 +72,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let Edited { sequence, revision, written } = edited;
         if json {
             let run = &handle.run;
-            render::json(
+            output::json(
                 &json!({ "run": run, "sequence": sequence, "revision": revision, "written": written }),
             );
         } else {
-            render::data(sequence);
+            output::data(sequence);
             if !written {
-                render::note("nothing was written: all is as it should be already");
+                output::note("nothing was written: all is as it should be already");
             }
         }
         Ok(Exit::Success)

@@ -7,11 +7,11 @@ use store::Store as _;
 use super::super::block_on;
 use super::writes::{Follower, Write};
 use super::{Key, at_pointer};
-use crate::drive;
+use crate::engine;
 use crate::failure::{Exit, Failure};
-use crate::look::RunHandle;
-use crate::presentation::{Deed, Presentation};
-use crate::render;
+use crate::output;
+use crate::present::{Deed, Presentation};
+use crate::query::RunHandle;
 use crate::workspace::Place;
 
 /// Follow the document of a run: a line of JSON for each write
@@ -82,7 +82,7 @@ impl Deed for Watching<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let RunHandle { store, run, workspace } = self.handle;
-        let mut interrupts = drive::interrupts()?;
+        let mut interrupts = engine::interrupts()?;
         let mut follower = Follower::<P>::at(self.handle, None).await?;
         let newest = follower.run_at.revision;
         let mut journal = store.watch(run, newest).await?;
@@ -120,7 +120,7 @@ impl Watching<'_> {
             Some(path) => line["value"] = document.pointer(path).cloned().unwrap_or_default(),
             None => line["document"] = document,
         }
-        render::json(&line);
+        output::json(&line);
         is_so
     }
 
@@ -130,7 +130,7 @@ impl Watching<'_> {
             Some(_) if is_so => Some(Exit::Success),
             Some(goal) if finished => {
                 let Goal { pointer, value } = goal;
-                render::note(format_args!("the run is finished, and `{pointer}` is not `{value}`"));
+                output::note(format_args!("the run is finished, and `{pointer}` is not `{value}`"));
                 Some(Exit::Failed)
             }
             None if finished => Some(Exit::Success),

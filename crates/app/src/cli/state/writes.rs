@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use store::StoredEntry;
 
 use crate::failure::{Code, Exit, Failure};
-use crate::look::{RunHandle, difference};
-use crate::presentation::Presentation;
+use crate::present::Presentation;
+use crate::query::{RunHandle, difference};
 
 /// What changes with every write, and so tells nothing.
 const COUNTED: [&str; 4] = ["/sequence", "/history", "/metadata/updated_at", "/updated_at"];

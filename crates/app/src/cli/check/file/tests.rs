@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::*;
-use crate::render;
+use crate::output;
 
 const STATE: &str = include_str!("../../../../../protocol/tests/fixtures/steps/in-progress.json");
 
@@ -14,7 +14,7 @@ fn shown(name: &str, content: &str) -> String {
     fs::write(&file, content).unwrap();
     let checked = check(&file, None, Some(folder.path())).unwrap();
     let shown = checked.findings.iter().map(|finding| {
-        let excerpt = render::draw(Path::new(name), &checked.source, &finding.remark(), 120);
+        let excerpt = output::draw(Path::new(name), &checked.source, &finding.remark(), 120);
         let excerpt = anstream::adapter::strip_str(&excerpt).to_string();
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });

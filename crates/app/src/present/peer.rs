@@ -1,0 +1,277 @@
+//! The face of `peer`.
+
+use protocol::entry::FaultKind;
+use protocol::peer::output::{self as phase_output, Judgement, Score};
+use protocol::peer::{
+    Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
+};
+use protocol::rules::StepStatus;
+use protocol::{Protocol as _, RunId, Stamp};
+use serde_json::{Map, Value, json};
+
+use super::{Presentation, Shown, StatusKind, WayBack};
+use crate::output::{self, CYAN, GREEN, RED, YELLOW, styled};
+
+impl Presentation for Peer {
+    const STEP: (&'static str, &'static str) = ("phase", "phases");
+    const STEPS_AT: &'static str = "phases";
+    const OPENED_BY: &'static str = "callboard peer";
+    const OPENED_WITH: &'static str = "requirements";
+    const RETRIES: bool = false;
+    /// Its name is its cycle's.
+    const RENAMES: bool = false;
+
+    fn steps(_: &Definition) -> Vec<Phase> {
+        Phase::ALL.to_vec()
+    }
+
+    fn agent(_: &Definition, step: &Phase) -> String {
+        step.step().to_owned()
+    }
+
+    fn needs(_: &Definition, step: &Phase) -> Vec<Phase> {
+        Phase::ALL.into_iter().filter(|phase| phase.next() == Some(*step)).collect()
+    }
+
+    /// Improvement is a new cycle.
+    fn way_back(_: &Definition, _: &Phase) -> Option<WayBack<Phase>> {
+        None
+    }
+
+    fn is_behind(definition: &Definition, state: &State, step: &Phase) -> bool {
+        Self::step_status(definition, state, step) == StepStatus::Succeeded
+    }
+
+    fn about(document: &Document) -> Vec<String> {
+        let metadata = &document.metadata;
+        let cycle = format!(
+            "{} {}, {}, sequence {}",
+            metadata.instruction,
+            document.cycle_id,
+            metadata.status.as_str(),
+            document.sequence
+        );
+        let continues = document.context.continues.as_ref().map(|cycle| format!("continues {cycle}"));
+        std::iter::once(cycle).chain(continues).collect()
+    }
+
+    fn created_at(document: &Document) -> Stamp {
+        document.metadata.created_at.into()
+    }
+
+    fn shown(document: &Document, step: &Phase) -> Shown {
+        let phase = &document.phases[*step];
+        // A phase that is completed has overcome its errors; its attempts tell of them.
+        let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
+        Shown {
+            status: phase.status.as_str(),
+            kind: match phase.status {
+                PhaseStatus::Pending => StatusKind::Pending,
+                PhaseStatus::InProgress => StatusKind::Running,
+                PhaseStatus::Completed => StatusKind::Succeeded,
+                PhaseStatus::Failed => StatusKind::Failed,
+            },
+            attempts: attempts(phase),
+            sent_back: 0,
+            began: phase.started_at.map(Stamp::from),
+            ended: phase.completed_at.map(Stamp::from),
+            error: last.map(|error| error.message.clone()),
+            remark: remark(phase),
+        }
+    }
+
+    fn result(document: &Document) -> Vec<String> {
+        let Some(review) = Review::of(document) else { return Vec::new() };
+        let (style, word) = if review.success { (GREEN, "success") } else { (RED, "no success") };
+        let score = match review.judgement.score {
+            Some(score @ Score::Number(_)) => format!("score {score}, {}", score.band().as_str()),
+            Some(score @ Score::Word(_)) => format!("score {score}"),
+            None => "no score".to_owned(),
+        };
+        let executed = if review.judgement.executed { "" } else { "; the execution says that it failed" };
+        let mut lines = vec![format!("review: {}, {score}{executed}", styled(style, word))];
+        lines.extend(summary(document).iter().map(|said| format!("  {}", output::harmless(said))));
+        if !review.questions.is_empty() {
+            lines.push("it asks you:".to_owned());
+        }
+        let questions = review.questions.iter().map(|question| output::harmless(question));
+        lines.extend(questions.map(|question| format!("  {} {question}", styled(YELLOW, "?"))));
+        lines
+    }
+
+    fn result_fields(document: &Document) -> Map<String, Value> {
+        let review = Review::of(document).map(|review| {
+            let score = review.judgement.score.map(|score| match score {
+                Score::Number(number) => json!(number),
+                Score::Word(band) => json!(band.as_str()),
+            });
+            json!({
+                "success": review.success,
+                "score": score,
+                "band": review.judgement.score.map(|score| score.band().as_str()),
+                "questions_for_user": review.questions,
+            })
+        });
+        let summary = review.as_ref().and(document.cycle_summary.clone());
+        let fields = [("review", review), (phase_output::CYCLE_SUMMARY, summary)];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+
+    fn said(verdict: &Verdict) -> &'static str {
+        match verdict {
+            Verdict::Completed => "reported that its phase is completed",
+            Verdict::Reviewed { success: true } => "reported a review that calls the cycle a success",
+            Verdict::Reviewed { success: false } => "reported a review that calls the cycle no success",
+        }
+    }
+
+    fn line(change: &Change) -> Option<String> {
+        match change {
+            Change::Entered(phase) => {
+                Some(format!("{} {phase} is taken over from the cycle before", styled(CYAN, "»")))
+            }
+            Change::Reviewed { success: true } => Some(format!("{} reviewed: a success", styled(GREEN, "✓"))),
+            Change::Reviewed { success: false } => {
+                Some(format!("{} reviewed: no success", styled(YELLOW, "✗")))
+            }
+            Change::Closed => Some("the cycle is completed".to_owned()),
+            Change::Failed(phase) => Some(format!("{} the cycle has failed in {phase}", styled(RED, "✗"))),
+            Change::Stands(_) => Some("the cycle was begun elsewhere".to_owned()),
+            // Told by how an attempt begins and is over.
+            Change::Asked(_) | Change::Completed(_) => None,
+        }
+    }
+
+    fn event(change: &Change) -> Option<(&'static str, Value)> {
+        match change {
+            Change::Entered(phase) => Some(("reused", json!({ "step": phase }))),
+            Change::Reviewed { success } => Some(("reviewed", json!({ "success": success }))),
+            Change::Closed => Some(("cycle_completed", json!({}))),
+            Change::Failed(phase) => Some(("cycle_failed", json!({ "step": phase }))),
+            // Told by how an attempt begins and is over; or of a cycle that nobody watched begin.
+            Change::Asked(_) | Change::Completed(_) | Change::Stands(_) => None,
+        }
+    }
+
+    fn edited(edit: &json_patch::Patch) -> String {
+        let paths: Vec<_> = edit.iter().map(|operation| operation.path().to_string()).collect();
+        match paths.split_at_checked(NAMED) {
+            Some((named, [_, ..])) => format!("{} and {} more", named.join(", "), paths.len() - NAMED),
+            Some((_, [])) | None => paths.join(", "),
+        }
+    }
+
+    fn concerns(change: &Change, step: &Phase) -> bool {
+        match change {
+            Change::Asked(about)
+            | Change::Entered(about)
+            | Change::Completed(about)
+            | Change::Failed(about) => about == step,
+            Change::Reviewed { .. } => *step == Phase::Review,
+            Change::Closed | Change::Stands(_) => false,
+        }
+    }
+
+    fn defeat(_: &Change, _: &Phase) -> Option<&'static str> {
+        None
+    }
+
+    /// Nothing leads out of a cycle that has ended. One that failed is continued by the next; after an unsuccessful review
+    /// there is nothing to continue.
+    fn after_failure(_: &RunId, document: &Document) -> String {
+        let spec = document.metadata.spec_name.as_ref();
+        let spec = spec.map(|spec| format!(" --spec {}", output::shell_word(spec.as_str().as_ref())));
+        match (document.metadata.status, spec) {
+            (CycleStatus::Completed, None) => {
+                let instruction = &document.metadata.instruction;
+                format!("improvement is a new cycle: `callboard peer {instruction} REQUIREMENTS` opens one")
+            }
+            (CycleStatus::Completed, Some(spec)) => format!(
+                "improvement is a new cycle: `callboard peer refine-spec{spec}` opens one with what the review recommends"
+            ),
+            (CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed, spec) => {
+                let scope = spec.unwrap_or_else(|| " --global".to_owned());
+                format!(
+                    "`callboard peer --continue{scope}` goes on in a new cycle, with what was completed in this one"
+                )
+            }
+        }
+    }
+}
+
+/// As many places of an edit are named.
+const NAMED: usize = 3;
+
+/// What a completed review amounts to.
+struct Review {
+    judgement: Judgement,
+    success: bool,
+    questions: Vec<String>,
+}
+
+impl Review {
+    fn of(document: &Document) -> Option<Self> {
+        let review = &document.phases.review;
+        let reviewed = review.output.as_ref().filter(|_| review.status == PhaseStatus::Completed)?;
+        let executed = document.phases.execute.output.clone().unwrap_or_default();
+        Some(Self {
+            judgement: phase_output::judge(&executed, reviewed),
+            success: phase_output::succeeded(&executed, reviewed, document.cycle_summary.as_ref()),
+            questions: document.insights.as_ref().map(phase_output::questions).unwrap_or_default(),
+        })
+    }
+}
+
+/// What the reviewer says about the whole, a line each: what was done, what stands out, and what to do next.
+fn summary(document: &Document) -> Vec<String> {
+    let Some(summary) = &document.cycle_summary else { return Vec::new() };
+    let text =
+        |field: &str| summary[field].as_str().map(str::to_owned).filter(|text| !text.trim().is_empty());
+    let highlights = summary["highlights"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let next = text("next_action").map(|next| format!("next: {next}"));
+    text("summary").into_iter().chain(highlights.map(|line| format!("* {line}"))).chain(next).collect()
+}
+
+/// Tries of a phase that count, the present one among them. Agents may write errors of their own: those are none.
+fn attempts(phase: &PhaseDocument) -> u32 {
+    let ours = |kind: &str| {
+        let kind = serde_json::from_value::<FaultKind>(json!(kind));
+        kind.is_ok_and(|kind| kind != FaultKind::Cancelled)
+    };
+    let failed = phase.errors().iter().filter(|error| ours(&error.kind)).count();
+    let at_work = match phase.status {
+        PhaseStatus::InProgress => true,
+        PhaseStatus::Completed => phase.reused_from.is_none(),
+        PhaseStatus::Pending | PhaseStatus::Failed => false,
+    };
+    u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(u32::from(at_work))
+}
+
+fn remark(phase: &PhaseDocument) -> Option<String> {
+    let filled =
+        phase.output.as_ref().filter(|output| output.as_object().is_none_or(|fields| !fields.is_empty()));
+    let size = filled.map(|output| {
+        let length = u64::try_from(output.to_string().len()).unwrap_or(u64::MAX);
+        format!("output {}", output::size(length))
+    });
+    let reused = phase.reused_from.as_ref().map(|cycle| format!("taken over from {cycle}"));
+    let told: Vec<_> = reused.into_iter().chain(size).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_edit_is_told_by_its_places_and_a_long_one_by_the_first_of_them() {
+        let edit = |paths: &[&str]| {
+            let operations = paths.iter().map(|path| json!({ "op": "add", "path": path, "value": 1 }));
+            let edit: json_patch::Patch = serde_json::from_value(operations.collect()).unwrap();
+            Peer::edited(&edit)
+        };
+        assert_eq!(edit(&["/phases/plan/output/x"]), "/phases/plan/output/x");
+        assert_eq!(edit(&["/a", "/b", "/c"]), "/a, /b, /c");
+        assert_eq!(edit(&["/a", "/b", "/c", "/d", "/e"]), "/a, /b, /c and 2 more");
+    }
+}

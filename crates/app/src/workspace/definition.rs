@@ -1,0 +1,72 @@
+//! Reads what a `steps` run is started with: the workflow file, its prompts, the repository.
+
+pub(crate) mod workflow;
+
+use std::fs;
+use std::io::Write as _;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use protocol::steps::{Definition, DefinitionSource, OnFailure};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use workflow::Read;
+
+/// How far a run may go, frozen with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) max_attempts: NonZeroU32,
+    pub(crate) max_iterations: NonZeroU32,
+    pub(crate) on_failure: OnFailure,
+}
+
+/// Reads a workflow and freezes it with its prompts. Warnings are told, problems are a failure.
+pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
+    let Limits { max_attempts, max_iterations, on_failure } = limits;
+    let source = fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!("cannot read the workflow `{}`", file.display()))
+            .because(Some(&error))
+            .hint("give the path of a workflow file; a relative one counts from the current directory")
+    })?;
+    let Read { whole, problems, warnings } = workflow::read(repo, file, &source);
+    for warning in &warnings {
+        output::talk(output::doubt(file, &source, warning));
+    }
+    let Some((workflow, prompts)) = whole else {
+        return Err(Failure::of_problems("workflow", file, &source, &problems));
+    };
+    let ids = workflow.steps.iter().map(|step| step.id.clone());
+    let prompts = ids.zip(prompts).collect();
+    Ok(DefinitionSource { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
+}
+
+/// Tells git to leave the view files alone, before the first of them is written.
+pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
+    let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
+    let file = common_dir.join("info/exclude");
+    let pattern = protocol::RunLocation::EXCLUDED;
+    // The user's own lines stay as they are, whatever is in them; ours is added behind.
+    let write = || {
+        let text = match fs::read(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        if text.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes()) {
+            return Ok(());
+        }
+        let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
+        fs::create_dir_all(common_dir.join("info"))?;
+        let mut file = fs::File::options().create(true).append(true).open(&file)?;
+        file.write_all(format!("{gap}{pattern}\n").as_bytes())
+    };
+    write().map_err(|error| {
+        let failure = |exit| Failure::new(exit, format!("cannot add `{pattern}` to `{}`", file.display()));
+        if supervisor::is_full_disk(&error) {
+            let hint = "make room on that disk, and type the same again";
+            return failure(Exit::Store).because(Some(&error)).hint(hint);
+        }
+        failure(Exit::Usage).because(Some(&error))
+    })
+}
