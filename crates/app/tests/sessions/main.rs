@@ -1,5 +1,6 @@
 //! Sessions of the real binary, one file per theme. Each runs in a repository of its own with a real agent process.
 
+mod agent_clis;
 mod agents;
 mod archives;
 mod checking;
