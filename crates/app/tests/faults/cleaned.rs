@@ -2,7 +2,7 @@
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
 /// A run whose first step is at work while this is done; then it goes on.
 fn goes_on_after(what: impl FnOnce(&Scene)) {

@@ -14,9 +14,9 @@ use runner::{Clock, EngineExit, Notice};
 use testkit::Scene;
 use tokio::sync::Notify;
 
-use crate::built::built;
-use crate::engine_config::Stand;
-use crate::scene;
+use crate::faults::built::built;
+use crate::faults::engine_config::Stand;
+use crate::faults::scene;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 const YEAR: i64 = 365 * DAY;

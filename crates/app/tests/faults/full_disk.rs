@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Scene, World, apart};
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
 /// What an agent does that reports, says so, and exits when it may.
 const REPORTS_AND_WAITS: &str =
@@ -19,8 +19,7 @@ fn with_small_store() -> (Scene, Disk) {
 }
 
 #[test]
-fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
-    embedded_only!("a commit to a disk that is full");
+fn embedded_a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[REPORTS_AND_WAITS]);
@@ -124,8 +123,7 @@ fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
 }
 
 #[test]
-fn a_run_that_finds_no_room_is_not_half_opened() {
-    embedded_only!("a commit to a disk that is full");
+fn embedded_a_run_that_finds_no_room_is_not_half_opened() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
         disk.fill();

@@ -6,8 +6,8 @@ use protocol::Outcome;
 use runner::{Clock, EngineExit, Notice};
 use testkit::Held;
 
-use crate::engine_config::Stand;
-use crate::scene;
+use crate::faults::engine_config::Stand;
+use crate::faults::scene;
 
 #[tokio::test]
 async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts() {

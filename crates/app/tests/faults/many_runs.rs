@@ -1,9 +1,9 @@
 //! Ten thousand runs in one store.
 
 use rusqlite::Connection;
-use testkit::{Scene, embedded_only};
+use testkit::Scene;
 
-use crate::scene;
+use crate::faults::scene;
 
 const RUNS: usize = 10_000;
 
@@ -32,8 +32,7 @@ fn multiply(scene: &Scene, run: &str) {
 }
 
 #[test]
-fn ten_thousand_runs_are_in_nobodys_way() {
-    embedded_only!("runs that were copied in its file");
+fn embedded_ten_thousand_runs_are_in_nobodys_way() {
     let scene = scene();
     scene.workflow(&["a"]);
     let run = |name: &str| scene.run_named(name);

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::{Innocent, Scene, World, apart};
 
-use crate::deserted;
+use crate::faults::deserted;
 
 /// Numbers come round only after long; a tick in which a shim began has passed by then, and whoever begins has another.
 fn deserted_long_ago() -> Scene {

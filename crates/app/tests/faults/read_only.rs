@@ -4,9 +4,9 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Scene, World, apart};
 
-use crate::scene;
+use crate::faults::scene;
 
 /// Whoever looks sees the run, whoever wants more is refused with the reason; nothing is changed by either.
 fn expect_a_look_and_no_more(scene: &Scene, reason: &str) {
@@ -39,8 +39,7 @@ fn interrupted() -> Scene {
 }
 
 #[test]
-fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
-    embedded_only!("a file that cannot be written");
+fn embedded_a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
     apart(World::Mounts, || {
         let scene = interrupted();
         let disk = Disk::over(scene.store());
@@ -53,8 +52,7 @@ fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
 }
 
 #[test]
-fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
-    embedded_only!("a file that cannot be written");
+fn embedded_a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
     apart(World::Mounts, || {
         let scene = scene();
         scene.workflow(&["a", "b: a"]);
@@ -81,8 +79,7 @@ fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
 }
 
 #[test]
-fn a_store_whose_modes_forbid_writing_can_be_looked_at_and_nothing_else() {
-    embedded_only!("a file that cannot be written");
+fn embedded_a_store_whose_modes_forbid_writing_can_be_looked_at_and_nothing_else() {
     apart(World::PlainUser, || {
         let scene = interrupted();
         let allow = |directory: u32, file: u32| {

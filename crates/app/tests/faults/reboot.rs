@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Held, Innocent, Scene, embedded_only};
+use testkit::{Held, Innocent, Scene};
 
-use crate::{deserted, scene};
+use crate::faults::{deserted, scene};
 
 /// A run whose engine was killed, and its first step ended before: by itself, without a report.
 fn down_after_the_end_of_an_agent() -> Scene {
@@ -56,8 +56,7 @@ fn expect_repeated_and_not_counted(scene: &Scene) {
 }
 
 #[test]
-fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left_alone() {
-    embedded_only!("a journal that was changed in its file");
+fn embedded_an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left_alone() {
     let scene = deserted();
     let innocent = Innocent::start();
     // It has the number and even the start time of the shim, counted from another boot.
@@ -73,8 +72,7 @@ fn an_attempt_of_another_boot_is_repeated_and_whoever_has_its_number_now_is_left
 }
 
 #[test]
-fn an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault() {
-    embedded_only!("a journal that was changed in its file");
+fn embedded_an_exit_without_a_report_before_the_machine_went_down_is_not_the_agents_fault() {
     let scene = down_after_the_end_of_an_agent();
     for file in ["claim", "exit.json"] {
         age(&scene.attempt("trial", "a", "1.1").join(file));

@@ -5,10 +5,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{World, apart, embedded_only};
+use testkit::{World, apart};
 
-use crate::built::built;
-use crate::scene;
+use crate::faults::built::built;
+use crate::faults::scene;
 
 /// A FUSE file system, until it is dropped.
 struct Mounted {
@@ -41,8 +41,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
-    embedded_only!("where its file may be");
+fn embedded_a_store_on_fuse_is_refused_with_what_to_set_instead() {
     apart(World::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);

@@ -3,9 +3,9 @@
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{Held, Scene, embedded_only};
+use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::faults::{last_error, scene, status};
 
 /// Somebody who holds the ticket of a store and is stopped.
 struct Stopped(Child);
@@ -33,8 +33,7 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
-    embedded_only!("the ticket that its writers queue on");
+fn embedded_a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

@@ -3,9 +3,9 @@
 use std::fs;
 
 use rustix::process::Signal;
-use testkit::{Held, embedded_only};
+use testkit::Held;
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
 const ROUNDS: usize = 12;
 
@@ -43,8 +43,7 @@ fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
 }
 
 #[test]
-fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later_one() {
-    embedded_only!("the file of a lock");
+fn embedded_an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later_one() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

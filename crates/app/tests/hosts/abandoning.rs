@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use testkit::Held;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
 fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
 fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use testkit::Held;
 
-use crate::fixture::{Fixture, LONG};
+use crate::hosts::fixture::{Fixture, LONG};
 
 #[test]
 fn what_is_on_a_host_that_is_gone_is_left_alone_and_adopted_when_it_comes_back() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
 fn show_ls_and_doctor_say_where_an_attempt_is() {

@@ -7,8 +7,8 @@ use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
 use testkit::{DEADLINE, Session, harness};
 
-use crate::outages::in_the_middle;
-use crate::{client, scene, scene_on, three};
+use crate::nats::outages::in_the_middle;
+use crate::nats::{client, scene, scene_on, three};
 
 /// What was found about the store, by the beginning of what it says.
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::scene;
+use crate::nats::scene;
 
 /// As many as a debug build plays in a run_at. `CALLBOARD_STEPS` sets another number; docs/nats.md tells of 5,000.
 const STEPS: usize = 1000;

@@ -8,7 +8,7 @@ use store::{NatsSettings, NatsStore, Store as _};
 use testkit::nats::Server;
 use testkit::{Running, Scene, harness, status};
 
-use crate::{configure, delete_stream, scene_on};
+use crate::nats::{configure, delete_stream, scene_on};
 
 /// How long leases are is settled when the store is made.
 fn scene_with_short_leases() -> Scene {

@@ -2,7 +2,7 @@
 
 use testkit::{Scene, harness};
 
-use crate::{client, delete_stream, has_stream, scene};
+use crate::nats::{client, delete_stream, has_stream, scene};
 
 const WORKFLOW: &str = "
 name: notes

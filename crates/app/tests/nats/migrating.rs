@@ -8,7 +8,7 @@ use futures_util::TryStreamExt as _;
 use serde_json::Value;
 use testkit::{Scene, harness};
 
-use crate::{client, scene};
+use crate::nats::{client, scene};
 
 const G0: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");

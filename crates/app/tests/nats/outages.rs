@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use testkit::nats::Server;
 use testkit::{Gate, Held, Running, Scene, harness, status};
 
-use crate::{client, configure, delete_stream, has_stream, scene, scene_on, three};
+use crate::nats::{client, configure, delete_stream, has_stream, scene, scene_on, three};
 
 /// A run of three steps whose second one is at work, and waits at the gate.
 pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {

@@ -2,7 +2,7 @@
 
 use testkit::nats::Server;
 
-use crate::{scene, scene_on};
+use crate::nats::{scene, scene_on};
 
 #[test]
 fn tls_at_a_server_that_does_not_speak_it_is_called_that() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use testkit::nats::Server;
 use testkit::{Held, Scene, status};
 
-use crate::{configure, scene_on};
+use crate::nats::{configure, scene_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 

@@ -2,7 +2,7 @@
 
 use testkit::{Scene, harness, status};
 
-use crate::{client, scene};
+use crate::nats::{client, scene};
 
 /// One run that succeeded, and one that was interrupted before its second step.
 fn two_runs(scene: &Scene) {

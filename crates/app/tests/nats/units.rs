@@ -6,7 +6,7 @@ use std::process::Command;
 use testkit::Scene;
 use testkit::nats::Server;
 
-use crate::{scene, scene_on};
+use crate::nats::{scene, scene_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// The environment the agent with the behaviour `tell` saw.
 fn environment(scene: &Scene) -> BTreeMap<String, String> {

@@ -1,7 +1,5 @@
 //! `export` and `import`: a run as one file, and nothing taken that is not what it says.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::time::Instant;
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 fn succeeded() -> Scene {
     let scene = scene();

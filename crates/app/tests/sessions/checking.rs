@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 const CYCLE: &str = include_str!("../../../protocol/tests/fixtures/peer/cycle.json");
 

@@ -1,9 +1,9 @@
 //! `kill -9`, on purpose and at a known run_at. `torture.rs` does it at random ones.
 
 use insta::assert_snapshot;
-use testkit::{Held, ViewReader, embedded_only};
+use testkit::{Held, ViewReader};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 #[test]
 fn agents_outlive_the_engine_and_are_adopted() {
@@ -183,8 +183,7 @@ fn a_detached_run_tells_programs_its_pid() {
 }
 
 #[test]
-fn a_store_that_is_removed_under_an_engine_ends_it_aloud() {
-    embedded_only!("its file is gone");
+fn embedded_a_store_that_is_removed_under_an_engine_ends_it_aloud() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

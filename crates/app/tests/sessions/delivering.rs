@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 use testkit::ViewReader;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn a_run_is_succeeded_and_its_document_tells_everything() {

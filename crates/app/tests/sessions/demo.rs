@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use testkit::{Callboard, Scene, embedded_only};
+use testkit::{Callboard, Scene};
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// The demo with a temporary directory of its own, so that a test sees all it leaves.
 fn demo<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
@@ -117,8 +117,7 @@ fn text_of(picture: &str) -> String {
 }
 
 #[test]
-fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
-    embedded_only!("the demo has a store of its own");
+fn embedded_what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
     let scene = scene();
     let session = demo(&scene, &["--keep", "--fast"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

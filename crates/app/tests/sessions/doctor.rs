@@ -1,7 +1,5 @@
 //! `doctor`: each finding with the real thing behind it. Nothing that it looks at is changed by it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
-
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -10,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use testkit::{Held, Scene, Session, embedded_only};
+use testkit::{Held, Scene, Session};
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// A place where all is well: no agents are in PATH, whatever this machine has.
 fn doctor(scene: &Scene, more: &[&str]) -> Session {
@@ -210,8 +208,7 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
 }
 
 #[test]
-fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
-    embedded_only!("the ticket that its writers queue on");
+fn embedded_a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
     let scene = succeeded();
     let mut flock = Command::new("flock");
     flock.arg(scene.store().join("ticket"));
@@ -280,8 +277,7 @@ fn a_process_of_another_store_is_listed_as_such_and_is_not_ours_to_end() {
 }
 
 #[test]
-fn a_damaged_store_is_a_finding_and_stays_as_it_is() {
-    embedded_only!("a damaged file");
+fn embedded_a_damaged_store_is_a_finding_and_stays_as_it_is() {
     let scene = succeeded();
     let database = scene.store().join("callboard.db");
     let file = fs::File::options().write(true).open(&database).unwrap();
@@ -395,8 +391,7 @@ fn an_edited_view_is_noted_and_left_alone() {
 }
 
 #[test]
-fn a_backup_that_was_put_in_place_is_looked_into_before_anybody_has_written_to_it() {
-    embedded_only!("a copy of its file");
+fn embedded_a_backup_that_was_put_in_place_is_looked_into_before_anybody_has_written_to_it() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

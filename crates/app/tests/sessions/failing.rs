@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 #[test]
 fn a_try_that_fails_is_repeated() {

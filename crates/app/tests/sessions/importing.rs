@@ -1,7 +1,5 @@
 //! `import --peer`: cycles of older formats become runs, told before it is done, and done once.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,7 +8,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use testkit::Scene;
 
-use crate::scene;
+use crate::sessions::scene;
 
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");

@@ -11,9 +11,7 @@ mod watching;
 use insta::assert_snapshot;
 use serde_json::json;
 
-use testkit::embedded_only;
-
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_run_can_be_listed_shown_and_read_back() {
@@ -138,8 +136,7 @@ fn a_beginning_of_a_name_must_be_of_one_run_only() {
 }
 
 #[test]
-fn the_configuration_shows_where_each_value_came_from() {
-    embedded_only!("the configuration without a server");
+fn embedded_the_configuration_shows_where_each_value_came_from() {
     let scene = scene();
     scene.write(
         "callboard.toml",

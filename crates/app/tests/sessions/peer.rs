@@ -1,7 +1,5 @@
 //! `callboard peer`: cycles of the real binary, played by the built-in scripted agent or by the scripted agent.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
-
 mod asking;
 mod beginning;
 mod continuing;

@@ -1,16 +1,14 @@
 //! Commands take runs of every protocol: cycles of `peer` as well as workflows, beside each other in one store.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 use std::fs;
 
 use insta::assert_snapshot;
 use protocol::peer::{Continued, Definition, Mode, Peer};
 use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
-use testkit::{Callboard, Scene, embedded_only, harness};
+use testkit::{Callboard, Scene, harness};
 
-use crate::scene;
+use crate::sessions::scene;
 
 pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
 pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
@@ -334,8 +332,7 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
 }
 
 #[test]
-fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
-    embedded_only!("a run that was changed in its file");
+fn embedded_a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
@@ -380,8 +377,7 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
 }
 
 #[test]
-fn a_damaged_store_gives_back_runs_of_every_protocol() {
-    embedded_only!("a damaged file");
+fn embedded_a_damaged_store_gives_back_runs_of_every_protocol() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -409,8 +405,7 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
 }
 
 #[test]
-fn agents_of_a_run_that_cannot_be_read_are_not_called_orphans() {
-    embedded_only!("a run that was changed in its file");
+fn embedded_agents_of_a_run_that_cannot_be_read_are_not_called_orphans() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);

@@ -1,7 +1,5 @@
 //! `recover`: whatever happened to the store, what was not hit comes back, and nothing is made up.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod at_random;
 mod damaged;
 mod gone;
@@ -14,9 +12,9 @@ use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
 use testkit::harness::wait;
-use testkit::{Callboard, Scene, embedded_only};
+use testkit::{Callboard, Scene};
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 const PAGE: usize = 4096;
 
@@ -55,8 +53,7 @@ fn rebuild<'s>(scene: &'s Scene, view: &Path) -> Callboard<'s> {
 }
 
 #[test]
-fn a_sound_store_is_checked_and_left_alone() {
-    embedded_only!("its file is checked");
+fn embedded_a_sound_store_is_checked_and_left_alone() {
     let scene = played();
     let database = scene.store().join("callboard.db");
     let before = fs::read(&database).unwrap();
@@ -75,8 +72,7 @@ fn a_sound_store_is_checked_and_left_alone() {
 }
 
 #[test]
-fn a_store_with_a_living_engine_is_not_touched() {
-    embedded_only!("its file is closed to others first");
+fn embedded_a_store_with_a_living_engine_is_not_touched() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

@@ -1,7 +1,5 @@
 //! Rehearsed runs: the built-in scripted agent in the place of agents.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use testkit::{Scene, Session};
 
-use crate::last_error;
+use crate::sessions::last_error;
 
 const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 

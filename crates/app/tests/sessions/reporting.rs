@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn a_report_between_markers_on_standard_output_counts() {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn without_an_unfinished_run_there_is_nothing_to_resume() {

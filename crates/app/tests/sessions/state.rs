@@ -1,7 +1,5 @@
 //! `callboard state`: documents read, changed and followed by programs that know nothing of each other.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
-
 mod following;
 mod inside;
 mod manual;
@@ -13,8 +11,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use testkit::{Gate, Running, Scene, Session};
 
-use crate::protocols::{CYCLE, RUN, open};
-use crate::scene;
+use crate::sessions::protocols::{CYCLE, RUN, open};
+use crate::sessions::scene;
 
 /// Does what the file of its phase says, in a shell that finds `callboard`, and reports what that prints as its output.
 const AGENT: &str = r#"#!/bin/sh

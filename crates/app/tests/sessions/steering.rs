@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// The phase of the run.
 fn phase(scene: &Scene) -> Value {

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// A run with one agent that hangs at its first attempt.
 fn hanging(behaviour: &str) -> Scene {

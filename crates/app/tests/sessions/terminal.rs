@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn a_running_step_has_a_line_with_its_last_output() {

@@ -1,13 +1,11 @@
 //! A store that is taken away under a living engine.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::fs;
 use std::path::PathBuf;
 
-use testkit::{Running, Scene, embedded_only};
+use testkit::{Running, Scene};
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 /// A run whose second step waits.
 fn at_work(scene: &Scene) -> Running<'_> {
@@ -25,8 +23,7 @@ fn saved(stderr: &str) -> PathBuf {
 }
 
 #[test]
-fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
-    embedded_only!("its file is gone");
+fn embedded_a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -50,8 +47,7 @@ fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
 }
 
 #[test]
-fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one() {
-    embedded_only!("its file is gone");
+fn embedded_where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one() {
     let scene = scene();
     let (state, temporary) = (scene.kit().join("state"), scene.kit().join("temporary"));
     fs::write(&state, "not a directory").unwrap();
@@ -73,8 +69,7 @@ fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one()
 }
 
 #[test]
-fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
-    embedded_only!("its file is gone");
+fn embedded_where_a_store_was_removed_nobody_is_shown_an_empty_house() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -109,8 +104,7 @@ fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
 }
 
 #[test]
-fn a_dry_run_leaves_no_store_where_there_was_none() {
-    embedded_only!("its file is gone");
+fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -130,8 +124,7 @@ fn a_dry_run_leaves_no_store_where_there_was_none() {
 }
 
 #[test]
-fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
-    embedded_only!("its file is gone");
+fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
     let scene = scene();
     let running = at_work(&scene);
     let elsewhere = scene.kit().join("elsewhere");
@@ -148,8 +141,7 @@ fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
 }
 
 #[test]
-fn a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request() {
-    embedded_only!("its file is gone");
+fn embedded_a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn a_view_edited_by_hand_is_set_aside_and_written_anew() {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// A run of this text.
 fn refused(text: &str) -> String {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 /// Puts something else in the view's place while the second step waits, and tells where it was kept.
 fn displaced(scene: &Scene, store: Option<&Path>, replace: impl Fn(&Path)) -> PathBuf {

@@ -4,7 +4,7 @@ use std::fs;
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 /// Runs with a reader that closes its end of the pipe after a line, and tells the exit code.
 fn read_one_line(scene: &Scene, more: &[&str], line: &str) -> i32 {

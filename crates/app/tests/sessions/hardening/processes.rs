@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// A run with a step that behaves so and one that needs it.
 fn behaving(behaviour: &str) -> Scene {

@@ -2,7 +2,7 @@
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 const STEPS: usize = 40;
 

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn two_revisions_differ_field_by_field() {

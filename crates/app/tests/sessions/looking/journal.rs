@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` interrupted.
 fn three_runs() -> Scene {

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn what_a_step_would_be_given_is_what_it_is_given() {

@@ -12,7 +12,7 @@ use runner::Clock;
 use store::{AnyStore, EngineLock, Store as _};
 use testkit::{Scene, harness};
 
-use crate::scene;
+use crate::sessions::scene;
 
 fn ago(minutes: u32) -> Stamp {
     Stamp::from_micros(Clock::system().now().as_micros() - 60_000_000 * i64::from(minutes))

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_stuck_run_says_who_works_who_waits_and_what_went_wrong() {

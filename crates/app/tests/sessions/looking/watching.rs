@@ -2,9 +2,7 @@
 
 use insta::assert_snapshot;
 
-use testkit::embedded_only;
-
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_run_can_be_watched_from_another_terminal() {
@@ -143,8 +141,7 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
 }
 
 #[test]
-fn a_watcher_whose_store_is_removed_ends_with_5() {
-    embedded_only!("its file is gone");
+fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

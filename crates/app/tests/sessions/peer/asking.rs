@@ -5,7 +5,7 @@ use protocol::peer::CycleStatus;
 use serde_json::json;
 
 use super::{document, load, peer, rehearsed};
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn what_cannot_be_a_cycle_is_refused_before_anything_is_written() {

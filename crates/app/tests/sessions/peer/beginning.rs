@@ -5,7 +5,7 @@ use protocol::peer::{CycleStatus, Event, Phase};
 use serde_json::json;
 
 use super::{ALL, document, peer, rehearsed, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {

@@ -4,9 +4,8 @@ use insta::assert_snapshot;
 use protocol::peer::{CycleStatus, Phase};
 
 use super::{ALL, document, load, peer, rehearsed, transitions};
-use testkit::embedded_only;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_failed_cycle_is_continued_by_the_next_which_takes_over_what_was_completed() {
@@ -230,8 +229,7 @@ fn cycles_of_older_formats_are_continued_like_our_own() {
 }
 
 #[test]
-fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
     let scene = scene();
     let ended = |spec: &str, instruction| {
         let session = peer(&scene, &[instruction, "--spec", spec]).run();
@@ -260,8 +258,7 @@ fn a_completed_cycle_that_nobody_can_read_keeps_no_other_from_going_on() {
 }
 
 #[test]
-fn agents_do_not_put_documents_back() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_agents_do_not_put_documents_back() {
     let scene = scene();
     scene.plan(&["plan * failed"]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "x"]).run().code, 1);

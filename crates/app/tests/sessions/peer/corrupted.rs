@@ -1,9 +1,9 @@
 //! A cycle's document that a stranger has written into, as its user meets it.
 
-use testkit::{Gate, Scene, embedded_only};
+use testkit::{Gate, Scene};
 
 use super::{ALL, document, peer, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
@@ -30,8 +30,7 @@ const SPOIL_THE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phas
     AND revision = (SELECT max(revision) FROM parts WHERE path = 'phases/execute')";
 
 #[test]
-fn what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_kept_before() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_kept_before() {
     let (scene, mut gate) = cut_off();
     meddle(&scene, SPOIL_THE_DOCUMENT);
     let met = scene.callboard(&["state", "get", CYCLE]).run();
@@ -48,8 +47,7 @@ fn what_was_committed_last_is_put_back_for_all_runs_after_a_reboot_and_can_be_ke
 }
 
 #[test]
-fn what_would_be_lost_is_for_a_person_to_decide_and_programs_are_told_the_kind() {
-    embedded_only!("a document that was changed in its file");
+fn embedded_what_would_be_lost_is_for_a_person_to_decide_and_programs_are_told_the_kind() {
     let (scene, mut gate) = cut_off();
     meddle(&scene, SPOIL_THE_DOCUMENT);
     meddle(

@@ -10,7 +10,7 @@ use store::Tenure;
 use testkit::{Held, Scene, harness};
 
 use super::{ALL, document, peer, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{ALL, document, peer, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {

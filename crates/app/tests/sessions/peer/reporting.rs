@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::{ALL, document, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 /// Hands in the bare word first, as an agent would that has read no further, and then does as it was told.
 const AGENT: &str = r#"#!/bin/sh

@@ -7,7 +7,7 @@ use runner::{Clock, Journal};
 use testkit::{Held, Scene, harness};
 
 use super::{document, peer};
-use crate::scene;
+use crate::sessions::scene;
 
 /// What `callboard stop` has committed when it is killed at once.
 fn stop_and_die(scene: &Scene, run: &str) {

@@ -5,15 +5,13 @@ use std::path::Path;
 
 use protocol::RunId;
 use store::Store as _;
-use testkit::embedded_only;
 use testkit::harness::wait;
 
 use super::{PAGE, entries, open, played};
 
 /// Long: `CALLBOARD_SEEDS=300 cargo nextest run -p callboard whatever_is_damaged`.
 #[test]
-fn whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
-    embedded_only!("a damaged file");
+fn embedded_whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
     let seeds: u64 = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let scene = played();
     for number in 0..12 {

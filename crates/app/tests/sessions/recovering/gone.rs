@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use testkit::{Scene, embedded_only};
+use testkit::Scene;
 
 use super::{entries, played, rebuild};
 
@@ -18,8 +18,7 @@ fn cut_off(scene: &Scene) -> PathBuf {
 }
 
 #[test]
-fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
-    embedded_only!("a damaged file");
+fn embedded_a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
     let scene = played();
     let kept = cut_off(&scene);
     let recovered = scene.callboard(&["recover"]).run();
@@ -36,8 +35,7 @@ fn a_recovery_that_was_cut_off_goes_on_from_what_it_had_kept() {
 }
 
 #[test]
-fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
-    embedded_only!("a damaged file");
+fn embedded_a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
     let scene = played();
     cut_off(&scene);
     let refused = rebuild(&scene, &scene.view("one")).run();
@@ -49,15 +47,14 @@ fn a_view_does_not_begin_an_empty_store_over_a_recovery_that_was_cut_off() {
 }
 
 #[test]
-fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
-    embedded_only!("its file is gone");
+fn embedded_a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
     let scene = played();
     let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
     let writer_lock = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
     writer_lock.lock().unwrap();
     fs::rename(&database, &aside).unwrap();
     let running = scene.callboard(&["ls"]).start();
-    crate::archives::wait_for_queue(&scene, 1);
+    crate::sessions::archives::wait_for_queue(&scene, 1);
     fs::rename(&aside, &database).unwrap();
     drop(writer_lock);
     let listed = running.wait();
@@ -65,8 +62,7 @@ fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
 }
 
 #[test]
-fn a_deleted_database_is_named_with_what_to_do() {
-    embedded_only!("its file is gone");
+fn embedded_a_deleted_database_is_named_with_what_to_do() {
     let scene = played();
     fs::remove_file(scene.store().join("callboard.db")).unwrap();
     let refused = scene.callboard(&["ls"]).run();

@@ -2,14 +2,11 @@
 
 use std::fs;
 
-use testkit::embedded_only;
-
 use super::rebuild;
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
-    embedded_only!("its file is gone");
+fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * hang"]);
@@ -40,8 +37,7 @@ fn a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
 }
 
 #[test]
-fn a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
-    embedded_only!("its file is gone");
+fn embedded_a_view_that_breaks_its_rules_or_is_of_another_workflow_makes_no_run() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -84,8 +80,7 @@ fn a_view_with_an_absurd_count_is_refused_and_does_not_fill_the_memory() {
 }
 
 #[test]
-fn the_journal_of_a_run_rebuilt_after_a_loop_names_no_gate_that_is_not_known() {
-    embedded_only!("its file is gone");
+fn embedded_the_journal_of_a_run_rebuilt_after_a_loop_names_no_gate_that_is_not_known() {
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     scene.plan(&["review * gate-failure 1"]);

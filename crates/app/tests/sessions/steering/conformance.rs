@@ -5,7 +5,7 @@ use std::fs;
 
 use testkit::{Held, Scene};
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn retry_after_failed_report() {

@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// `code`, then `lint` and, when that is done, `review`, which can send everything back to `code`; then `ship`.
 fn reviewed(plan: &[&str]) -> Scene {

@@ -1,8 +1,6 @@
 //! Sessions of the real binary that are about NATS: each on a server of its own, whatever the other tests run on. What is true
 //! on either store is in `sessions` and `faults`, which run on both.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod doctoring;
 mod large;
 mod leases;

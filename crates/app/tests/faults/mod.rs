@@ -1,8 +1,6 @@
 //! What the machine can do to us: one file per fault. Real file systems, real processes, the real binary; what needs
 //! mounts or process numbers of its own runs in a world apart.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod built;
 mod cleaned;
 mod clock;
