@@ -1,5 +1,5 @@
-//! A store where SQLite's shared memory cannot be relied on. The whole list of such file systems is tested beside it, in
-//! the store; FUSE is the one that can be had anywhere.
+//! A store where SQLite's shared memory is unreliable. The list of such file systems is tested in
+//! the store; FUSE is the one available everywhere.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn embedded_a_store_on_fuse_is_refused_with_what_to_set_instead() {
+fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
     apart(World::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);

@@ -2,6 +2,6 @@
 
 mod abandoning;
 mod fixture;
-mod staging;
+mod output;
+mod repositories;
 mod taking_over;
-mod telling;

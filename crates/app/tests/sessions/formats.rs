@@ -1,4 +1,4 @@
-//! Stores of every format there was, in the hands of the real binary.
+//! Stores of every released format, read by the real binary.
 
 use std::fs;
 use std::path::Path;

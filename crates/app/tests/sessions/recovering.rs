@@ -1,4 +1,4 @@
-//! `recover`: whatever happened to the store, what was not hit comes back, and nothing is made up.
+//! `recover`: undamaged entries come back, and nothing is invented.
 
 mod at_random;
 mod damaged;
@@ -47,7 +47,7 @@ fn entries(store: &Path, run: &str) -> Vec<String> {
     stored.into_iter().map(|entry| entry.body).collect()
 }
 
-/// `recover --from-view VIEW`, to be played by the scripted agent.
+/// `recover --from-view VIEW` with the scripted agent.
 fn rebuild<'s>(scene: &'s Scene, view: &Path) -> Callboard<'s> {
     scene.played(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
 }
@@ -72,7 +72,7 @@ fn embedded_a_sound_store_is_checked_and_left_alone() {
 }
 
 #[test]
-fn embedded_a_store_with_a_living_engine_is_not_touched() {
+fn embedded_a_store_with_a_live_engine_is_not_touched() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -91,7 +91,7 @@ fn embedded_a_store_with_a_living_engine_is_not_touched() {
 }
 
 #[test]
-fn views_that_are_missing_or_changed_are_written_again() {
+fn missing_and_changed_views_are_rewritten() {
     let scene = played();
     let view = scene.view("one");
     let before = fs::read(&view).unwrap();
@@ -110,7 +110,7 @@ fn views_that_are_missing_or_changed_are_written_again() {
 }
 
 #[test]
-fn an_agent_cannot_recover_the_store_it_lives_in() {
+fn an_agent_cannot_recover_its_own_store() {
     let scene = played();
     let refused = scene.callboard(&["recover"]).env("CALLBOARD_ATTEMPT", "a#1.1").run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());

@@ -1,4 +1,4 @@
-//! Damage of any kind, many times.
+//! Random damage.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{PAGE, entries, open, played};
 
 /// Long: `CALLBOARD_SEEDS=300 cargo nextest run -p callboard whatever_is_damaged`.
 #[test]
-fn embedded_whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_up() {
+fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
     let seeds: u64 = std::env::var("CALLBOARD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let scene = played();
     for number in 0..12 {
@@ -28,7 +28,7 @@ fn embedded_whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_
         let digest = first["input"]["opened"]["definition"].as_str().unwrap().parse().unwrap();
         wait(open(&sound).blob(&digest)).unwrap().unwrap()
     };
-    // Where each text lies: all of them on one page.
+    // The byte ranges of each entry, all on one page.
     let places: Vec<Vec<_>> = written
         .iter()
         .map(|(_, entries)| {
@@ -63,7 +63,7 @@ fn embedded_whatever_is_damaged_what_was_not_hit_comes_back_and_nothing_is_made_
         let recovered = scene.callboard(&["recover", "--json", "--store", place_text]).run();
         let told = match recovered.code {
             0 | 1 => recovered.json(),
-            // Nothing at all could be read, and that was said.
+            // Nothing could be read, and `recover` said so.
             5 => continue,
             _ => panic!("seed {seed}: {}", recovered.transcript()),
         };

@@ -38,7 +38,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn embedded_a_store_whose_first_page_is_rubbish_comes_back_whole() {
+fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     let scene = played();
     let database = scene.store().join("callboard.db");
     spoil(&database, 0, PAGE);
@@ -80,7 +80,7 @@ fn embedded_a_store_whose_first_page_is_rubbish_comes_back_whole() {
 }
 
 #[test]
-fn embedded_a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() {
+fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     let scene = played();
     spoil_entry(&scene, "two", 4);
     let recovered = scene.callboard(&["recover"]).run();
@@ -114,7 +114,7 @@ fn embedded_a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs
 }
 
 #[test]
-fn embedded_a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back() {
+fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
     let scene = played();
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     // As in a store from before entries were sealed.
@@ -165,9 +165,9 @@ fn embedded_a_second_recovery_keeps_its_own_copy() {
     assert!(checked.unwrap().status.success());
 }
 
-/// SQLite would drop what was committed after the bad place, and the agent at work with it.
+/// SQLite alone would drop every commit after the damaged frame, and the running attempt with them.
 #[test]
-fn embedded_a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
+fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
@@ -186,7 +186,7 @@ fn embedded_a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
     assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
     let kept = Path::new(told["kept"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
-    // The agent is still at work, and is adopted: no second one is started.
+    // The agent is still running and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);

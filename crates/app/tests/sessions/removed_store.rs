@@ -1,4 +1,4 @@
-//! A store that is taken away under a living engine.
+//! A store that is removed under a live engine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ fn at_work(scene: &Scene) -> Running<'_> {
     running
 }
 
-/// Where the engine says that it saved a copy.
+/// The path of the emergency copy, as the engine printed it.
 fn saved(stderr: &str) -> PathBuf {
     let (_, rest) = stderr.split_once("is saved in `").unwrap_or_else(|| panic!("no copy: {stderr}"));
     PathBuf::from(rest.split_once('`').unwrap().0)
 }
 
 #[test]
-fn embedded_a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
+fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -47,7 +47,7 @@ fn embedded_a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_
 }
 
 #[test]
-fn embedded_where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one() {
+fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_one() {
     let scene = scene();
     let (state, temporary) = (scene.kit().join("state"), scene.kit().join("temporary"));
     fs::write(&state, "not a directory").unwrap();
@@ -69,7 +69,7 @@ fn embedded_where_the_state_directory_cannot_be_used_the_copy_goes_to_the_tempor
 }
 
 #[test]
-fn embedded_where_a_store_was_removed_nobody_is_shown_an_empty_house() {
+fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -93,7 +93,7 @@ fn embedded_where_a_store_was_removed_nobody_is_shown_an_empty_house() {
     assert!(told.contains("there is no store here, though `.agents/runs` shows 1 run\n"), "{told}");
     assert!(told.contains("callboard recover --from-view"), "{told}");
 
-    // Whoever begins afresh all the same is told what is not in it.
+    // A new run says what the new store lacks.
     scene.plan(&[]);
     let fresh = scene.run(&[]).run();
     assert_eq!(fresh.code, 0, "{}", fresh.transcript());
@@ -124,7 +124,7 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
 }
 
 #[test]
-fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
+fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     let scene = scene();
     let running = at_work(&scene);
     let elsewhere = scene.kit().join("elsewhere");
@@ -141,7 +141,7 @@ fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
 }
 
 #[test]
-fn embedded_a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request() {
+fn embedded_another_store_in_its_place_is_left_alone_and_can_import_the_runs() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
