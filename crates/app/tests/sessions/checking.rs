@@ -2,17 +2,17 @@
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 const CYCLE: &str = include_str!("../../../protocol/tests/fixtures/peer/cycle.json");
 
 #[test]
-fn a_cycle_that_only_a_literal_reader_would_mind_is_ok() {
+fn a_cycle_with_warnings_only_is_accepted() {
     let scene = scene();
     scene.write("cycle.json", CYCLE);
     let session = scene.callboard(&["check", "cycle.json"]).run();
     assert_eq!(session.code, 0);
-    // What the warnings look like is shown beside `check` itself.
+    // The warnings' text is tested in `check` itself.
     assert_eq!(session.transcript().matches("warning[S3]: the history says nothing of").count(), 3);
     assert!(session.stdout.ends_with("ok: cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n"));
 }

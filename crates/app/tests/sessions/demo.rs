@@ -1,14 +1,14 @@
-//! `callboard demo`: the real story, what it leaves, and that it does not pretend.
+//! `callboard demo`: what it shows, what it leaves behind, and that it checks its own claims.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
-use testkit::{Callboard, Scene, embedded_only};
+use testkit::{Callboard, Scene};
 
-use crate::scene;
+use crate::sessions::scene;
 
-/// The demo with a temporary directory of its own, so that a test sees all it leaves.
+/// The demo with its own temporary directory, so that a test sees everything it leaves.
 fn demo<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
     scene.callboard(&[&["demo"], arguments].concat()).env("TMPDIR", temporary(scene))
 }
@@ -19,13 +19,13 @@ fn temporary(scene: &Scene) -> PathBuf {
     directory
 }
 
-/// The folders of demos that are still there.
+/// The directories that demos have left.
 fn folders(scene: &Scene) -> Vec<PathBuf> {
     let entries = fs::read_dir(temporary(scene)).expect("it is there");
     entries.map(|entry| entry.expect("it can be read").path()).collect()
 }
 
-/// Without numbers of processes, wherever they stand.
+/// Replaces process ids.
 fn without_pids(text: &str) -> String {
     let mut text = text.to_owned();
     for word in ["kill -9 ", "Engine ", "Agent "] {
@@ -36,7 +36,7 @@ fn without_pids(text: &str) -> String {
 }
 
 #[test]
-fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
+fn the_demo_succeeds_and_leaves_nothing() {
     let scene = scene();
     let session = demo(&scene, &[]).run();
     assert_snapshot!(without_pids(session.transcript()), @"
@@ -94,7 +94,7 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
 }
 
 #[test]
-fn the_picture_in_the_readme_shows_what_the_demo_says() {
+fn the_picture_in_the_readme_shows_the_demos_output() {
     let scene = scene();
     let session = demo(&scene, &["--fast"]).run();
     let said = session.transcript().replace("demo --fast", "demo");
@@ -117,8 +117,7 @@ fn text_of(picture: &str) -> String {
 }
 
 #[test]
-fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
-    embedded_only!("the demo has a store of its own");
+fn embedded_a_kept_demo_can_be_inspected_and_confirms_its_claims() {
     let scene = scene();
     let session = demo(&scene, &["--keep", "--fast"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -144,7 +143,7 @@ fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
 }
 
 #[test]
-fn nobodys_settings_reach_the_demo_and_it_needs_no_directory_to_stand_in() {
+fn no_configuration_reaches_the_demo_and_it_needs_no_working_directory() {
     let scene = scene();
     scene.write("../home/.config/callboard/config.toml", "store = \"/nowhere\"\n");
     scene.write("../home/.gitconfig", "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n");
@@ -162,7 +161,7 @@ fn nobodys_settings_reach_the_demo_and_it_needs_no_directory_to_stand_in() {
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
-/// A `git` that does as it is told, save that it kills the coder in its second turn.
+/// A `git` that kills the coder in its second turn.
 fn git_that_kills_the_coder(scene: &Scene) -> PathBuf {
     let path = std::env::var_os("PATH").expect("tests have a PATH");
     let mut programs = std::env::split_paths(&path).map(|directory| directory.join("git"));
@@ -184,7 +183,7 @@ fn before_path(directory: &Path) -> String {
 }
 
 #[test]
-fn a_story_that_does_not_hold_is_an_error_and_the_evidence_is_kept() {
+fn a_failed_claim_of_the_demo_is_an_error_and_its_directory_is_kept() {
     let scene = scene();
     let path = before_path(&git_that_kills_the_coder(&scene));
     let session = demo(&scene, &[]).env("PATH", path).run();
@@ -213,7 +212,7 @@ fn without_git_the_demo_says_so() {
 }
 
 #[test]
-fn an_agent_cannot_show_the_demo() {
+fn an_agent_cannot_run_the_demo() {
     let scene = scene();
     let session = demo(&scene, &[]).env("CALLBOARD_ATTEMPT", "fix#1.1").run();
     assert_snapshot!(session.transcript(), @"
@@ -226,9 +225,9 @@ fn an_agent_cannot_show_the_demo() {
 }
 
 #[test]
-fn ctrl_c_ends_engine_and_agents_and_takes_the_folder_away() {
+fn ctrl_c_ends_engine_and_agents_and_removes_the_directory() {
     let scene = scene();
-    // The coder never comes to its second turn: the demo waits, and is interrupted in the middle.
+    // The coder never reaches its second turn: the demo waits and is interrupted.
     let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../idea\"\n";
     let path = before_path(&program(&scene, "date", stuck));
     let running = demo(&scene, &[]).env("PATH", path).start();

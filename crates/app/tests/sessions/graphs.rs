@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// The drawing of `wf.yaml`, without its heading's colours and the call.
 fn drawn(scene: &Scene, arguments: &[&str]) -> String {

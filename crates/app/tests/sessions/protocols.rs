@@ -1,6 +1,4 @@
-//! Commands take runs of every protocol: cycles of `peer` as well as workflows, beside each other in one store.
-
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+//! Every command takes runs of every protocol: cycles of `peer` and workflows in one store.
 
 use std::fs;
 
@@ -8,21 +6,21 @@ use insta::assert_snapshot;
 use protocol::peer::{Continued, Definition, Mode, Peer};
 use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
-use testkit::{Callboard, Scene, embedded_only, harness};
+use testkit::{Callboard, Scene, harness};
 
-use crate::scene;
+use crate::sessions::scene;
 
 pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
 pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
 
-/// Answers as the file of its phase says, and fails where there is none.
+/// Reports the file of its phase, and fails if there is none.
 const AGENT: &str = r#"#!/bin/sh
 fields=$(cat "$ANSWERS/$STEP_ID") || exit 1
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y",%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$fields" > "$REPORT_PATH"
 "#;
 
-/// Opens a cycle, and writes down what its steps will answer.
+/// Creates a cycle and the answers of its phases.
 pub(crate) fn open(scene: &Scene) {
     open_cycle(scene, CYCLE, None);
 }
@@ -50,7 +48,7 @@ fn answer(scene: &Scene, phase: &str, output: &Value) {
     fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
 }
 
-/// The command with the profiles of a cycle.
+/// The command with the adapters of a cycle.
 fn with_profiles<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
     let (agent, answers) = (scene.kit().join("peer.sh"), scene.kit().join("answers"));
     let answers = format!("ANSWERS={}", answers.display());
@@ -58,7 +56,7 @@ fn with_profiles<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
 }
 
 #[test]
-fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
+fn the_commands_for_every_run_drive_and_show_a_cycle() {
     let scene = scene();
     open(&scene);
     assert_snapshot!(with_profiles(&scene, &["resume", CYCLE]).run().transcript(), @"
@@ -102,7 +100,7 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
            ✓ reviewed: a success
     [exit 0]
     ");
-    // Times in the document have whole seconds: whether one has passed between the two, nobody can say.
+    // Times in the document have whole seconds: one may or may not have passed.
     let same_second = "~ metadata.updated_at: \"[WHEN]\" → \"[WHEN]\"\n";
     let changed = scene.callboard(&["diff", CYCLE, "3", "4"]).run().transcript().replace(same_second, "");
     assert_snapshot!(changed, @r#"
@@ -150,7 +148,7 @@ fn a_cycle_is_played_and_shown_by_the_commands_for_every_run() {
 }
 
 #[test]
-fn an_unsuccessful_review_is_told_with_its_score_and_its_questions() {
+fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
     let scene = scene();
     open(&scene);
     let review = r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
@@ -241,7 +239,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
 }
 
 #[test]
-fn what_a_cycle_takes_over_from_the_one_before_is_told() {
+fn reused_phases_are_shown() {
     let scene = scene();
     let plan = json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"});
     let continued = Continued { cycle: CYCLE.parse().unwrap(), outputs: vec![plan] };
@@ -280,7 +278,7 @@ fn what_a_cycle_takes_over_from_the_one_before_is_told() {
 }
 
 #[test]
-fn a_cycle_that_is_stopped_has_ended() {
+fn a_stopped_cycle_has_ended() {
     let scene = scene();
     open(&scene);
     assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
@@ -302,7 +300,7 @@ fn a_cycle_that_is_stopped_has_ended() {
 }
 
 #[test]
-fn the_first_cycle_is_not_the_beginning_of_the_tenth() {
+fn cycle_1_is_not_a_prefix_of_cycle_10() {
     let scene = scene();
     open_cycle(&scene, &format!("{CYCLE}0"), None);
     let session = scene.callboard(&["show", &format!("{CYCLE}1")]).run();
@@ -334,8 +332,7 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
 }
 
 #[test]
-fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
-    embedded_only!("a run that was changed in its file");
+fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
@@ -380,8 +377,7 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
 }
 
 #[test]
-fn a_damaged_store_gives_back_runs_of_every_protocol() {
-    embedded_only!("a damaged file");
+fn embedded_recover_returns_runs_of_every_protocol() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -409,8 +405,7 @@ fn a_damaged_store_gives_back_runs_of_every_protocol() {
 }
 
 #[test]
-fn agents_of_a_run_that_cannot_be_read_are_not_called_orphans() {
-    embedded_only!("a run that was changed in its file");
+fn embedded_agents_of_an_unreadable_run_are_not_orphans() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);

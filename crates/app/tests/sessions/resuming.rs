@@ -1,8 +1,8 @@
-//! Which run `resume` goes on with.
+//! Which run `resume` continues.
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn without_an_unfinished_run_there_is_nothing_to_resume() {
@@ -122,7 +122,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
 }
 
 #[test]
-fn a_run_that_ended_failed_is_retried_not_resumed() {
+fn a_failed_run_is_retried_not_resumed() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * exit 1"]);
@@ -138,7 +138,7 @@ fn a_run_that_ended_failed_is_retried_not_resumed() {
 }
 
 #[test]
-fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
+fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -171,7 +171,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
 }
 
 #[test]
-fn a_program_that_reads_events_is_told_why_there_are_none() {
+fn resume_json_reports_why_there_are_no_events() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.callboard(&["run", "wf.yaml", "--json"]).run();

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// A run with one agent that hangs at its first attempt.
 fn hanging(behaviour: &str) -> Scene {
@@ -78,7 +78,7 @@ fn sigterm_is_like_the_first_ctrl_c() {
 }
 
 #[test]
-fn stop_tells_the_engine_and_waits_until_no_agent_is_left() {
+fn stop_waits_until_no_agent_is_left() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
@@ -109,7 +109,7 @@ fn stop_tells_the_engine_and_waits_until_no_agent_is_left() {
 }
 
 #[test]
-fn a_run_that_its_engine_stopped_is_not_stopped_a_second_time_by_whoever_asked() {
+fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
@@ -121,7 +121,7 @@ fn a_run_that_its_engine_stopped_is_not_stopped_a_second_time_by_whoever_asked()
 }
 
 #[test]
-fn stop_without_an_engine_ends_the_agents_itself() {
+fn stop_without_an_engine_ends_the_agents() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
@@ -137,7 +137,7 @@ fn stop_without_an_engine_ends_the_agents_itself() {
 }
 
 #[test]
-fn stopping_twice_is_like_stopping_once_and_a_succeeded_run_cannot_be_stopped() {
+fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");

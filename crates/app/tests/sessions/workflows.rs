@@ -1,8 +1,8 @@
-//! What is wrong with the input is told with its place, before anything starts.
+//! Errors in the workflow are reported with line and column before anything starts.
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// A run of this text.
 fn refused(text: &str) -> String {
@@ -57,7 +57,7 @@ fn an_unknown_key() {
 }
 
 #[test]
-fn a_way_back_to_itself() {
+fn a_loop_back_to_itself() {
     let text = "name: t\nsteps:\n  - id: a\n    agent: p\n    prompt: task.md\n    loop_back_to: a\n";
     assert_snapshot!(refused(text), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
@@ -93,7 +93,7 @@ fn a_key_that_comes_later() {
 }
 
 #[test]
-fn a_duplicate_id_and_an_unknown_reference_are_told_together() {
+fn a_duplicate_id_and_an_unknown_reference_are_reported_together() {
     let text = "name: t\nsteps:\n  - {id: a, agent: p, prompt: task.md}\n  - {id: a, agent: p, prompt: task.md, needs: [b]}\n";
     assert_snapshot!(refused(text), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
@@ -156,7 +156,7 @@ fn a_cycle() {
 }
 
 #[test]
-fn a_missing_prompt_is_told_with_the_places_searched() {
+fn a_missing_prompt_is_reported_with_the_searched_paths() {
     assert_snapshot!(refused("name: t\nsteps:\n  - {id: a, agent: p, prompt: nowhere.md}\n"), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
     error[E009]: the workflow `wf.yaml` has 1 problem
@@ -215,7 +215,7 @@ fn a_disagreement_of_next_on_success_is_only_a_warning() {
 }
 
 #[test]
-fn an_agent_that_nobody_plays() {
+fn an_agent_without_an_adapter() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
@@ -260,7 +260,7 @@ fn a_name_that_is_taken_is_refused() {
 }
 
 #[test]
-fn flags_of_the_older_tool_are_taken_with_a_note() {
+fn flags_of_the_original_tool_are_accepted_with_a_note() {
     let scene = scene();
     scene.workflow(&["a"]);
     let obsolete = [

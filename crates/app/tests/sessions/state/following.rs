@@ -1,4 +1,4 @@
-//! The writes of a document, told afterwards and while they happen.
+//! The writes of a document, afterwards and live.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn the_history_has_one_line_per_write() {
 }
 
 #[test]
-fn a_watch_tells_every_write_and_ends_when_what_it_waits_for_is_so() {
+fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let watch =
@@ -68,7 +68,7 @@ fn a_watch_tells_every_write_and_ends_when_what_it_waits_for_is_so() {
 }
 
 #[test]
-fn a_watch_of_a_finished_run_says_how_it_stands_and_ends() {
+fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
     let scene = cycle("");
     assert_eq!(play(&scene).wait().code, 0);
     let so = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
@@ -88,7 +88,7 @@ fn a_watch_of_a_finished_run_says_how_it_stands_and_ends() {
 }
 
 #[test]
-fn a_watch_that_is_interrupted_leaves_and_the_run_does_not_notice() {
+fn an_interrupted_watch_does_not_affect_the_run() {
     let scene = cycle(WAITS);
     let (engine, mut gate) = planning(&scene);
     let watch = scene.callboard(&["state", "watch", CYCLE]).start();

@@ -1,13 +1,11 @@
-//! What the machine can do to us: one file per fault. Real file systems, real processes, the real binary; what needs
-//! mounts or process numbers of its own runs in a world apart.
-
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! Faults of the machine, one file each. Real file systems, real processes, the real binary; what needs
+//! mounts or process ids of its own runs in its own namespaces.
 
 mod built;
-mod cleaned;
 mod clock;
 mod engine_config;
 mod full_disk;
+mod git_commands;
 mod lingering;
 mod many_runs;
 mod pid_reuse;
@@ -24,8 +22,8 @@ fn scene() -> Scene {
     Scene::new(env!("CARGO_BIN_EXE_callboard"))
 }
 
-/// A run whose first step was at work when engine, shim and agent were killed. From now on its agents do well.
-fn deserted() -> Scene {
+/// Makes a run whose engine, shim and agent were killed during its first step. Later attempts succeed.
+fn killed_run() -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);

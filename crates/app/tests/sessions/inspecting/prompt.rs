@@ -1,13 +1,13 @@
-//! `prompt`: what a step was given, or would be given.
+//! `prompt`: what an attempt received, or would receive.
 
 use std::fs;
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn what_a_step_would_be_given_is_what_it_is_given() {
+fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -35,7 +35,7 @@ fn what_a_step_would_be_given_is_what_it_is_given() {
 }
 
 #[test]
-fn what_the_next_attempt_would_be_given_is_what_it_is_given() {
+fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 wait-and-fail gate"]);

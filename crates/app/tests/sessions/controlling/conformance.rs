@@ -1,11 +1,11 @@
-//! Scenarios in which the older tool failed, each under its name. Others are elsewhere: a missing binary and a failed
+//! Scenarios in which the original tool failed, each under its name. Others: a missing binary and a failed
 //! run in `failing`, a cycle in `workflows`, reports of orphans in `crash`, a hundred kills in `torture`.
 
 use std::fs;
 
 use testkit::{Held, Scene};
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
 fn retry_after_failed_report() {
@@ -82,7 +82,7 @@ fn resume_with_a_sibling_left_running() {
     });
     running.kill();
     running.wait();
-    // One of the two dies with its shim, the other works on; the document shows both as running.
+    // One of the two dies with its shim, the other keeps running; the document shows both as running.
     Held::shim(&scene.attempt("trial", "l", "1.1")).expect("its shim lives").kill();
     Held::of(siblings[0]).iter().for_each(Held::wait);
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
@@ -155,7 +155,7 @@ fn stop_kills_the_agents_whole_group() {
 fn stream_json_gate_failure_honoured() {
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    // As agent CLIs print it: the report stands escaped in the text of an event.
+    // As agent CLIs print it: the report is escaped inside an event's text.
     let say = r#"review * do [ $STEP_ITERATION = 1 ] || gate_failure=true; note end "$CALLBOARD_ATTEMPT"; words=$(report COMPLETED "looked at it" | sed 's/"/\\"/g' | tr -d '\n'); echo '{"type":"system","subtype":"init"}'; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"Workspace it is.\\n<<<RUN_REPORT_JSON\\n%s\\nRUN_REPORT_JSON>>>\\nThat was it."}]}}\n' "$words""#;
     scene.plan(&[say]);
     let session = scene.run(&[]).run();

@@ -1,11 +1,11 @@
-//! Whoever looks is told on which host an attempt is.
+//! Commands say on which host an attempt is.
 
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
 fn show_ls_and_doctor_say_where_an_attempt_is() {
@@ -29,7 +29,7 @@ fn show_ls_and_doctor_say_where_an_attempt_is() {
 }
 
 #[test]
-fn events_and_the_last_one_say_where_an_attempt_is() {
+fn events_say_where_an_attempt_is() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let events = fixture.on("b", &["resume", "trial", "--json"]).run().events();
@@ -45,20 +45,20 @@ fn events_and_the_last_one_say_where_an_attempt_is() {
     agent.wait();
 }
 
-/// A run that was played on host `a`, seen from a machine that has not the files of its first step.
-fn played_elsewhere() -> (Fixture, PathBuf) {
+/// A run of host `a`, seen from a machine without the files of its first step.
+fn ran_on_another_host() -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     fixture.scene.workflow(&["first", "second: first"]);
     assert_eq!(fixture.run_on("a", &[]).run().code, 0);
-    // The other host has a disk of its own.
+    // The other host has its own disk.
     let directory = fixture.scene.attempt("trial", "first", "1.1");
     fs::remove_dir_all(&directory).unwrap();
     (fixture, directory)
 }
 
 #[test]
-fn a_prompt_that_lies_on_another_host_is_not_gone() {
-    let (fixture, directory) = played_elsewhere();
+fn a_prompt_on_another_host_is_not_reported_as_missing() {
+    let (fixture, directory) = ran_on_another_host();
     let there = "error: what `first#1.1` was given is on `a`, where it was begun\n\n\
                  hint: `callboard prompt trial first --attempt 1.1` there prints it\n";
     let gone = format!("error: cannot read `{}/prompt.md`", directory.display());
@@ -71,7 +71,7 @@ fn a_prompt_that_lies_on_another_host_is_not_gone() {
 
 #[test]
 fn log_says_on_which_host_the_files_of_an_attempt_are() {
-    let (fixture, directory) = played_elsewhere();
+    let (fixture, directory) = ran_on_another_host();
     let path = directory.to_str().unwrap();
     for (host, is_there) in [("b", true), ("a", false)] {
         for arguments in [&["log", "trial"][..], &["log", "trial", "--full"]] {
@@ -79,7 +79,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
             assert_eq!(log.code, 0, "{}", log.transcript());
             assert_eq!(log.stdout.contains("its files are on `a`"), is_there, "{}", log.stdout);
             assert_eq!(log.stdout.contains(path), !is_there, "{}", log.stdout);
-            // Those of the second step are here, whoever begun it.
+            // The files of the second step are here, whichever engine started it.
             assert!(log.stdout.contains(&path.replace("first", "second")), "{}", log.stdout);
         }
     }
@@ -99,7 +99,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
 }
 
 #[test]
-fn log_tells_of_an_attempt_at_work_elsewhere_that_its_output_is_there() {
+fn log_names_the_host_that_has_a_running_attempts_output() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     let directory = fixture.scene.attempt("trial", "first", "1.1");
     let apart = directory.with_file_name("apart");
@@ -116,8 +116,8 @@ fn log_tells_of_an_attempt_at_work_elsewhere_that_its_output_is_there() {
 }
 
 #[test]
-fn export_says_whose_files_are_left_out_and_where_they_are() {
-    let (fixture, _) = played_elsewhere();
+fn export_names_the_attempts_whose_files_are_left_out_and_their_host() {
+    let (fixture, _) = ran_on_another_host();
     let (told, untold) = (["-o", "b.tar"], ["-o", "a.tar"]);
     let export = |host, more: [&str; 2]| fixture.on(host, &[&["export", "trial"], &more[..]].concat()).run();
     let session = export("b", told);
@@ -126,7 +126,7 @@ fn export_says_whose_files_are_left_out_and_where_they_are() {
                 `callboard export trial` there has them\n";
     assert!(session.stderr.ends_with(note), "{}", session.stderr);
     assert!(!export("a", untold).stderr.contains("note:"));
-    // Whoever gets the archive can see it, too.
+    // The archive says it, too.
     let other = fixture.on("b", &["import", "b.tar", "--as", "other", "--json"]).run();
     assert_eq!(other.code, 0, "{}", other.transcript());
     assert_eq!(other.json()["elsewhere"], serde_json::json!({ "a": ["first#1.1"] }));

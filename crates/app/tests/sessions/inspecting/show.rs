@@ -1,12 +1,12 @@
-//! `show`: the four questions people ask a stuck run.
+//! `show`: the four questions users ask about a stuck run.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn a_stuck_run_says_who_works_who_waits_and_what_went_wrong() {
+fn show_says_what_runs_what_waits_and_what_failed() {
     let scene = scene();
     scene.workflow(&["bad", "long", "other", "last: long other"]);
     scene.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
@@ -57,7 +57,7 @@ fn a_stuck_run_says_who_works_who_waits_and_what_went_wrong() {
 }
 
 #[test]
-fn a_run_without_an_engine_says_so_and_what_to_type() {
+fn show_reports_a_missing_engine_with_the_command_to_type() {
     let scene = scene();
     scene.workflow(&["a", "b", "c: a"]);
     scene.plan(&["a * wait gate"]);
@@ -84,7 +84,7 @@ fn a_run_without_an_engine_says_so_and_what_to_type() {
     assert_eq!(shown["steps"]["a"]["is"], "ended", "its agent has ended and nobody has looked");
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    // Nobody was at work who could have been adopted.
+    // No attempt was running that could have been adopted.
     assert!(resumed.stderr.contains("a#1.1 was under way and is taken up"), "{}", resumed.stderr);
     assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
@@ -92,7 +92,7 @@ fn a_run_without_an_engine_says_so_and_what_to_type() {
 }
 
 #[test]
-fn a_paused_run_says_who_paused_it_when_and_why() {
+fn show_says_who_paused_a_run_when_and_why() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -122,7 +122,7 @@ fn a_paused_run_says_who_paused_it_when_and_why() {
 }
 
 #[test]
-fn a_gate_says_how_many_of_its_iterations_are_used() {
+fn show_counts_the_iterations_of_a_gate() {
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     scene.plan(&["review * gate-failure 9"]);
@@ -178,7 +178,7 @@ fn every_revision_can_be_shown_as_it_was() {
 }
 
 #[test]
-fn a_revision_that_is_not_there_is_told_with_the_range() {
+fn an_unknown_revision_is_refused_with_the_range() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -202,7 +202,7 @@ fn a_revision_that_is_not_there_is_told_with_the_range() {
 }
 
 #[test]
-fn the_last_error_of_an_attempt_whose_directory_is_gone_is_still_told() {
+fn the_last_error_is_shown_although_the_attempts_directory_is_gone() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * exit 3"]);
@@ -221,7 +221,7 @@ fn the_last_error_of_an_attempt_whose_directory_is_gone_is_still_told() {
 }
 
 #[test]
-fn a_stopped_engine_is_told_with_how_to_continue_it() {
+fn a_stopped_engine_is_shown_with_how_to_continue_it() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -240,7 +240,7 @@ fn a_stopped_engine_is_told_with_how_to_continue_it() {
 }
 
 #[test]
-fn an_agent_that_is_gone_without_a_word_is_not_shown_at_work() {
+fn an_agent_that_died_silently_is_not_shown_as_running() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 hang"]);
@@ -261,7 +261,7 @@ fn an_agent_that_is_gone_without_a_word_is_not_shown_at_work() {
 }
 
 #[test]
-fn a_skipped_step_says_who_skipped_it_and_why_and_an_error_that_was_mended_says_so() {
+fn show_says_who_skipped_a_step_and_which_errors_were_resolved() {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["a 1 exit 3", "b * wait gate"]);

@@ -1,10 +1,10 @@
-//! Somebody publishes on the subject of a run: it stops that run and no other, and a person can set it aside.
+//! Another client publishes on a run's subject: that stops this run alone, and `recover` sets the message aside.
 
 use testkit::{Scene, harness, status};
 
-use crate::{client, scene};
+use crate::nats::{client, scene};
 
-/// One run that succeeded, and one that was interrupted before its second step.
+/// Makes one run that succeeded, and one that was interrupted before its second step.
 fn two_runs(scene: &Scene) {
     scene.workflow(&["a"]);
     assert_eq!(scene.run_named("well").run().code, 0);
@@ -25,7 +25,7 @@ fn publish(scene: &Scene, run: &str, bytes: &'static str) {
 }
 
 #[test]
-fn rubbish_on_the_subject_of_a_run_stops_that_run_alone_until_recover_sets_it_aside() {
+fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() {
     let scene = scene();
     two_runs(&scene);
     publish(&scene, "trial", "hello");
@@ -69,7 +69,7 @@ fn rubbish_on_the_subject_of_a_run_stops_that_run_alone_until_recover_sets_it_as
 }
 
 #[test]
-fn an_engine_that_hears_rubbish_leaves_its_agents_to_be_adopted() {
+fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

@@ -1,19 +1,17 @@
-//! Commands that only look, and what programs read.
+//! Commands that inspect, and their JSON.
 
-mod changing;
-mod journal;
-mod listing;
-mod prompts;
+mod diff;
+mod log;
+mod ls;
+mod prompt;
+mod show;
 mod slowness;
-mod standing;
-mod watching;
+mod watch;
 
 use insta::assert_snapshot;
 use serde_json::json;
 
-use testkit::embedded_only;
-
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_run_can_be_listed_shown_and_read_back() {
@@ -76,7 +74,7 @@ fn programs_read_json() {
 }
 
 #[test]
-fn events_tell_a_run_line_by_line() {
+fn events_are_one_json_object_per_line() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a 1 exit 3"]);
@@ -102,7 +100,7 @@ fn events_tell_a_run_line_by_line() {
 }
 
 #[test]
-fn nothing_to_look_at_is_no_error_but_a_run_that_is_not_there_is() {
+fn an_empty_list_is_no_error_but_an_unknown_run_is() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
@@ -121,7 +119,7 @@ fn nothing_to_look_at_is_no_error_but_a_run_that_is_not_there_is() {
 }
 
 #[test]
-fn a_beginning_of_a_name_must_be_of_one_run_only() {
+fn a_prefix_must_match_one_run_only() {
     let scene = scene();
     scene.workflow(&["a"]);
     for run in ["pale", "palm"] {
@@ -138,8 +136,7 @@ fn a_beginning_of_a_name_must_be_of_one_run_only() {
 }
 
 #[test]
-fn the_configuration_shows_where_each_value_came_from() {
-    embedded_only!("the configuration without a server");
+fn embedded_the_configuration_shows_where_each_value_came_from() {
     let scene = scene();
     scene.write(
         "callboard.toml",
@@ -167,7 +164,7 @@ fn the_configuration_shows_where_each_value_came_from() {
 }
 
 #[test]
-fn a_slip_in_the_configuration_is_told_with_its_place() {
+fn a_mistake_in_the_configuration_is_reported_with_line_and_column() {
     let scene = scene();
     scene.write("callboard.toml", "job = 3\nmax_attempts = 0\n");
     assert_snapshot!(scene.callboard(&["config"]).run().transcript(), @"
@@ -191,7 +188,7 @@ fn completions_know_the_commands() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_failure() {
+fn a_broken_pipe_is_a_success() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);

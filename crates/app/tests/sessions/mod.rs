@@ -4,8 +4,8 @@ mod agent_clis;
 mod agents;
 mod archives;
 mod checking;
+mod controlling;
 mod crash;
-mod delivering;
 mod demo;
 mod doctor;
 mod failing;
@@ -13,24 +13,24 @@ mod formats;
 mod graphs;
 mod hardening;
 mod importing;
-mod looking;
+mod inspecting;
 mod peer;
 mod protocols;
 mod recovering;
 mod rehearsing;
+mod removed_store;
 mod reporting;
 mod resuming;
 mod state;
-mod steering;
 mod stopping;
+mod succeeding;
 mod terminal;
-mod unlinked;
 mod views;
 mod workflows;
 
 use testkit::{Scene, last_error, status};
 
-/// A fresh repository for the built program.
+/// Makes a repository for the built program.
 fn scene() -> Scene {
     Scene::new(env!("CARGO_BIN_EXE_callboard"))
 }

@@ -2,9 +2,7 @@
 
 use insta::assert_snapshot;
 
-use testkit::embedded_only;
-
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn a_run_can_be_watched_from_another_terminal() {
@@ -69,7 +67,7 @@ fn a_watcher_sees_engines_come_and_go() {
     first.kill();
     first.wait();
     watching.wait_until_it_says("has ended; `callboard resume trial` goes on with it");
-    // Somebody who came late is told as well.
+    // A later watcher sees it as well.
     let late = scene.callboard(&["watch", "trial"]).start();
     late.wait_until_it_says("it has no engine; `callboard resume trial` goes on with it");
     let second = scene.callboard(&["resume", "trial"]).start();
@@ -84,7 +82,7 @@ fn a_watcher_sees_engines_come_and_go() {
 }
 
 #[test]
-fn whoever_watches_leaves_with_the_runs_own_exit_code() {
+fn watch_exits_with_the_runs_exit_code() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 wait-and-fail gate"]);
@@ -96,7 +94,7 @@ fn whoever_watches_leaves_with_the_runs_own_exit_code() {
     gate.open();
     assert_eq!(running.wait().code, 1);
     assert_eq!(watching.wait().code, 1);
-    // It has ended: there is nothing to wait for, and nothing unfinished.
+    // The run has ended: nothing to wait for, nothing unfinished.
     assert_snapshot!(scene.callboard(&["watch", "trial"]).run().transcript(), @"
     $ callboard watch trial
     run trial in [REPO]: failed, 0 of 1 steps done
@@ -143,8 +141,7 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
 }
 
 #[test]
-fn a_watcher_whose_store_is_removed_ends_with_5() {
-    embedded_only!("its file is gone");
+fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);

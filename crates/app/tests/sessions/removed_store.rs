@@ -1,13 +1,11 @@
-//! A store that is taken away under a living engine.
-
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! A store that is removed under a live engine.
 
 use std::fs;
 use std::path::PathBuf;
 
-use testkit::{Running, Scene, embedded_only};
+use testkit::{Running, Scene};
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 /// A run whose second step waits.
 fn at_work(scene: &Scene) -> Running<'_> {
@@ -18,15 +16,14 @@ fn at_work(scene: &Scene) -> Running<'_> {
     running
 }
 
-/// Where the engine says that it saved a copy.
+/// The path of the emergency copy, as the engine printed it.
 fn saved(stderr: &str) -> PathBuf {
     let (_, rest) = stderr.split_once("is saved in `").unwrap_or_else(|| panic!("no copy: {stderr}"));
     PathBuf::from(rest.split_once('`').unwrap().0)
 }
 
 #[test]
-fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
-    embedded_only!("its file is gone");
+fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -50,8 +47,7 @@ fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
 }
 
 #[test]
-fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one() {
-    embedded_only!("its file is gone");
+fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_one() {
     let scene = scene();
     let (state, temporary) = (scene.kit().join("state"), scene.kit().join("temporary"));
     fs::write(&state, "not a directory").unwrap();
@@ -73,8 +69,7 @@ fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one()
 }
 
 #[test]
-fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
-    embedded_only!("its file is gone");
+fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();
@@ -98,7 +93,7 @@ fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
     assert!(told.contains("there is no store here, though `.agents/runs` shows 1 run\n"), "{told}");
     assert!(told.contains("callboard recover --from-view"), "{told}");
 
-    // Whoever begins afresh all the same is told what is not in it.
+    // A new run says what the new store lacks.
     scene.plan(&[]);
     let fresh = scene.run(&[]).run();
     assert_eq!(fresh.code, 0, "{}", fresh.transcript());
@@ -109,8 +104,7 @@ fn where_a_store_was_removed_nobody_is_shown_an_empty_house() {
 }
 
 #[test]
-fn a_dry_run_leaves_no_store_where_there_was_none() {
-    embedded_only!("its file is gone");
+fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -130,8 +124,7 @@ fn a_dry_run_leaves_no_store_where_there_was_none() {
 }
 
 #[test]
-fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
-    embedded_only!("its file is gone");
+fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     let scene = scene();
     let running = at_work(&scene);
     let elsewhere = scene.kit().join("elsewhere");
@@ -148,8 +141,7 @@ fn a_moved_store_stops_the_engine_and_is_used_again_when_it_is_back() {
 }
 
 #[test]
-fn a_store_put_in_the_place_of_ours_is_left_alone_and_gets_our_runs_on_request() {
-    embedded_only!("its file is gone");
+fn embedded_another_store_in_its_place_is_left_alone_and_can_import_the_runs() {
     let scene = scene();
     let running = at_work(&scene);
     fs::remove_dir_all(scene.store()).unwrap();

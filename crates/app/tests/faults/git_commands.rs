@@ -1,11 +1,11 @@
-//! What people do to a working tree while a run is in the middle of it.
+//! Git commands that users type in a working tree while a run is active.
 
 use testkit::Scene;
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
-/// A run whose first step is at work while this is done; then it goes on.
-fn goes_on_after(what: impl FnOnce(&Scene)) {
+/// Does `what` while a run's first step is running, then lets the run continue.
+fn run_continues_after(what: impl FnOnce(&Scene)) {
     let scene = scene();
     scene.git(&["branch", "other"]);
     scene.workflow(&["a", "b: a", "c: b"]);
@@ -30,23 +30,23 @@ fn goes_on_after(what: impl FnOnce(&Scene)) {
 }
 
 #[test]
-fn git_clean_takes_the_views_and_not_the_run() {
-    goes_on_after(|scene| {
+fn git_clean_removes_the_views_and_not_the_run() {
+    run_continues_after(|scene| {
         scene.git(&["clean", "-fdx"]);
         assert!(!scene.view("trial").exists() && !scene.repo().join("wf.yaml").exists(), "it was thorough");
     });
 }
 
 #[test]
-fn git_clean_with_all_its_force_does_not_take_the_run_either() {
-    goes_on_after(|scene| {
+fn a_forced_git_clean_does_not_remove_the_run() {
+    run_continues_after(|scene| {
         scene.git(&["clean", "-ffdx"]);
     });
 }
 
 #[test]
-fn git_stash_takes_the_workflow_file_and_not_the_run() {
-    goes_on_after(|scene| {
+fn git_stash_removes_the_workflow_file_and_not_the_run() {
+    run_continues_after(|scene| {
         scene.git(&["stash", "--include-untracked"]);
         assert!(!scene.repo().join("wf.yaml").exists());
     });
@@ -54,12 +54,12 @@ fn git_stash_takes_the_workflow_file_and_not_the_run() {
 
 #[test]
 fn another_branch_is_checked_out_under_a_run() {
-    goes_on_after(|scene| {
+    run_continues_after(|scene| {
         scene.git(&["checkout", "--quiet", "other"]);
     });
 }
 
 #[test]
 fn all_views_are_removed_under_a_run() {
-    goes_on_after(|scene| std::fs::remove_dir_all(scene.repo().join(".agents")).unwrap());
+    run_continues_after(|scene| std::fs::remove_dir_all(scene.repo().join(".agents")).unwrap());
 }

@@ -1,4 +1,4 @@
-//! What takes longer than usual. The runs are written with times of our choosing, so that nobody has to wait.
+//! Attempts that take longer than their baseline. The journal is written with chosen times, so that no test waits.
 
 use std::fs::{self, File};
 use std::num::NonZeroU32;
@@ -12,13 +12,13 @@ use runner::Clock;
 use store::{AnyStore, EngineLock, Store as _};
 use testkit::{Scene, harness};
 
-use crate::scene;
+use crate::sessions::scene;
 
 fn ago(minutes: u32) -> Stamp {
     Stamp::from_micros(Clock::system().now().as_micros() - 60_000_000 * i64::from(minutes))
 }
 
-/// A run of one step whose only attempt began that many minutes ago, and took that many if it is over.
+/// Writes a run of one step whose only attempt started `ago` minutes ago, and took this long if it has ended.
 async fn written(
     store: &AnyStore,
     scene: &Scene,
@@ -57,7 +57,7 @@ async fn written(
     Ok(())
 }
 
-/// Some runs that are over, and `now`, which this process leads while it holds the answer.
+/// Writes finished runs, and the run `now`, whose engine lock this process holds.
 fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result<EngineLock> {
     let store = scene.open_store();
     harness::wait(async {
@@ -70,20 +70,20 @@ fn written_runs(scene: &Scene, finished: &[u32], at_work: u32) -> anyhow::Result
 }
 
 #[test]
-fn an_attempt_that_takes_longer_than_in_earlier_runs_is_pointed_out() {
+fn an_attempt_that_takes_longer_than_its_baseline_is_pointed_out() {
     let scene = scene();
     let _engine = written_runs(&scene, &[4, 3, 90, 4, 5], 11).unwrap();
     let shown = scene.callboard(&["show", "now"]).run();
     assert!(shown.stdout.contains("longer than usual: usual 4 min 00 s, now 11 min 0"), "{}", shown.stdout);
     let slow = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["slow"].clone();
     assert_eq!((&slow["usual_ms"], &slow["compared"]), (&240_000.into(), &5.into()));
-    // When it had just begun there was nothing to say about it.
+    // Just after its start it was not slow.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run();
     assert!(then.stdout.contains("RUNNING   build  for 0.0 s\n"), "{}", then.stdout);
 }
 
 #[test]
-fn with_too_little_to_compare_or_a_usual_length_nothing_is_said() {
+fn an_attempt_without_a_baseline_or_within_it_is_not_pointed_out() {
     for (finished, at_work) in [(&[4, 4][..], 600), (&[4, 4, 4][..], 5), (&[30, 40, 50, 20][..], 60)] {
         let scene = scene();
         let _engine = written_runs(&scene, finished, at_work).unwrap();
@@ -97,7 +97,7 @@ fn with_too_little_to_compare_or_a_usual_length_nothing_is_said() {
 }
 
 #[test]
-fn an_agent_at_work_is_shown_with_its_last_output_and_how_long_it_has_been_silent() {
+fn a_running_agent_is_shown_with_its_last_output_and_its_silence() {
     let scene = scene();
     let _engine = written_runs(&scene, &[], 11).unwrap();
     let shown = scene.callboard(&["show", "now"]).run().stdout;
@@ -119,7 +119,7 @@ fn an_agent_at_work_is_shown_with_its_last_output_and_how_long_it_has_been_silen
     assert!(shown.contains(" ago: asking [31mthe model\n"), "{shown}");
     let heard = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["heard"].clone();
     assert_eq!(heard["log"], dir.join("stdout.log").to_str().unwrap());
-    // Of the past nobody knows what was in the files.
+    // The files' earlier contents are not recorded.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run().stdout;
     assert!(!then.contains("output"), "{then}");
 }

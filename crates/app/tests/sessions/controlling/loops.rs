@@ -1,11 +1,11 @@
-//! Gates that send the work back, from end to end.
+//! Gates that loop back, end to end.
 
 use std::fs;
 
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// `code`, then `lint` and, when that is done, `review`, which can send everything back to `code`; then `ship`.
 fn reviewed(plan: &[&str]) -> Scene {
@@ -20,11 +20,11 @@ fn reviewed(plan: &[&str]) -> Scene {
     scene
 }
 
-/// Tells in the second iteration what it was told, and waits.
+/// Prints its prompt in the second iteration, and waits.
 const CODE: &str = r#"code * do [ $STEP_ITERATION = 0 ] || { env >"$kit/environment"; cp "$PROMPT_PATH" "$kit/prompt"; read -r _ <"$kit/gate"; }; hand_in COMPLETED "did code""#;
 
 #[test]
-fn a_failed_gate_sends_the_work_back_with_its_findings() {
+fn a_failed_gate_loops_back_with_its_findings() {
     let scene = reviewed(&[CODE, "review * gate-failure 1"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
@@ -100,7 +100,7 @@ fn a_failed_gate_sends_the_work_back_with_its_findings() {
 }
 
 #[test]
-fn the_gate_is_shown_completed_with_why_it_failed_before_the_way_back() {
+fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
     let scene = scene();
     scene.workflow_of(&[
         "id: code",
@@ -122,7 +122,7 @@ fn the_gate_is_shown_completed_with_why_it_failed_before_the_way_back() {
 }
 
 #[test]
-fn an_engine_that_dies_between_a_failed_gate_and_the_way_back_loses_nothing() {
+fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
     let scene = scene();
     scene.workflow_of(&[
         "id: code",
@@ -153,7 +153,7 @@ fn an_engine_that_dies_between_a_failed_gate_and_the_way_back_loses_nothing() {
 }
 
 #[test]
-fn a_gate_that_fails_for_the_last_time_fails_without_another_try() {
+fn a_gates_last_failure_is_final() {
     let scene = reviewed(&["review * gate-failure 99"]);
     let session = scene.run(&["--max-iterations", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -171,14 +171,14 @@ fn a_gate_that_fails_for_the_last_time_fails_without_another_try() {
 }
 
 #[test]
-fn without_a_number_a_gate_is_executed_four_times() {
+fn by_default_a_gate_runs_four_times() {
     let scene = reviewed(&["review * gate-failure 99"]);
     assert_eq!(scene.run(&[]).run().code, 1);
     assert_eq!((scene.ledger().ends_of("review"), scene.ledger().ends_of("ship")), (4, 0));
 }
 
 #[test]
-fn two_gates_make_one_way_back_with_both_reports() {
+fn two_failed_gates_make_one_loop_back_with_both_findings() {
     let scene = scene();
     scene.workflow_of(&[
         "id: code",
@@ -202,7 +202,7 @@ fn two_gates_make_one_way_back_with_both_reports() {
 }
 
 #[test]
-fn a_pause_holds_a_way_back_as_well() {
+fn a_pause_holds_a_loop_back() {
     let scene = reviewed(&[
         "review * do read -r _ <\"$kit/gate\"; [ $STEP_ITERATION = 1 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
     ]);
@@ -221,7 +221,7 @@ fn a_pause_holds_a_way_back_as_well() {
 }
 
 #[test]
-fn a_failure_for_good_wins_over_a_way_back() {
+fn a_final_failure_wins_over_a_loop_back() {
     let scene = scene();
     scene.workflow_of(&[
         "id: code",
@@ -238,7 +238,7 @@ fn a_failure_for_good_wins_over_a_way_back() {
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert_eq!(scene.ledger().ends_of("code"), 1);
     assert_eq!(status(&scene.document("trial"), "lint"), "FAILED");
-    // Tried again, the step is done; then the way back is taken after all.
+    // Retried, the step succeeds; then the loop-back happens.
     scene.plan(&[]);
     let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -246,7 +246,7 @@ fn a_failure_for_good_wins_over_a_way_back() {
 }
 
 #[test]
-fn of_nested_ways_back_the_longer_one_is_taken() {
+fn of_nested_loop_backs_the_longer_one_is_taken() {
     let scene = scene();
     scene.workflow_of(&[
         "id: plan",

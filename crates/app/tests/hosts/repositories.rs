@@ -1,14 +1,14 @@
-//! The repository of a run is on every host that plays it, at the same path.
+//! A run's repository lies at the same path on every host that drives it.
 
 use std::fs;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
-fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
+fn a_host_without_the_repository_can_control_the_run_but_not_drive_it() {
     let fixture = Fixture::new();
     fixture.interrupted(&[]);
-    // On another machine there is a clone elsewhere.
+    // The other machine has its clone at another path.
     let (repo, away) = (fixture.scene.repo(), fixture.scene.repo().with_file_name("away"));
     fs::rename(repo, &away).unwrap();
     let there = |arguments: &[&str]| fixture.on("b", arguments).current_dir(&away).run();
@@ -25,9 +25,9 @@ fn a_host_without_the_repository_can_steer_the_run_and_not_play_it() {
     assert_eq!(session.json()["phase"], "succeeded");
 }
 
-/// What is at work in one repository cannot be seen from the other: it would be begun a second time beside itself.
+/// Attempts of one repository are invisible from the other, and would be started twice.
 #[test]
-fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it() {
+fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     let repo = fixture.scene.repo().to_str().unwrap();
     fixture.scene.git(&["clone", "--quiet", ".", "../clone"]);
@@ -59,7 +59,7 @@ fn of_two_repositories_on_one_host_the_one_in_which_a_run_takes_place_plays_it()
 }
 
 #[test]
-fn a_run_whose_agents_start_elsewhere_needs_that_directory_too() {
+fn a_run_with_another_working_directory_needs_that_directory_too() {
     let fixture = Fixture::new();
     let workdir = fixture.scene.repo().with_file_name("desk");
     fs::create_dir(&workdir).unwrap();
@@ -72,9 +72,9 @@ fn a_run_whose_agents_start_elsewhere_needs_that_directory_too() {
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
-/// Each host has its own file; the store remembers whose shows what.
+/// Each host has its own view files; the store remembers what each of them shows.
 #[test]
-fn a_view_that_a_host_wrote_before_another_took_over_is_not_a_strangers() {
+fn a_view_written_before_another_host_took_over_is_recognised() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     let view = fixture.scene.view("trial");
     let of_a = fs::read(&view).unwrap();

@@ -1,4 +1,4 @@
-//! People steer a run: pause, resume, retry, skip, what becomes of failures; agents do not.
+//! Users control a run: pause, resume, retry, skip, failure policies; agents cannot.
 
 mod conformance;
 mod loops;
@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// The phase of the run.
 fn phase(scene: &Scene) -> Value {
@@ -17,7 +17,7 @@ fn phase(scene: &Scene) -> Value {
 }
 
 #[test]
-fn a_paused_run_lets_agents_finish_starts_nothing_and_goes_on_when_its_engine_is_told() {
+fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -50,7 +50,7 @@ fn a_paused_run_lets_agents_finish_starts_nothing_and_goes_on_when_its_engine_is
 }
 
 #[test]
-fn a_pause_holds_a_try_whose_back_off_has_elapsed() {
+fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     let scene = scene();
     scene.workflow(&["a", "other"]);
     scene.plan(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
@@ -62,7 +62,7 @@ fn a_pause_holds_a_try_whose_back_off_has_elapsed() {
     gate.open();
     running.wait_until_it_says("a#1.1 failed, again in");
     other_gate.open();
-    // The engine has gone round its loop once more since the back-off was due.
+    // The engine's loop has run once more since the back-off elapsed.
     running.wait_until_it_says("other#1.1 done");
     assert_eq!(scene.ledger().begun().len(), 2, "{:?}", scene.ledger().begun());
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
@@ -123,7 +123,7 @@ fn two_failed() -> Scene {
 }
 
 #[test]
-fn one_failed_step_can_be_tried_again() {
+fn one_failed_step_can_be_retried() {
     let scene = two_failed();
     scene.plan(&["b * exit 1"]);
     let session = scene.callboard(&["retry", "trial", "a", "--reason", "fixed", "--jobs", "1"]).run();
@@ -137,7 +137,7 @@ fn one_failed_step_can_be_tried_again() {
 }
 
 #[test]
-fn all_failed_steps_can_be_tried_again() {
+fn all_failed_steps_can_be_retried() {
     let scene = two_failed();
     scene.plan(&[]);
     let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
@@ -147,7 +147,7 @@ fn all_failed_steps_can_be_tried_again() {
 }
 
 #[test]
-fn a_retry_while_the_engine_is_at_work_is_left_to_it() {
+fn a_retry_during_a_run_is_left_to_its_engine() {
     let scene = scene();
     scene.workflow(&["a", "b", "c: a b"]);
     scene.plan(&["a * exit 1", "b * wait gate"]);
@@ -211,7 +211,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
         "twice is like once"
     );
     scene.ledger().wait_for_begin("c#1.1");
-    // When its own needs are done, nobody comes back to it.
+    // It is not queued when its own needs are done.
     gate.open();
     running.wait_until_it_says("a#1.1 done");
     c_gate.open();
@@ -241,7 +241,7 @@ fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
 }
 
 #[test]
-fn a_step_at_work_or_done_is_not_skipped() {
+fn a_running_or_succeeded_step_cannot_be_skipped() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * wait gate"]);
@@ -265,11 +265,11 @@ fn a_step_at_work_or_done_is_not_skipped() {
     assert_eq!(running.wait().code, 0);
 }
 
-/// What an agent may not do, and how it tries to hide who it is.
+/// Commands that agents may not use, and ways to hide the mark.
 const TRIES: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$kit/callboard" "$@" 2>>"$kit/said"; echo $? >>"$kit/codes"; done; done; hand_in COMPLETED "did a""#;
 
 #[test]
-fn agents_cannot_steer_the_run_they_are_part_of() {
+fn agents_cannot_control_their_own_run() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&[TRIES]);
@@ -292,10 +292,10 @@ fn agents_cannot_steer_the_run_they_are_part_of() {
 }
 
 #[test]
-fn what_a_dead_agent_left_running_cannot_steer_either() {
+fn a_dead_agents_orphan_cannot_control_the_run() {
     let scene = scene();
     scene.workflow(&["a"]);
-    // Its parents are gone and its environment is its own, but the mark is still in the latter.
+    // Its parents are gone, but its environment still carries the mark.
     scene.plan(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$kit" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_eq!(scene.wait_for_note("code").trim(), "3");
@@ -335,7 +335,7 @@ fn with_drain_running_steps_finish_and_nothing_more_starts() {
 }
 
 #[test]
-fn with_continue_everything_else_is_done() {
+fn with_continue_all_independent_steps_run() {
     let scene = scene();
     scene.workflow(&["bad", "after: bad", "slow", "other: slow"]);
     scene.plan(&["bad * exit 1", "slow * wait gate"]);
@@ -351,7 +351,7 @@ fn with_continue_everything_else_is_done() {
 }
 
 #[test]
-fn skipping_all_that_is_left_delivers_a_paused_run() {
+fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -368,7 +368,7 @@ fn skipping_all_that_is_left_delivers_a_paused_run() {
 }
 
 #[test]
-fn skipping_all_that_is_left_delivers_a_run_without_an_engine() {
+fn skipping_all_remaining_steps_without_an_engine_succeeds() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * exit 1"]);
@@ -399,7 +399,7 @@ fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
 }
 
 #[test]
-fn a_stopped_run_goes_on_when_its_failed_step_is_tried_again() {
+fn a_stopped_run_continues_when_its_failed_step_is_retried() {
     let scene = scene();
     scene.workflow(&["a", "b"]);
     scene.plan(&["a * exit 1", "b * hang"]);

@@ -1,4 +1,4 @@
-//! Runs that come to a good end.
+//! Runs that succeed.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use insta::assert_snapshot;
 use serde_json::json;
 use testkit::ViewReader;
 
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 #[test]
-fn a_run_is_succeeded_and_its_document_tells_everything() {
+fn a_run_succeeds_and_its_document_shows_every_step() {
     let scene = scene();
     scene.workflow(&["plan", "build: plan"]);
     let session = scene.run(&[]).run();
@@ -54,7 +54,7 @@ fn with_one_job_steps_run_one_after_the_other() {
 }
 
 #[test]
-fn with_two_jobs_two_steps_are_at_work_and_the_third_waits() {
+fn with_two_jobs_two_steps_run_and_the_third_is_queued() {
     let scene = scene();
     scene.workflow(&["a", "b", "c"]);
     scene.plan(&["a * wait gate", "b * wait gate"]);
@@ -95,7 +95,7 @@ fn a_repository_path_may_have_spaces_and_quotes() {
 }
 
 #[test]
-fn what_is_not_a_git_repository_has_its_store_beside_it() {
+fn outside_git_the_store_lies_in_the_directory() {
     let scene = scene();
     scene.workflow(&["a"]);
     let plain = scene.home().join("plain");
@@ -125,40 +125,40 @@ fn git_does_not_see_the_views() {
 }
 
 #[test]
-fn two_hundred_steps_in_line() {
+fn fifty_steps_in_sequence() {
     let scene = scene();
     let steps: Vec<_> =
-        (0..200).map(|i| if i == 0 { "s0".to_owned() } else { format!("s{i}: s{}", i - 1) }).collect();
+        (0..50).map(|i| if i == 0 { "s0".to_owned() } else { format!("s{i}: s{}", i - 1) }).collect();
     scene.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
     let reader = ViewReader::start(&scene.view("trial"));
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stdout.starts_with("succeeded run `trial`: 200 of 200 steps done"), "{}", session.stdout);
-    let begun: Vec<_> = (0..200).map(|i| format!("s{i}#1.1")).collect();
+    assert!(session.stdout.starts_with("succeeded run `trial`: 50 of 50 steps done"), "{}", session.stdout);
+    let begun: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
     assert_eq!(scene.ledger().begun(), begun);
     reader.expect_whole_views();
 }
 
 #[test]
-fn a_hundred_steps_at_once() {
+fn fifty_steps_at_once() {
     let scene = scene();
-    let steps: Vec<_> = (0..100).map(|i| format!("s{i}")).collect();
+    let steps: Vec<_> = (0..50).map(|i| format!("s{i}")).collect();
     scene.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
     scene.plan(&["* * wait gate"]);
     let mut gate = scene.gate("gate");
-    let running = scene.run(&["--jobs", "100"]).start();
+    let running = scene.run(&["--jobs", "50"]).start();
     for step in &steps {
         scene.ledger().wait_for_begin(&format!("{step}#1.1"));
     }
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().order().len(), 200);
+    assert_eq!(scene.ledger().order().len(), 100);
     scene.expect_no_orphans();
 }
 
 #[test]
-fn repository_and_workflow_can_be_named_from_elsewhere() {
+fn repository_and_workflow_can_be_named_from_another_directory() {
     let scene = scene();
     scene.workflow(&["a"]);
     let repo = scene.repo().to_str().unwrap();

@@ -7,10 +7,10 @@ use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
 use testkit::{DEADLINE, Session, harness};
 
-use crate::outages::in_the_middle;
-use crate::{client, scene, scene_on, three};
+use crate::nats::outages::in_the_middle;
+use crate::nats::{client, scene, scene_on, three};
 
-/// What was found about the store, by the beginning of what it says.
+/// Returns the finding about the store whose text starts with `beginning`.
 #[track_caller]
 fn found(session: &Session, beginning: &str) -> Value {
     let findings = session.json()["findings"].clone();
@@ -20,7 +20,7 @@ fn found(session: &Session, beginning: &str) -> Value {
     findings.as_array().unwrap().iter().find(is_it).cloned().unwrap_or_default()
 }
 
-/// Which of the three goes down.
+/// Which of the three servers goes down.
 enum Who {
     Leader,
     Other,
@@ -43,7 +43,7 @@ fn is_named_until_it_is_back(who: &Who) {
         "n1" => act(&mut others[0]),
         _ => act(&mut others[1]),
     };
-    // The others need a while to be sure; there is no bell for it.
+    // The other servers notice it after some seconds, and send no event for it.
     let until = |what: &str, is_it: &dyn Fn(&Value) -> bool| {
         let deadline = Instant::now() + DEADLINE;
         loop {
@@ -68,18 +68,18 @@ fn is_named_until_it_is_back(who: &Who) {
 }
 
 #[test]
-fn a_server_of_three_that_is_down_is_named_with_what_it_keeps() {
+fn doctor_names_a_replica_that_is_down_and_the_streams_it_keeps() {
     is_named_until_it_is_back(&Who::Other);
 }
 
-/// Whoever leads after it has never heard of it.
+/// The new leader has no record of the old one.
 #[test]
-fn a_leader_of_three_that_is_down_is_not_taken_for_one_that_is_behind() {
+fn doctor_does_not_report_a_stream_leader_that_is_down_as_lagging() {
     is_named_until_it_is_back(&Who::Leader);
 }
 
 #[test]
-fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
+fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
     harness::wait(store.open()).unwrap();
@@ -90,7 +90,7 @@ fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
     assert_eq!((finding["what"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
     assert!(finding["details"][0].as_str().unwrap().starts_with("45s is in force"), "{finding:#}");
     assert_eq!(finding["do"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
-    // What it says does end it, either way.
+    // Either of the two suggested changes ends the finding.
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
     assert_eq!(doctor(), Value::Null);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
@@ -105,7 +105,7 @@ fn leases_of_another_length_than_is_set_are_noted_with_the_one_that_holds() {
 }
 
 #[test]
-fn a_server_that_is_alone_is_not_asked_for_replicas_that_it_cannot_have() {
+fn doctor_suggests_no_replicas_to_a_single_server() {
     let scene = scene();
     scene.write("../home/.config/callboard/config.toml", "");
     let session = scene.callboard(&["doctor", "--json"]).run();
@@ -118,9 +118,9 @@ fn a_server_that_is_alone_is_not_asked_for_replicas_that_it_cannot_have() {
     }
 }
 
-/// Three servers, of which somebody wants five, and a bucket that is made when the rest has been there for a while.
+/// Three servers, five replicas configured, and a bucket that is created after the streams.
 #[test]
-fn what_is_kept_less_often_than_the_rest_is_told_when_it_is_made_and_by_doctor() {
+fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_doctor() {
     let ([first, _second, _third], _) = three();
     let scene = scene_on(first);
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 5\n");
@@ -138,9 +138,9 @@ fn what_is_kept_less_often_than_the_rest_is_told_when_it_is_made_and_by_doctor()
     assert_eq!(others["do"].as_array().map(Vec::len), Some(3), "{}", session.stdout);
 }
 
-/// Who leads and which attempts are over only the servers know.
+/// Only the server knows which engine holds a run and which attempts have ended.
 #[test]
-fn without_its_server_doctor_says_of_nobody_that_they_are_idle_or_left_over() {
+fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, _agent) = in_the_middle(&scene);
@@ -167,9 +167,9 @@ fn without_its_server_doctor_says_of_nobody_that_they_are_idle_or_left_over() {
     assert_eq!(engine.wait().code, 0);
 }
 
-/// It is the first thing that people type; what it makes silently nobody is told of later.
+/// `doctor` is often the first command typed; a store that it creates silently would never be mentioned again.
 #[test]
-fn doctor_says_that_a_server_without_runs_had_another_store_until_it_has_that_one_again() {
+fn doctor_reports_an_empty_store_where_another_one_was() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);

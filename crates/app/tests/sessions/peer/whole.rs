@@ -1,11 +1,11 @@
-//! Cycles from their first line to their last.
+//! Whole cycles.
 
 use insta::assert_snapshot;
 use protocol::peer::{CycleStatus, Event, Phase};
 use serde_json::json;
 
 use super::{ALL, document, peer, rehearsed, transitions};
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
@@ -57,7 +57,7 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
 }
 
 #[test]
-fn an_unsuccessful_review_completes_the_cycle_and_is_told_aloud() {
+fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
     let scene = scene();
     let script = "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?]}}]}";
     let session = rehearsed(&scene, script, &["create-spec", "--spec", "mail"]).run();
@@ -92,7 +92,7 @@ fn an_unsuccessful_review_completes_the_cycle_and_is_told_aloud() {
 }
 
 #[test]
-fn programs_read_which_cycle_it_is_and_what_it_came_to() {
+fn json_names_the_cycle_and_its_result() {
     let scene = scene();
     let script = "phases: {review: [ok: {score: low, insights: {questions_for_user: [Why?]}}]}";
     let session = rehearsed(&scene, script, &["plan-product", "--json"]).run();
@@ -133,7 +133,7 @@ phases:
 }
 
 #[test]
-fn a_phase_that_takes_too_long_is_ended() {
+fn a_phase_that_exceeds_its_timeout_is_ended() {
     let scene = scene();
     let script = "phases: {plan: [hang, ok]}";
     let session = rehearsed(&scene, script, &["create-spec", "--spec", "x", "--timeout", "300ms"]).run();
@@ -143,7 +143,7 @@ fn a_phase_that_takes_too_long_is_ended() {
 }
 
 #[test]
-fn each_step_is_told_where_the_state_is() {
+fn each_phase_receives_the_states_key() {
     let scene = scene();
     scene.plan(&["execute * tell"]);
     assert_eq!(peer(&scene, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
@@ -172,7 +172,7 @@ fn each_step_is_told_where_the_state_is() {
 }
 
 #[test]
-fn a_detached_cycle_goes_on_without_us() {
+fn a_detached_cycle_continues_in_the_background() {
     let scene = scene();
     let session = peer(&scene, &["create-spec", "--spec", "x", "--detach"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -224,7 +224,7 @@ phases:
 }
 
 #[test]
-fn of_many_parts_handed_in_at_once_only_the_newest_of_each_second_are_entered() {
+fn of_many_partial_reports_only_the_newest_per_second_is_recorded() {
     let scene = scene();
     scene.plan(&[
         r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$kit/callboard" report --partial; done; hand_in COMPLETED x"#,
@@ -239,7 +239,7 @@ fn of_many_parts_handed_in_at_once_only_the_newest_of_each_second_are_entered() 
         .collect();
     let [paced @ .., _before_the_phase_closes] = &times[..] else { panic!("nothing was entered") };
     for pair in paced.windows(2) {
-        // By two clocks, so not to the millisecond.
+        // Two clocks, so not to the millisecond.
         assert!(pair[1].duration_since(pair[0]).as_millis() >= 900, "{times:?}");
     }
 }

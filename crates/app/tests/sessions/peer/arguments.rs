@@ -1,14 +1,14 @@
-//! What the command line asks for, and what is wrong with it. Nothing is written before all of it is right.
+//! The command line of `peer` and its errors. Nothing is written before all of it is valid.
 
 use insta::assert_snapshot;
 use protocol::peer::CycleStatus;
 use serde_json::json;
 
 use super::{document, load, peer, rehearsed};
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn what_cannot_be_a_cycle_is_refused_before_anything_is_written() {
+fn an_invalid_cycle_is_refused_before_anything_is_written() {
     let scene = scene();
     let long = "x".repeat(300);
     let calls: [&[&str]; 12] = [
@@ -78,7 +78,7 @@ fn what_cannot_be_a_cycle_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn somebody_must_play_every_phase_that_will_be_asked() {
+fn every_phase_needs_an_adapter() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["peer", "create-spec", "dark mode"]).run().transcript(), @r#"
     $ callboard peer create-spec 'dark mode'
@@ -108,7 +108,7 @@ fn somebody_must_play_every_phase_that_will_be_asked() {
 }
 
 #[test]
-fn requirements_are_kept_word_for_word_however_they_are_given() {
+fn requirements_are_kept_verbatim() {
     let scene = scene();
     let said = "Dark mode, *everywhere*:\n  \u{1F319} and \"quotes\"\n";
     let from_stdin = peer(&scene, &["create-spec", "-"]);
@@ -127,7 +127,7 @@ fn requirements_are_kept_word_for_word_however_they_are_given() {
 }
 
 #[test]
-fn execute_tasks_takes_the_newest_spec_and_does_not_guess_between_two() {
+fn execute_tasks_takes_the_newest_spec_and_refuses_a_tie() {
     let scene = scene();
     scene.write(".agent-os/specs/2025-08-04-old/spec.md", "");
     scene.write(".agent-os/specs/2025-08-05-login/spec.md", "");
@@ -145,14 +145,14 @@ fn execute_tasks_takes_the_newest_spec_and_does_not_guess_between_two() {
     ");
     assert_eq!(peer(&scene, &["execute-tasks", "--spec", "login"]).run().code, 0);
     document(&scene, "peer:spec:login:cycle:2");
-    // The name of the folder is not the name of the spec.
+    // The directory's name is not the spec's name.
     let session = peer(&scene, &["execute-tasks", "--spec", "2025-08-05-login"]).run();
     assert!(session.stderr.contains("`2025-08-05-login` is the folder of spec `login`"), "{session:?}");
     document(&scene, "peer:spec:login:cycle:3");
 }
 
 #[test]
-fn refine_spec_is_told_what_the_newest_completed_review_recommends() {
+fn refine_spec_receives_the_newest_reviews_recommendations() {
     let scene = scene();
     let review = "phases: {review: [ok: {output: {quality_score: 75, recommendations: [Name the sender]}}]}";
     assert_eq!(rehearsed(&scene, review, &["create-spec", "--spec", "mail"]).run().code, 0);
@@ -169,7 +169,7 @@ fn refine_spec_is_told_what_the_newest_completed_review_recommends() {
 }
 
 #[test]
-fn what_is_about_no_spec_counts_for_the_whole_repository() {
+fn a_cycle_without_a_spec_is_about_the_repository() {
     let scene = scene();
     for instruction in ["plan-product", "analyze-product", "git-commit"] {
         assert_eq!(peer(&scene, &[instruction]).run().code, 0);

@@ -1,17 +1,15 @@
-//! Sessions of the real binary that are about NATS: each on a server of its own, whatever the other tests run on. What is true
-//! on either store is in `sessions` and `faults`, which run on both.
+//! Sessions about NATS, each on a server of its own. What holds on either store is in `sessions` and `faults`, which run on
+//! both.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
-mod doctoring;
+mod addresses;
+mod deleted_streams;
+mod doctor;
+mod garbage;
+mod import;
 mod large;
 mod leases;
-mod losing;
-mod migrating;
 mod outages;
-mod saying;
 mod secrets;
-mod strangers;
 mod units;
 
 use async_nats::jetstream;
@@ -19,17 +17,17 @@ use store::{NatsSettings, NatsStore};
 use testkit::nats::{Server, settings};
 use testkit::{Scene, harness};
 
-/// A fresh repository whose runs are on that server.
+/// Makes a repository whose runs are on this server.
 fn scene_on(server: Server) -> Scene {
     Scene::on(server, env!("CARGO_BIN_EXE_callboard"))
 }
 
-/// A fresh repository whose runs are on a server of its own.
+/// Makes a repository whose runs are on a server of its own.
 fn scene() -> Scene {
     scene_on(Server::start())
 }
 
-/// Three servers that keep everything three times, and where they all are.
+/// Starts a cluster of three with three replicas, and returns its addresses.
 fn three() -> ([Server; 3], String) {
     let servers = Server::start_three();
     let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
@@ -38,12 +36,12 @@ fn three() -> ([Server; 3], String) {
     (servers, addresses)
 }
 
-/// Says more about the store, in the user's own configuration.
+/// Adds settings to the user's `[store]` section.
 fn configure(scene: &Scene, settings: &str) {
     scene.write("../home/.config/callboard/config.toml", &format!("[store]\nreplicas = 1\n{settings}\n"));
 }
 
-/// A client of that server that knows nothing of us.
+/// Connects a client that is not Callboard.
 fn client(scene: &Scene) -> jetstream::Context {
     let address = scene.backing().address().unwrap();
     harness::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })

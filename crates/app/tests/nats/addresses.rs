@@ -1,11 +1,11 @@
-//! What people are told when a server cannot be used as it was named, and what they are told to type.
+//! Errors about a server that cannot be used as named, and their hints.
 
 use testkit::nats::Server;
 
-use crate::{scene, scene_on};
+use crate::nats::{scene, scene_on};
 
 #[test]
-fn tls_at_a_server_that_does_not_speak_it_is_called_that() {
+fn a_server_without_tls_is_named_as_such() {
     let scene = scene();
     let address = format!("tls://{}", scene.backing().server().address());
     let session = scene.callboard(&["ls", "--store", &address]).run();
@@ -19,7 +19,7 @@ fn tls_at_a_server_that_does_not_speak_it_is_called_that() {
 }
 
 #[test]
-fn a_refused_login_is_told_once_with_what_was_said() {
+fn a_refused_login_is_reported_once_with_the_servers_words() {
     let scene = scene_on(Server::start_for("ann", "open-sesame"));
     let address = scene.backing().server().address();
     for (access, told) in [
@@ -37,7 +37,7 @@ fn a_refused_login_is_told_once_with_what_was_said() {
 }
 
 #[test]
-fn an_address_that_is_none_is_refused_with_how_to_write_one() {
+fn an_invalid_address_is_refused_with_an_example() {
     let scene = scene();
     for address in ["http://h:4222", "nats://", "nats://h:port"] {
         let session = scene.callboard(&["ls", "--store", address]).run();
@@ -49,14 +49,14 @@ fn an_address_that_is_none_is_refused_with_how_to_write_one() {
 }
 
 #[test]
-fn a_password_without_a_user_is_not_passed_over() {
+fn a_password_without_a_user_is_refused() {
     let scene = scene();
     let session = scene.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     let told = "environment variable `NATS_PASSWORD`: it has a password, and no user is named";
     assert!(session.stderr.contains(told), "{}", session.stderr);
     assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
-    // With a user it is one, and who has no store on NATS need not care.
+    // With a user it is valid, and without a NATS store it does not matter.
     let session = scene.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").env("NATS_USER", "ann").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let embedded = scene.kit().join("embedded");
@@ -66,7 +66,7 @@ fn a_password_without_a_user_is_not_passed_over() {
 }
 
 #[test]
-fn a_certificate_without_its_key_is_not_passed_over() {
+fn a_certificate_without_its_key_is_refused() {
     let scene = scene();
     for alone in ["NATS_CERT", "NATS_KEY"] {
         let session = scene.callboard(&["ls"]).env(alone, "mine.pem").run();
@@ -77,7 +77,7 @@ fn a_certificate_without_its_key_is_not_passed_over() {
 }
 
 #[test]
-fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
+fn hints_repeat_the_store_from_the_command_line() {
     let scene = scene_on(Server::start_for("ann", "open-sesame"));
     scene.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
     let address = scene.backing().server().address();
@@ -89,7 +89,7 @@ fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
     let told =
         format!("`callboard watch notes {store}` follows it, `callboard stop notes {store}` stops it\n");
     assert!(session.stderr.ends_with(&told), "{}", session.stderr);
-    // As it stands, by somebody who has no other word of the store than who they are.
+    // The hint works as printed, with nothing but the user name configured.
     let watch = scene.callboard(&["watch", "notes", "--store", &format!("nats://{address}")]);
     let watch =
         watch.env("CALLBOARD_STORE", "").env("NATS_USER", "ann").env("NATS_PASSWORD", "open-sesame").run();
@@ -104,14 +104,14 @@ fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
     for told in [&session.stderr, &shown.stdout] {
         assert!(told.contains(&format!("`callboard retry bad {store}`")), "{told}");
     }
-    // Whoever has it in a variable need not say it again.
+    // A store named by a variable is not repeated.
     let session = scene.callboard(&["show", "nobody"]).run();
     assert!(session.stderr.ends_with("hint: `callboard ls` lists the runs of this repository\n"));
 }
 
-/// As a directory it would be made there, and the runs in it would be nowhere else.
+/// Taken as a directory it would be created, and its runs would be nowhere else.
 #[test]
-fn an_address_without_its_beginning_is_not_taken_for_a_directory() {
+fn an_address_without_its_scheme_is_not_taken_for_a_directory() {
     let scene = scene();
     let bare = scene.backing().server().address();
     for address in [bare.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
@@ -126,14 +126,14 @@ fn an_address_without_its_beginning_is_not_taken_for_a_directory() {
 }
 
 #[test]
-fn a_name_that_nobody_knows_and_a_server_that_is_silent_are_told_apart_from_one_that_is_not_running() {
+fn an_unknown_host_a_silent_server_and_a_closed_port_are_told_apart() {
     let scene = scene();
     let failed = |address: &str| {
         let session = scene.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         session.stderr
     };
-    // So long that nobody is asked about it.
+    // Too long for a DNS query.
     let name = "a".repeat(64);
     let told = failed(&format!("nats://{name}:4222"));
     assert!(told.contains("caused by: nobody knows its name\n"), "{told}");

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use testkit::Scene;
 
-use crate::scene;
+use crate::sessions::scene;
 
 /// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` interrupted.
 fn three_runs() -> Scene {
@@ -38,7 +38,7 @@ fn three_runs() -> Scene {
 }
 
 #[test]
-fn runs_are_listed_by_what_they_are_and_in_any_order() {
+fn runs_can_be_filtered_and_sorted() {
     let scene = three_runs();
     assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
@@ -69,13 +69,13 @@ fn runs_are_listed_by_what_they_are_and_in_any_order() {
     assert_eq!(names(&["--since", "3d"]), "good bad cut");
     assert_eq!(names(&["--since", "2000-01-01"]), "good bad cut");
     assert_eq!(names(&["--since", "2999-01-01T00:00:00Z"]), "");
-    // Going on with the oldest makes it the last one that something happened to.
+    // Resuming the oldest run makes it the last updated one.
     assert_eq!(scene.callboard(&["retry", "bad", "b"]).run().code, 0);
     assert_eq!(names(&["--sort", "updated"]), "good cut bad");
 }
 
 #[test]
-fn a_filter_that_fits_nothing_says_so_and_a_bad_one_is_refused() {
+fn a_filter_without_matches_says_so_and_a_bad_one_is_refused() {
     let scene = three_runs();
     assert_snapshot!(scene.callboard(&["ls", "--phase", "paused"]).run().transcript(), @"
     $ callboard ls --phase paused

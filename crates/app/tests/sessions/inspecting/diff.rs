@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn two_revisions_differ_field_by_field() {
@@ -40,14 +40,14 @@ fn two_revisions_differ_field_by_field() {
     assert_eq!(scene.callboard(&["diff", "trial", "3", "3", "--json"]).run().json(), json!([]));
 }
 
-/// What `show` prints of a revision, as far as `diff` compares it.
+/// The part of `show --at` that `diff` compares.
 fn at(scene: &testkit::Scene, revision: &str) -> Value {
     let shown = scene.callboard(&["show", "trial", "--at", revision, "--json"]).run().json();
     json!({ "phase": shown["phase"], "document": shown["document"] })
 }
 
 #[test]
-fn the_patch_leads_from_one_revision_to_the_other_and_back() {
+fn the_patch_leads_from_one_revision_to_the_other() {
     let scene = scene();
     scene.workflow_of(&[
         "id: code",
@@ -70,7 +70,7 @@ fn the_patch_leads_from_one_revision_to_the_other_and_back() {
 }
 
 #[test]
-fn a_pause_is_a_difference_though_the_document_does_not_show_it() {
+fn a_pause_is_a_difference_although_the_document_does_not_show_it() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);

@@ -1,8 +1,8 @@
-//! Streams that somebody deletes: named, never made again, and what was in them told as far as it is known.
+//! Deleted streams: each is named, none is recreated, and `recover` lists what they held as far as it is known.
 
 use testkit::{Scene, harness};
 
-use crate::{client, delete_stream, has_stream, scene};
+use crate::nats::{client, delete_stream, has_stream, scene};
 
 const WORKFLOW: &str = "
 name: notes
@@ -17,7 +17,7 @@ fn succeeded(scene: &Scene) {
 }
 
 #[test]
-fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
+fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
     let scene = scene();
     succeeded(&scene);
     delete_stream(&scene, "callboard-journal");
@@ -38,10 +38,10 @@ fn a_deleted_journal_is_never_made_again_and_recover_names_what_was_in_it() {
 }
 
 #[test]
-fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them() {
+fn every_command_reports_deleted_blobs_and_recover_lists_them() {
     let scene = scene();
     succeeded(&scene);
-    // What it hands in is too large for a message, and so the entry that has it.
+    // The report is too large for one message, so its entry becomes a blob.
     scene.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
     assert_eq!(scene.run_named("large").run().code, 0);
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
@@ -89,7 +89,7 @@ fn deleted_blobs_are_missed_by_every_command_and_recover_tells_what_was_in_them(
 }
 
 #[test]
-fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
+fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
@@ -106,7 +106,7 @@ fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
 }
 
 #[test]
-fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
+fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
     let scene = scene();
     succeeded(&scene);
     let cycle = "peer:spec:login:cycle:1";
@@ -145,9 +145,9 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document_again() {
     assert_eq!(scene.callboard(&["recover"]).run().code, 0);
 }
 
-/// The engine of a cycle hears of it by itself, or when it has something to write.
+/// The engine notices through its watch, or at its next write.
 #[test]
-fn a_bucket_that_is_deleted_under_the_engine_of_a_cycle_ends_it_and_is_never_made_again() {
+fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let scene = scene();
     let note = scene.kit().join("planning");
     let agent = format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", note.display(), gate_of(&scene));
@@ -177,9 +177,9 @@ fn gate_of(scene: &Scene) -> String {
     scene.kit().join("gate").display().to_string()
 }
 
-/// A server that is started without its directory has no streams at all, and looks like a new one.
+/// A server started without its directory has no streams, and looks like a new one.
 #[test]
-fn a_new_store_where_another_was_says_so() {
+fn a_new_store_in_the_place_of_another_is_reported() {
     let scene = scene();
     succeeded(&scene);
     for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {

@@ -8,7 +8,7 @@ use futures_util::TryStreamExt as _;
 use serde_json::Value;
 use testkit::{Scene, harness};
 
-use crate::{client, scene};
+use crate::nats::{client, scene};
 
 const G0: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
@@ -19,7 +19,7 @@ const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer
 
 const BUCKET: &str = "agent-os-peer-state";
 
-/// Fills the bucket as the programs of old did.
+/// Fills the bucket as earlier programs did.
 async fn fill_so(client: &Context, lines: &str) {
     let config = stream::Config {
         name: format!("KV_{BUCKET}"),
@@ -69,7 +69,7 @@ fn import(scene: &Scene, more: &[&str]) -> testkit::Session {
 }
 
 #[test]
-fn a_bucket_in_use_is_told_first_then_taken_over_and_its_old_keys_stay() {
+fn import_lists_a_bucket_first_then_imports_it_and_keeps_its_old_keys() {
     let scene = scene();
     fill(&scene, G1);
     let before = keys(&scene);
@@ -86,7 +86,7 @@ fn a_bucket_in_use_is_told_first_then_taken_over_and_its_old_keys_stay() {
 }
 
 #[test]
-fn delete_old_rids_the_bucket_of_what_was_taken_over_and_of_nothing_else() {
+fn delete_old_deletes_only_the_keys_that_were_imported() {
     let scene = scene();
     fill(&scene, G1);
     harness::wait(put(&client(&scene), "somebody.elses", "1".to_owned()));
@@ -97,9 +97,9 @@ fn delete_old_rids_the_bucket_of_what_was_taken_over_and_of_nothing_else() {
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.1.")), "{left:?}");
 }
 
-/// Every shape that there ever was, and names that only a server takes.
+/// Every shape of spec section 1.9, and key names that only a server accepts.
 #[test]
-fn a_bucket_in_use_is_read_as_a_dump_of_it_is_whatever_its_shapes_and_separators() {
+fn a_live_bucket_is_read_like_a_dump_of_it() {
     let scene = scene();
     let shapes = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
     let of_login = G1.lines().filter(|line| line.contains("peer.spec.login.cycle.1"));
@@ -134,7 +134,7 @@ fn a_bucket_in_use_is_read_as_a_dump_of_it_is_whatever_its_shapes_and_separators
 }
 
 #[test]
-fn a_cycle_that_has_gone_on_since_it_was_entered_is_there_and_its_old_keys_can_still_be_deleted() {
+fn the_old_keys_of_an_imported_cycle_can_be_deleted_after_it_went_on() {
     let scene = scene();
     fill(&scene, G1);
     assert_eq!(import(&scene, &["--write"]).code, 0);
@@ -152,9 +152,9 @@ fn a_cycle_that_has_gone_on_since_it_was_entered_is_there_and_its_old_keys_can_s
     assert_eq!(note.stdout.trim(), "1", "{}", note.transcript());
 }
 
-/// What is large stands in the bucket by its name only.
+/// The bucket holds only the digest of a large output.
 #[test]
-fn a_cycle_of_ours_with_a_large_output_is_the_same_to_its_own_store_and_whole_in_another() {
+fn a_cycle_with_a_large_output_is_imported_whole_into_another_store() {
     let scene = scene();
     let agent = r#"#!/bin/sh
 case $STEP_ID in
@@ -184,9 +184,9 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
     assert_eq!(scene.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
 }
 
-/// The cycle's key of old is the one that it has now.
+/// The cycle's old key equals its new one.
 #[test]
-fn a_document_of_old_under_the_very_key_of_its_cycle_is_taken_over_in_its_place() {
+fn an_old_document_under_the_cycles_own_key_is_migrated_in_place() {
     let scene = scene();
     fill(&scene, NEVER_EXECUTED);
     let entered = import(&scene, &["--write", "--delete-old"]);

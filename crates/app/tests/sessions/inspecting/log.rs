@@ -1,19 +1,19 @@
-//! `log`: every entry with who, what and why.
+//! `log`: every entry with author, input and reason.
 
 use insta::assert_snapshot;
 use serde_json::json;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
-fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
+fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 exit 3"]);
     assert_eq!(scene.run(&[]).run().code, 0);
     let told = scene.callboard(&["log", "trial", "--full"]).run();
     assert_eq!(told.code, 0, "{}", told.stderr);
-    // What stands in every prompt is left out here.
+    // The part that every prompt has is left out.
     let mut shown = Vec::new();
     let mut skipped = false;
     for line in told.transcript().lines() {
@@ -106,7 +106,7 @@ fn programs_read_prompt_and_answer_too() {
 }
 
 #[test]
-fn what_is_missing_or_damaged_is_said_plainly() {
+fn missing_and_damaged_files_are_named() {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["c * exit 3"]);
@@ -131,7 +131,7 @@ fn what_is_missing_or_damaged_is_said_plainly() {
 }
 
 #[test]
-fn an_attempt_that_nothing_was_decided_on_is_told_at_the_end() {
+fn an_attempt_without_a_decision_comes_last() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -146,7 +146,7 @@ fn an_attempt_that_nothing_was_decided_on_is_told_at_the_end() {
 }
 
 #[test]
-fn a_log_can_be_cut_to_a_step_or_an_end() {
+fn log_can_be_limited_to_a_step_or_the_last_entries() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b 1 exit 3"]);
@@ -173,7 +173,7 @@ fn a_log_can_be_cut_to_a_step_or_an_end() {
 }
 
 #[test]
-fn a_log_that_is_followed_ends_when_the_run_rests() {
+fn log_follow_ends_with_the_run() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
