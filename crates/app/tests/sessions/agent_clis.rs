@@ -4,7 +4,7 @@ use std::fs;
 
 use testkit::Scene;
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 const CONFIGURATION: &str = include_str!("../../../../examples/agents/callboard.toml");
 const README: &str = include_str!("../../../../README.md");
