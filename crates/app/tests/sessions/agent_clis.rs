@@ -85,12 +85,27 @@ fn each_flag_that_lets_an_agent_report_is_needed() {
     }
 }
 
+/// Returns the first code block of the README in this language.
+fn readme(language: &str) -> &'static str {
+    let (_, after) = README.split_once(&format!("```{language}\n")).expect("the README has one");
+    after.split_once("```").expect("a block ends").0
+}
+
+#[test]
+fn the_readmes_first_workflow_is_valid_and_can_be_rehearsed() {
+    let scene = example("");
+    scene.write("wf.yaml", readme("yaml"));
+    let checked = scene.callboard(&["check", "wf.yaml"]).run();
+    assert_eq!(checked.code, 0, "{}", checked.transcript());
+    let rehearsed = scene.callboard(&["run", "wf.yaml", "--rehearse"]).run();
+    assert_eq!(rehearsed.code, 0, "{}", rehearsed.transcript());
+}
+
 #[test]
 fn the_readme_shows_the_examples_entries() {
     let without_comments = |text: &str| -> String {
         text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect()
     };
-    let mut blocks = README.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
-    let shown = blocks.find(|block| block.contains("[adapters.claude]")).expect("the README has them");
+    let shown = readme("toml");
     assert_eq!(without_comments(shown).trim(), without_comments(CONFIGURATION).trim());
 }
