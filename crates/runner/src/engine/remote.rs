@@ -35,8 +35,8 @@ impl Hosts {
     }
 
     pub(super) fn is_elsewhere<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
-        let placed = state.placed.get(attempt);
-        self.here.as_ref().is_some_and(|here| placed.is_some_and(|host| host != here))
+        let host = state.hosts.get(attempt);
+        self.here.as_ref().is_some_and(|here| host.is_some_and(|host| host != here))
     }
 
     /// How many places there are in all, if there are so many here: whoever is elsewhere takes none of ours.
