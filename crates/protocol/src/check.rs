@@ -3,12 +3,10 @@
 //! The rules themselves are each protocol's own, in its `check.rs`.
 
 mod findings;
-mod places;
 
 use serde::Serialize;
 
 pub(crate) use findings::{At, Findings, kind};
-pub use places::{Place, Places};
 
 /// One broken rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,6 +13,7 @@ pub mod depth;
 pub mod edit;
 pub mod entry;
 pub mod ids;
+pub mod located;
 pub mod peer;
 pub mod report;
 pub mod rules;

@@ -194,7 +194,7 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "name a step of this document, or write null".to_owned(),
             };
-            let message = format!("{owner} is `{text}`, but no step is called so");
+            let message = format!("{owner} is `{text}`, but no step has this id");
             findings.add("unknown-step", at, message, repair);
         }
         Kind::Path | Kind::Time | Kind::Status | Kind::Step => {}
