@@ -31,7 +31,7 @@ pub(crate) fn entry(pointer: &str, index: usize) -> String {
 }
 
 /// Why a path cannot be an artifact: those are named from the repository's top, and lie in it.
-pub fn artifact_fault(path: &str) -> Option<&'static str> {
+pub fn artifact_path_problem(path: &str) -> Option<&'static str> {
     if path.is_empty() {
         return Some("is empty");
     }

@@ -14,7 +14,7 @@ use super::parts;
 use super::position::Position;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
-use crate::rules::Unrecordable;
+use crate::rules::RecordError;
 use crate::run::{Change, Exit};
 
 /// Writes the entry into the document; answers the parts that changed.
@@ -22,9 +22,9 @@ pub(super) fn record(
     definition: &Definition,
     document: &mut Document,
     entry: &Entry<Peer>,
-) -> Result<Vec<String>, Unrecordable> {
+) -> Result<Vec<String>, RecordError> {
     let Some(written) = written(definition, document, entry) else { return Ok(Vec::new()) };
-    let new = written.map_err(|error| Unrecordable(error.to_string()))?;
+    let new = written.map_err(|error| RecordError(error.to_string()))?;
     let old = std::mem::replace(document, new);
     // After these, nothing that a store may hold of an earlier document is to be relied on.
     let whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Status};
 use crate::Stamp;
-use crate::check::{At, Findings, Violation, artifact_fault, kind, member};
+use crate::check::{At, Findings, Violation, artifact_path_problem, kind, member};
 use crate::closest;
 
 /// Checks our own document as a reader of its file would.
@@ -226,7 +226,7 @@ fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
             findings.wrong_type(&at, item, "a text", "put it in quotes");
             continue;
         };
-        if let (Kind::Artifacts, Some(fault)) = (kind, artifact_fault(text)) {
+        if let (Kind::Artifacts, Some(fault)) = (kind, artifact_path_problem(text)) {
             let message = format!("{} {fault}: `{text}`", at.owner);
             findings.add("artifact-not-relative", &at, message, "write the path from the repository's top");
         }
