@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::depth::{DEEPEST_GIVEN, is_deeper};
+use protocol::depth::{MAX_INPUT_DEPTH, exceeds_depth};
 use protocol::peer::old::{TEMP_FILES, value_of};
 use serde::Serialize;
 use serde_json::Value;
@@ -197,8 +197,8 @@ fn item(line: &[u8]) -> Result<(String, Value), (usize, String)> {
 
 /// The value, unless it is nested so deeply that nobody could read what becomes of it.
 fn shallow(value: Value) -> Result<Value, String> {
-    if is_deeper(&value, DEEPEST_GIVEN) {
-        return Err(format!("it is nested in more than {DEEPEST_GIVEN} layers"));
+    if exceeds_depth(&value, MAX_INPUT_DEPTH) {
+        return Err(format!("it is nested in more than {MAX_INPUT_DEPTH} layers"));
     }
     Ok(value)
 }
