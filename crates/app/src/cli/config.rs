@@ -3,7 +3,7 @@
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Show every setting, its value and where it came from
 #[derive(Debug, clap::Args)]
@@ -21,11 +21,11 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let rows = workspace.config.rows(workspace.location.root());
     if arguments.json {
         let rows: Vec<_> = rows

@@ -13,7 +13,7 @@ use crate::present::run_status;
 use crate::present::{Deed, Presentation};
 use crate::query::difference::{self, Difference};
 use crate::query::{RunHandle, words};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Show what changed in a run from one revision to another
 ///
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 /// One side of the comparison.
@@ -52,7 +52,7 @@ struct Side<P: Presentation> {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         handle.with(Comparing { handle: &handle, arguments: &arguments }).await
     })
 }

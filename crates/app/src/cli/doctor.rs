@@ -6,7 +6,7 @@ use super::block_on;
 use crate::doctor::{self, Finding, Ground, Level};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Look whether all is well, and say what to do where it is not
 ///
@@ -28,11 +28,11 @@ pub(super) struct Arguments {
     unit: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let ground = Ground::find(&arguments.place)?;
+    let ground = Ground::find(&arguments.location)?;
     if arguments.unit {
         // Without it the unit would go on with the runs of another store.
         if let Err(errors) = &ground.config {

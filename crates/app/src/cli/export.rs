@@ -12,7 +12,7 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Write a run into one archive: its journal, what it was opened with, prompts, reports and logs
 ///
@@ -36,11 +36,11 @@ pub(super) struct Arguments {
     no_logs: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         workspace.with_run(&store, &run, Exporting { store: &store, run: &run, arguments }).await

@@ -17,7 +17,7 @@ use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{self, Deed, Presentation};
 use crate::query::exchange::{Answer, Exchange, Files, Text};
 use crate::query::{RunHandle, mentions, words};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Show the journal of a run: every entry with when, who, what and why
 ///
@@ -58,12 +58,12 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         let newest = handle.newest().await?;
         let after = match (arguments.since, arguments.last) {
             (Some(since), _) => Revision(handle.in_range(since, newest)?.0 - 1),

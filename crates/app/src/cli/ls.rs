@@ -20,7 +20,7 @@ use crate::output::paste;
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present;
 use crate::present::run_status::{self, EnginePresence};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// List the runs of this repository, newest last
 ///
@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -145,7 +145,7 @@ struct JsonSummary<'a> {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let (rows, engines) = block_on(async {
         let Some(store) = workspace.existing_store().await? else { return Ok((Vec::new(), Vec::new())) };
         let rows = store.runs().await?;

@@ -28,6 +28,7 @@ mod schema;
 mod show;
 mod skip;
 mod state;
+mod step_status;
 mod stop;
 mod watch;
 
@@ -130,7 +131,7 @@ fn wants_events(matches: &ArgMatches) -> bool {
 }
 
 /// Whether a command of this name can be told where to work.
-pub(crate) fn takes_place(name: &str) -> bool {
+pub(crate) fn accepts_location(name: &str) -> bool {
     use clap::CommandFactory as _;
     let takes =
         |command: &clap::Command| command.get_arguments().any(|argument| argument.get_id() == "store");

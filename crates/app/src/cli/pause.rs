@@ -10,7 +10,7 @@ use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Pause a run: agents at work go on, nothing more starts
 #[derive(Debug, clap::Args)]
@@ -24,11 +24,11 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let reason = arguments.reason;

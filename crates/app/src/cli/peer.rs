@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, styled};
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::workspace::definition;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Run a peer cycle: plan, execute, express, review, each by an agent of its own
 ///
@@ -93,7 +93,7 @@ pub(super) struct Arguments {
     detach: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -104,7 +104,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     if arguments.continues {
         block_on(continuing::go_on(&workspace, arguments))
     } else {

@@ -9,7 +9,7 @@ use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
 use crate::query::exchange::{self, Text};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Print the prompt that a step was given, or would be given now
 ///
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     context: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
@@ -54,7 +54,7 @@ fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         handle.with(Prompting { handle: &handle, arguments: &arguments }).await
     })
 }

@@ -19,7 +19,7 @@ use crate::engine::{self, Show};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Go on with a run: adopt agents that are still at work, start what is due
 ///
@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     access_from_stdin: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -79,7 +79,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let mut workspace = Workspace::find(&arguments.place, flags)?;
+    let mut workspace = Workspace::find(&arguments.location, flags)?;
     if let (true, Some(settings)) = (arguments.access_from_stdin, &mut workspace.nats) {
         settings.access = access_from_stdin()?;
     }
@@ -201,7 +201,7 @@ fn has_profile<P: Presentation>(
 
 impl Arguments {
     /// As another command was given them, for a run that it names itself.
-    pub(super) fn like(show: Show, detach: bool, place: Place, profiles: AgentFlags) -> Self {
+    pub(super) fn like(show: Show, detach: bool, location: LocationArgs, profiles: AgentFlags) -> Self {
         let (run, reason, abandon_host) = (None, None, None);
         let (all, recover, at_once, access_from_stdin) = (false, false, false, false);
         Self {
@@ -214,7 +214,7 @@ impl Arguments {
             detach,
             at_once,
             access_from_stdin,
-            place,
+            location,
             profiles,
         }
     }

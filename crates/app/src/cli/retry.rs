@@ -12,7 +12,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, Show};
 use crate::failure::{Code, Exit, Failure};
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Try failed steps again: one, or all of them
 ///
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     show: Show,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -44,7 +44,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     let engine_config = engine::engine_config(&workspace, arguments.profiles.again()?)?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;

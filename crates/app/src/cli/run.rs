@@ -15,7 +15,7 @@ use crate::output;
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::workspace::definition;
 use crate::workspace::definition::Limits;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
 ///
@@ -62,7 +62,7 @@ pub(super) struct Arguments {
     detach: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -136,7 +136,7 @@ impl Obsolete {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.obsolete.tell();
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
-    let workspace = Workspace::find(&arguments.place, flags)?;
+    let workspace = Workspace::find(&arguments.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
     let limits = Limits {
         max_attempts: workspace.config.max_attempts.value,

@@ -17,7 +17,7 @@ use crate::query::hosts;
 use crate::query::questions::{Acts, Answers, Recovered};
 use crate::query::steps::Doing;
 use crate::query::{RunHandle, words};
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
 ///
@@ -46,12 +46,12 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
-        let handle = RunHandle::of(&arguments.place, &arguments.run).await?;
+        let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         handle.with(Showing { handle: &handle, arguments: &arguments }).await
     })
 }

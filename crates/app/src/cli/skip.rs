@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Skip a step: go on as if it were done
 ///
@@ -30,11 +30,11 @@ pub(super) struct Arguments {
     reason: String,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         workspace

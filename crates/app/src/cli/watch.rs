@@ -7,7 +7,7 @@ use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Watch a run from another terminal, until it rests
 ///
@@ -28,11 +28,11 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
         let (store, run) = workspace.find_run_or_only(arguments.run.as_deref(), "watch").await?;
         let progress = Progress::new(&workspace, &run, arguments.json);

@@ -140,7 +140,7 @@ impl Arguments {
             }
         }
         let engine_config = engine::engine_config(workspace, self.profiles.again()?)?;
-        let arguments = resume::Arguments::like(self.show, self.detach, self.place, self.profiles);
+        let arguments = resume::Arguments::like(self.show, self.detach, self.location, self.profiles);
         resume::go_on::<Peer>(workspace, store, &found.run, engine_config, arguments).await
     }
 }

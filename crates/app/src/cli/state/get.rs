@@ -14,7 +14,7 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Print the document of a run
 ///
@@ -38,13 +38,13 @@ pub(super) struct Arguments {
     pub(super) json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { key, path, json, place } = arguments;
+    let Arguments { key, path, json, location } = arguments;
     let key = key.get()?;
-    let workspace = Workspace::find(&place, Flags::default())?;
+    let workspace = Workspace::find(&location, Flags::default())?;
     let work = async {
         let store = workspace.store_with(&key).await?;
         let (run, stored) = find(&workspace, &store, &key).await?;

@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Show every write of the document of a run: which, when, what, by whom
 ///
@@ -36,13 +36,13 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { key, last, json, place } = arguments;
+    let Arguments { key, last, json, location } = arguments;
     let writes = block_on(async {
-        let handle = RunHandle::of(&place, &key.get()?).await?;
+        let handle = RunHandle::of(&location, &key.get()?).await?;
         handle.with(Telling { handle: &handle }).await
     })?;
     let left_out = last.map_or(0, |last| writes.len().saturating_sub(last));

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::{self, Place};
+use crate::workspace::{self, LocationArgs};
 
 /// Change the document of a run, if nobody else has changed the same part of it since
 ///
@@ -59,14 +59,14 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let patch = patch(&arguments)?;
-    let Arguments { key, expect, json, place, .. } = arguments;
+    let Arguments { key, expect, json, location, .. } = arguments;
     block_on(async {
-        let handle = RunHandle::of(&place, &key.get()?).await?;
+        let handle = RunHandle::of(&location, &key.get()?).await?;
         let from = attempt_of(&handle)?;
         let edited = handle.with(Editing { handle: &handle, from, expect, patch: &patch }).await?;
         let Edited { sequence, revision, written } = edited;

@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Follow the document of a run: a line of JSON for each write
 ///
@@ -39,17 +39,17 @@ pub(super) struct Arguments {
     path: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Arguments { key, until, path, place } = arguments;
+    let Arguments { key, until, path, location } = arguments;
     let until = until.as_deref().map(goal).transpose()?;
     if let Some(path) = path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/')) {
         at_pointer(&Value::Null, path)?;
     }
     block_on(async {
-        let handle = RunHandle::of(&place, &key.get()?).await?;
+        let handle = RunHandle::of(&location, &key.get()?).await?;
         handle.with(Watching { handle: &handle, until, path }).await
     })
 }
