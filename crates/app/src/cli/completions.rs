@@ -6,12 +6,12 @@ use crate::output;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples, each with the place where the shell looks:
+#[command(after_help = "Examples, each with the file in which the shell looks:
   callboard completions bash > ~/.local/share/bash-completion/completions/callboard
   callboard completions fish > ~/.config/fish/completions/callboard.fish
   callboard completions zsh > ~/.zfunc/_callboard
 
-zsh looks in ~/.zfunc if ~/.zshrc has, before compinit: fpath+=~/.zfunc")]
+For zsh, ~/.zshrc needs this line before compinit: fpath+=~/.zfunc")]
 pub(super) struct Arguments {
     /// The shell
     shell: clap_complete::Shell,

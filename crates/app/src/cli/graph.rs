@@ -36,7 +36,7 @@ use model::{Graph, Run};
   callboard graph wf.yaml --format mermaid >> README.md
   callboard graph f8c1a491 --json | jq '.steps[] | select(.status == \"failed\")'")]
 pub(super) struct Arguments {
-    /// A workflow file, or a run: its name, a prefix of it, or the id of its cycle
+    /// A workflow file, or a run: its name, a unique prefix of it, or the id of its cycle
     #[arg(value_name = "WORKFLOW|RUN")]
     subject: String,
 

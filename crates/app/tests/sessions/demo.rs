@@ -1,4 +1,4 @@
-//! `callboard demo`: the real story, what it leaves, and that it does not pretend.
+//! `callboard demo`: what it prints, what it leaves behind, and how it fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,18 +25,18 @@ fn folders(scene: &Scene) -> Vec<PathBuf> {
     entries.map(|entry| entry.expect("it can be read").path()).collect()
 }
 
-/// Without numbers of processes, wherever they stand.
+/// Replaces process ids.
 fn without_pids(text: &str) -> String {
     let mut text = text.to_owned();
     for word in ["kill -9 ", "Engine ", "Agent "] {
-        let (before, after) = text.split_once(word).expect("the story has it");
+        let (before, after) = text.split_once(word).expect("the demo prints it");
         text = format!("{before}{word}[PID]{}", after.trim_start_matches(|c: char| c.is_ascii_digit()));
     }
     text
 }
 
 #[test]
-fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
+fn the_demo_passes_its_checks_and_leaves_nothing() {
     let scene = scene();
     let session = demo(&scene, &[]).run();
     assert_snapshot!(without_pids(session.transcript()), @"
@@ -94,7 +94,7 @@ fn the_demo_tells_a_story_that_holds_and_leaves_nothing() {
 }
 
 #[test]
-fn the_picture_in_the_readme_shows_what_the_demo_says() {
+fn the_picture_in_the_readme_shows_what_the_demo_prints() {
     let scene = scene();
     let session = demo(&scene, &["--fast"]).run();
     let said = session.transcript().replace("demo --fast", "demo");
@@ -117,7 +117,7 @@ fn text_of(picture: &str) -> String {
 }
 
 #[test]
-fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
+fn the_folder_of_the_demo_can_be_inspected_with_other_commands() {
     embedded_only!("the demo has a store of its own");
     let scene = scene();
     let session = demo(&scene, &["--keep", "--fast"]).run();
@@ -128,23 +128,23 @@ fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
     assert!(session.stdout.contains(&format!("cd {}", repo.display())), "{}", session.stdout);
 
     let shown = scene.callboard(&["show", "leap", "--json"]).current_dir(&repo).run().json();
-    assert_eq!(shown["phase"], "succeeded", "{shown}");
-    assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate sent it back once");
-    let ledger = fs::read_to_string(kept[0].join("ledger")).unwrap();
-    let noted = |run_at: &str| -> Vec<(String, String)> {
-        let words = ledger.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let words = words.filter(|words| words[0] == run_at);
+    assert_eq!(shown["status"], "succeeded", "{shown}");
+    assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate looped back once");
+    let log = fs::read_to_string(kept[0].join("agents.log")).unwrap();
+    let logged = |event: &str| -> Vec<(String, String)> {
+        let words = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let words = words.filter(|words| words[0] == event);
         words.map(|words| (words[1].to_owned(), words[2].to_owned())).collect()
     };
-    let attempts: Vec<_> = noted("begin").into_iter().map(|(attempt, _)| attempt).collect();
+    let attempts: Vec<_> = logged("start").into_iter().map(|(attempt, _)| attempt).collect();
     assert_eq!(attempts, ["fix#1.1", "test#1.1", "fix#2.1", "test#2.1", "docs#1.1"]);
-    assert_eq!(noted("begin"), noted("end"), "each ended as the process as which it began");
+    assert_eq!(logged("start"), logged("end"), "an attempt ended as another process");
     assert_eq!(fs::read_to_string(repo.join("CHANGES.md")).unwrap().lines().count(), 4);
     testkit::expect_no_orphans(&repo.join(".git/callboard"));
 }
 
 #[test]
-fn nobodys_settings_reach_the_demo_and_it_needs_no_directory_to_stand_in() {
+fn the_demo_uses_no_user_settings_and_no_current_directory() {
     let scene = scene();
     scene.write("../home/.config/callboard/config.toml", "store = \"/nowhere\"\n");
     scene.write("../home/.gitconfig", "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n");
@@ -162,7 +162,7 @@ fn nobodys_settings_reach_the_demo_and_it_needs_no_directory_to_stand_in() {
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
-/// A `git` that does as it is told, save that it kills the coder in its second turn.
+/// A `git` that kills the coder in its second turn.
 fn git_that_kills_the_coder(scene: &Scene) -> PathBuf {
     let path = std::env::var_os("PATH").expect("tests have a PATH");
     let mut programs = std::env::split_paths(&path).map(|directory| directory.join("git"));
@@ -184,14 +184,14 @@ fn before_path(directory: &Path) -> String {
 }
 
 #[test]
-fn a_story_that_does_not_hold_is_an_error_and_the_evidence_is_kept() {
+fn a_failed_check_is_an_error_and_the_folder_is_kept() {
     let scene = scene();
     let path = before_path(&git_that_kills_the_coder(&scene));
     let session = demo(&scene, &[]).env("PATH", path).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert!(session.stdout.contains("✗ not so: fix#2.1 outlived it"), "{}", session.stdout);
-    assert!(session.stdout.contains("This is not how it should have gone."), "{}", session.stdout);
-    assert!(session.stderr.starts_with("error: the story does not hold: "), "{}", session.stderr);
+    assert!(session.stdout.contains("✗ failed: fix#2.1 survived the kill"), "{}", session.stdout);
+    assert!(session.stdout.contains("The demo failed."), "{}", session.stdout);
+    assert!(session.stderr.contains("checks failed"), "{}", session.stderr);
     let kept = folders(&scene);
     assert!(session.stderr.contains(kept[0].to_str().unwrap()), "{}", session.stderr);
     testkit::expect_no_orphans(&kept[0].join("leap-year/.git/callboard"));
@@ -226,10 +226,10 @@ fn an_agent_cannot_show_the_demo() {
 }
 
 #[test]
-fn ctrl_c_ends_engine_and_agents_and_takes_the_folder_away() {
+fn ctrl_c_ends_the_engine_and_the_agents_and_removes_the_folder() {
     let scene = scene();
-    // The coder never comes to its second turn: the demo waits, and is interrupted in the middle.
-    let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../idea\"\n";
+    // The tester hangs, so that the demo is interrupted while it waits.
+    let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../release\"\n";
     let path = before_path(&program(&scene, "date", stuck));
     let running = demo(&scene, &[]).env("PATH", path).start();
     running.wait_until_it_shows("test#1.1 started");

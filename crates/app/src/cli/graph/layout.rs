@@ -58,7 +58,8 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
     let width = layers.iter().map(width_of).max().unwrap_or(0);
     let mut placed = vec![Rect::default(); nodes.len()];
     let mut bottoms = Vec::new();
-    let mut y = 0;
+    // Loop-backs enter the first layer from above.
+    let mut y = LANE;
     for layer in &layers {
         let mut x = (width - width_of(layer) + COLUMN_GAP) / 2;
         for node in layer {

@@ -71,7 +71,7 @@ fn a_state_file_that_was_cut_off_is_shown_where_it_ends() {
     16 |       "ended_at": "2025-01
        |                          ^
        |
-       = hint: the file ends too early; if it was cut off, `callboard show` still has the run
+       = hint: the file is truncated; the store still has the run, see `callboard show`
     "#);
 }
 
@@ -84,7 +84,7 @@ fn columns_of_broken_json_count_characters() {
     1 | {"näme": nö}
       |           ^
       |
-      = hint: look just before this place: a comma, a quote or a bracket may be missing or too many
+      = hint: look just before this position: a comma, a quote or a bracket may be missing or superfluous
     "#);
 }
 
@@ -194,13 +194,13 @@ fn a_cycle_of_an_older_format_needs_migration() {
 #[test]
 fn json_of_an_unknown_format_is_told_which_are_known() {
     assert_snapshot!(shown("package.json", "{\"version\": 1}\n"), @r#"
-    error[unknown-format]: this is no format that can be checked
+    error[unknown-format]: the format of this file is unknown
      --> package.json:1:1
       |
     1 | {"version": 1}
       | ^
       |
-      = hint: known are `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) and `peer` (a cycle, with `cycle_id` and `phases`); `--as` names one
+      = hint: choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`) or `peer` (a cycle, with `cycle_id` and `phases`)
     "#);
 }
 
