@@ -18,8 +18,27 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut help::command(), "callboard", &mut script);
-    output::raw(&String::from_utf8_lossy(&script));
+    output::raw(&script(arguments.shell));
     Ok(Exit::Success)
+}
+
+fn script(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut help::command(), "callboard", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap_complete::Shell;
+
+    use super::*;
+
+    #[test]
+    fn scripts_have_the_commands_and_their_flags() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            assert!(script.contains("resume") && script.contains("command-template"), "{shell}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Err(errors.clone().into());
         }
         let program = std::env::current_exe().map_err(|error| {
-            Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
+            Failure::new(Exit::Bug, "cannot find the path of this program").because(Some(&error))
         })?;
         output::raw(&doctor::unit(&ground, &program));
         return Ok(Exit::Success);

@@ -82,8 +82,8 @@ impl Deed for Prompting<'_> {
             Some(attempt) => read_given(handle, &history, &attempt, arguments.context)?,
             None => {
                 note_what_is_missing(&run_at, &history, &step);
-                let told = would_be_told(&run_at, &step, &handle.store.local_dir().attempts_dir());
-                if arguments.context { told.context } else { told.prompt }
+                let preview = would_be_told(&run_at, &step, &handle.store.local_dir().attempts_dir());
+                if arguments.context { preview.context } else { preview.prompt }
             }
         };
         output::raw(&text);

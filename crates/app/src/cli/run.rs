@@ -111,8 +111,9 @@ struct Obsolete {
 }
 
 impl Obsolete {
-    fn note(&self) {
-        let given = [
+    /// One note for each flag that was given.
+    fn notes(&self) -> Vec<String> {
+        let flags = [
             (self.poll_interval.is_some(), "--poll-interval", "callboard does not poll"),
             (
                 self.pause_for_human_input,
@@ -131,14 +132,13 @@ impl Obsolete {
             ),
             (self.skip_cleanup, "--skip-cleanup", "callboard does not clean up"),
         ];
-        for (_, flag, why) in given.into_iter().filter(|(given, ..)| *given) {
-            output::note(format_args!("`{flag}` has no effect: {why}"));
-        }
+        let given = flags.into_iter().filter(|(is_given, ..)| *is_given);
+        given.map(|(_, flag, why)| format!("`{flag}` has no effect: {why}")).collect()
     }
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    arguments.obsolete.note();
+    arguments.obsolete.notes().iter().for_each(output::note);
     let flags = Flags { jobs: arguments.show.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&arguments.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
@@ -209,5 +209,28 @@ fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
             let random = uuid::Uuid::new_v4().simple().to_string();
             Ok(RunId::new(&random[..8]).expect("BUG: hex digits make a name"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn obsolete_flags_are_accepted_with_a_note() {
+        let line = "run wf.yaml --poll-interval 5 --pause-for-human-input --state-file x --logs-dir y --skip-cleanup";
+        let command = Arguments::augment_args(clap::Command::new("run"));
+        let matches = command.try_get_matches_from(line.split(' ')).unwrap();
+        let arguments = Arguments::from_arg_matches(&matches).unwrap();
+        assert_snapshot!(arguments.obsolete.notes().join("\n"), @"
+        `--poll-interval` has no effect: callboard does not poll
+        `--pause-for-human-input` has no effect: a step that asks for a person always waits
+        `--state-file` has no effect: the state is in the store; `callboard show` names the view
+        `--logs-dir` has no effect: each attempt has its own logs; `callboard log` names them
+        `--skip-cleanup` has no effect: callboard does not clean up
+        ");
     }
 }

@@ -107,7 +107,7 @@ fn print<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, past: bool) {
     last_error(run_at, answers);
     for gate in &answers.gates {
         output::data(format_args!(
-            "gate {}: iteration {} of {}, loops back to {}",
+            "gate {}: {} of {} iterations used, loops back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
         ));
     }
@@ -256,7 +256,7 @@ fn activity(doing: &Doing, now: Stamp) -> String {
         Doing::Resting { .. } => "back-off elapsed".to_owned(),
         Doing::WaitsForPlace { since } => format!("waits for a slot (--jobs) for {}", length(since)),
         Doing::WaitsForEngine { since } => format!("waits for an engine for {}", length(since)),
-        Doing::Held { since } => format!("held for {}: the run starts nothing now", length(since)),
+        Doing::Held { since } => format!("held for {}", length(since)),
         Doing::WaitsForWayBack { since } => format!("waits for a loop-back for {}", length(since)),
         Doing::WaitsFor { steps } if steps.is_empty() => String::new(),
         Doing::WaitsFor { steps } => {
@@ -313,3 +313,6 @@ fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         (None, None) => output::data(format_args!("  {}", styled(DIM, "its directory is gone"))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,16 +36,16 @@ fn without_pids(text: &str) -> String {
 }
 
 #[test]
-fn the_demo_passes_its_checks_and_leaves_nothing() {
+fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() {
     let scene = scene();
     let session = demo(&scene, &[]).run();
     assert_snapshot!(without_pids(session.transcript()), @"
     $ callboard demo
-    A bug, three agents, and a kill -9. No model, no network.
+    Three scripted agents fix a bug, and the engine is killed while they work.
 
-      fix   a coder: its first fix will be wrong
-      test  a gate: runs the test, and sends `fix` back if it fails
-      docs  a writer: notes what changed
+      fix   a coder, whose first fix is wrong
+      test  a gate, which runs the test and loops back to `fix` if it fails
+      docs  a writer, which describes the changes
 
     $ sh test.sh
     2024: expected yes, got no
@@ -61,11 +61,11 @@ fn the_demo_passes_its_checks_and_leaves_nothing() {
     │ ⟲ back to fix, because of test
     │ ▸ fix#2.1 started
 
-    The gate ran the test: 1900: expected no, got yes.
-    The coder is at work again, as process [PID].
+    The test failed: 1900: expected no, got yes.
+    The coder is running again, as process [PID].
 
     $ kill -9 [PID]
-    Engine [PID] is dead. Agent [PID] works on: nobody told it.
+    Engine [PID] is dead. Agent [PID] is still running.
 
     $ callboard resume leap
     │ run leap in …/leap-year
@@ -77,31 +77,27 @@ fn the_demo_passes_its_checks_and_leaves_nothing() {
     │ ✓ docs#1.1 done [TIME]
     │ succeeded run `leap`: 3 of 3 steps done, [TIME]
 
-    What the kill cost: nothing. By journal, agents' ledger and /proc:
-      ✓ engine [PID] was killed by signal 9 while fix#2.1 was at work
-      ✓ fix#2.1 outlived it: process [PID] before, the same process at its end
-      ✓ 5 attempts, and each ran exactly once
-      ✓ fix#1.1 and test#1.1 were finished before the kill and did not run again
-      ✓ the test failed, the gate sent the wrong fix back, the test passes now
-      ✓ engine [PID] succeeded the run
-      ✓ no process of any attempt is left
+    Nothing was lost and nothing ran twice. Checked in the journal, the agents' log and /proc:
+      ✓ engine [PID] was killed by signal 9 while fix#2.1 was running
+      ✓ fix#2.1 survived the kill as process [PID] and reported to the next engine
+      ✓ each of the 5 attempts ran exactly once
+      ✓ fix#1.1 and test#1.1 finished before the kill and did not run again
+      ✓ the test failed, the gate looped back to `fix`, and the test passes now
+      ✓ engine [PID] resumed the run and the run succeeded
+      ✓ no process of the run is left
 
-    Told in [TIME].
-    `callboard demo --keep` leaves the folder, to look around in.
+    The demo took [TIME].
+    Run `callboard demo --keep` to keep the folder and look around in it.
     [exit 0]
     ");
     assert_eq!(folders(&scene), [] as [PathBuf; 0]);
-}
-
-#[test]
-fn the_picture_in_the_readme_shows_what_the_demo_prints() {
-    let scene = scene();
-    let session = demo(&scene, &["--fast"]).run();
-    let said = session.transcript().replace("demo --fast", "demo");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/demo.svg");
-    let picture = fs::read_to_string(&file).unwrap();
-    let shown = testkit::redact(&format!("{}\n[exit 0]", text_of(&picture)));
-    assert_eq!(without_pids(&shown), without_pids(&said), "scripts/picture draws it anew");
+    let picture = testkit::redact(&format!("{}\n[exit 0]", text_of(&fs::read_to_string(&file).unwrap())));
+    assert_eq!(
+        without_pids(&picture),
+        without_pids(session.transcript()),
+        "run scripts/picture to draw it again"
+    );
 }
 
 /// The lines of text in the picture of a terminal.

@@ -14,11 +14,35 @@ fn a_workflow_and_a_run_of_it_are_listed() {
         "id: test, needs: [fix], loop_back_to: fix",
         "id: docs, needs: [test]",
     ]);
-    assert_snapshot!(scene.callboard(&["graph", "wf.yaml"]).run().transcript(), @"");
+    assert_snapshot!(scene.callboard(&["graph", "wf.yaml"]).run().transcript(), @"
+    $ callboard graph wf.yaml
+    trial  4 steps
+    - plan  profile
+    - fix   profile  needs plan
+    - test  profile  needs fix   loops back to fix
+    - docs  profile  needs test
+    [exit 0]
+    ");
     scene.plan(&["test * gate-failure 1", "docs * exit 1"]);
     assert_eq!(scene.run(&[]).run().code, 1);
-    assert_snapshot!(scene.callboard(&["graph", "trial"]).run().transcript(), @"");
-    assert_snapshot!(scene.callboard(&["graph", "trial", "--at", "3"]).run().transcript(), @"");
+    assert_snapshot!(scene.callboard(&["graph", "trial"]).run().transcript(), @"
+    $ callboard graph trial
+    trial trial  failed  4 steps  revision 12
+    ✓ plan  succeeded [TIME]
+    ✓ fix   succeeded [TIME]          needs plan
+    ✓ test  succeeded [TIME]          needs fix   loops back to fix, iteration 2 of 4
+    ✗ docs  failed [TIME], attempt 2  needs test
+    [exit 0]
+    ");
+    assert_snapshot!(scene.callboard(&["graph", "trial", "--at", "3"]).run().transcript(), @"
+    $ callboard graph trial --at 3
+    trial trial  4 steps  revision 3
+    ✓ plan  succeeded [TIME]
+    ▸ fix   running [TIME]    needs plan
+    · test  pending          needs fix   loops back to fix, iteration 1 of 4
+    · docs  pending          needs test
+    [exit 0]
+    ");
     let json = scene.callboard(&["graph", "tri", "--json"]).run().json();
     assert_eq!(json["status"], "failed", "{json}");
     assert_eq!(json["steps"][2]["iteration"], 2, "{json}");

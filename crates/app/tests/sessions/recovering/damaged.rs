@@ -60,7 +60,7 @@ fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
     [exit 0]
     ");
 
@@ -96,9 +96,9 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
       entry 4 of run `two` is not what was written
     it is kept as it was in `[STORE]/saved/[WHEN]`
       one   whole       5 entries, succeeded
-      two   cut         3 of 5 entries, open, entry 4 is not what was written
+      two   cut         3 of 5 entries, running, entry 4 is not what was written
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
       [REPO]/.agents/runs/two/run_state.json was written again
     [exit 1]
     ");
