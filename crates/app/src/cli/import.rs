@@ -23,7 +23,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::definition;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    location: LocationArgs,
 
     #[command(flatten)]
     peer: peer::PeerFlags,
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     control::refuse_agents_outright("import a run")?;
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };

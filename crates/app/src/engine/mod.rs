@@ -35,7 +35,7 @@ use crate::workspace::{self, Workspace};
 /// The flags of commands that play a run.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Show {
-    /// How many agents may work at once [default: number of CPUs]
+    /// The number of agents that run at the same time [default: number of CPUs]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroU32>,
 

@@ -13,7 +13,7 @@ use crate::sessions::{last_error, scene, status};
 
 /// The phase of the run.
 fn phase(scene: &Scene) -> Value {
-    scene.callboard(&["show", "trial", "--json"]).run().json()["phase"].clone()
+    scene.callboard(&["show", "trial", "--json"]).run().json()["status"].clone()
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     scene.ledger().wait_for_begin("a#1.1");
     assert_snapshot!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().transcript(), @"
     $ callboard pause trial --reason lunch
-    run `trial` is paused; `callboard resume trial` goes on with it
+    run `trial` is paused; run `callboard resume trial` to continue it
     [exit 0]
     ");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0, "twice is like once");

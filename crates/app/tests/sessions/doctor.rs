@@ -43,7 +43,8 @@ fn act(session: &Session, check: &str) -> Value {
     let mut acts = found.iter().filter(|finding| finding["level"] == "act");
     let first = acts.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
     assert_eq!(acts.next(), None);
-    assert_eq!((session.code, &session.json()["needs_doing"]), (1, &Value::Bool(true)), "{}", session.stdout);
+    assert_eq!(session.code, 1, "{}", session.stdout);
+    assert!(session.json()["problems"].as_u64() > Some(0), "{}", session.stdout);
     first
 }
 
@@ -120,7 +121,7 @@ fn findings_are_printed_as_a_list() {
     let session = scene.callboard(&["doctor"]).run();
     let lines: Vec<_> = session.stdout.lines().collect();
     assert!(lines[0].starts_with("✓ fine  store      "), "{}", session.stdout);
-    assert!(lines.last().unwrap().contains("doing"), "{}", session.stdout);
+    assert!(lines.last().unwrap().contains("found"), "{}", session.stdout);
     assert_eq!(session.stderr, "");
 }
 

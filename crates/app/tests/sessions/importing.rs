@@ -64,9 +64,9 @@ fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
     assert!(fates(&session).iter().all(|(_, fate)| fate == "entered"), "{}", session.transcript());
     let rows = scene.callboard(&["ls", "--json"]).run().json();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
-    assert_eq!(row("peer.spec.login.cycle.1")["phase"], "succeeded");
-    assert_eq!(row("peer.spec.committer.cycle.1")["phase"], "failed");
-    assert_eq!(row("peer.spec.user-auth.cycle.3")["phase"], "paused");
+    assert_eq!(row("peer.spec.login.cycle.1")["status"], "succeeded");
+    assert_eq!(row("peer.spec.committer.cycle.1")["status"], "failed");
+    assert_eq!(row("peer.spec.user-auth.cycle.3")["status"], "paused");
 
     wait_for_another_second();
     let again = import(&scene, &file, &["--write", "--json"]);
@@ -97,11 +97,11 @@ fn an_imported_cycle_that_was_in_progress_waits_for_resume() {
     peer.spec.user-auth.cycle.3 execute-tasks  paused  1/4 phases  revision 2
       execute-tasks peer:spec:user-auth:cycle:3, in_progress, sequence 5
       revision 2: migrated from the dump `[KIT]/dump.jsonl`
-    no engine: `callboard resume peer.spec.user-auth.cycle.3` goes on with it
-      completed   plan     [TIME]  output 68 bytes
-      in_progress execute    output 21 bytes  one attempt timed out
-      pending     express  waits for execute
-      pending     review   waits for express
+    no engine: run `callboard resume peer.spec.user-auth.cycle.3` to continue it
+      succeeded (completed) plan     [TIME]  output 68 bytes
+      running (in_progress) execute    output 21 bytes  one attempt timed out
+      pending               express  waits for execute
+      pending               review   waits for express
     [exit 0]
     ");
     let alone = scene.callboard(&["resume", cycle]).run();

@@ -81,20 +81,20 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     $ callboard show peer:spec:feature-name:cycle:1
     peer.spec.feature-name.cycle.1 create-spec feature-name  succeeded  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
-      completed plan     [TIME]  output 66 bytes
-      completed execute  [TIME]  output 19 bytes
-      completed express  [TIME]  output 25 bytes
-      completed review   [TIME]  output 20 bytes
+      succeeded (completed) plan     [TIME]  output 66 bytes
+      succeeded (completed) execute  [TIME]  output 19 bytes
+      succeeded (completed) express  [TIME]  output 25 bytes
+      succeeded (completed) review   [TIME]  output 20 bytes
     review: success, score 85, medium
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["log", CYCLE, "--step", "review"]).run().transcript(), @"
     $ callboard log peer:spec:feature-name:cycle:1 --step review
-      12 [WHEN]  what was due is done  engine [PID] on [HOST]
-      13 [WHEN]  what was due is done  engine [PID] on [HOST]
+      12 [WHEN]  deferred transition  engine [PID] on [HOST]
+      13 [WHEN]  deferred transition  engine [PID] on [HOST]
            ▸ review#1.1 started
            [STORE]/attempts/peer.spec.feature-name.cycle.1/review/1.1
-      14 [WHEN]  review#1.1 is over  engine [PID] on [HOST]
+      14 [WHEN]  review#1.1 ended  engine [PID] on [HOST]
            reported a review that calls the cycle a success
            ✓ review#1.1 done [TIME]
            ✓ reviewed: a success
@@ -106,8 +106,8 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     assert_snapshot!(changed, @r#"
     $ callboard diff peer:spec:feature-name:cycle:1 3 4
     peer.spec.feature-name.cycle.1  revision 3 → 4
-       3 [WHEN]  what was due is done  engine [PID] on [HOST]
-       4 [WHEN]  what was due is done  engine [PID] on [HOST]
+       3 [WHEN]  deferred transition  engine [PID] on [HOST]
+       4 [WHEN]  deferred transition  engine [PID] on [HOST]
     ~ sequence: 1 → 2
     ~ metadata.status: "initialized" → "in_progress"
     plan
@@ -127,8 +127,9 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     ");
     let graph = scene.callboard(&["graph", CYCLE, "--json"]).run().json();
     let drawn = graph["steps"].as_array().unwrap().iter();
-    let drawn: Vec<_> =
-        drawn.map(|step| json!([step["id"], step["agent"], step["needs"], step["status"]])).collect();
+    let drawn: Vec<_> = drawn
+        .map(|step| json!([step["id"], step["agent"], step["needs"], step["document_status"]]))
+        .collect();
     assert_eq!(
         json!(drawn),
         json!([
@@ -163,13 +164,13 @@ fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
     assert_eq!(scene.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
     assert_snapshot!(scene.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  4/4 phases  revision 15
+    peer.spec.feature-name.cycle.1 create-spec feature-name  incomplete  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
     improvement is a new cycle: `callboard peer refine-spec --spec feature-name` opens one with what the review recommends
-      completed plan     [TIME]  output 66 bytes
-      completed execute  [TIME]  output 19 bytes
-      completed express  [TIME]  output 25 bytes
-      completed review   [TIME]  output 20 bytes
+      succeeded (completed) plan     [TIME]  output 66 bytes
+      succeeded (completed) execute  [TIME]  output 19 bytes
+      succeeded (completed) express  [TIME]  output 25 bytes
+      succeeded (completed) review   [TIME]  output 20 bytes
     review: no success, score 40, requires_attention
     it asks you:
       ? Which mail server?
@@ -206,10 +207,10 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  1/4 phases  revision 10
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
     `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
-      completed plan     [TIME]  output 66 bytes
-      failed    execute  try 2
-      pending   express
-      pending   review
+      succeeded (completed) plan     [TIME]  output 66 bytes
+      failed                execute  attempt 2
+      pending               express
+      pending               review
     last error: execute#1.2, [TIME] ago: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
       [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
     [exit 0]
@@ -217,7 +218,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(with_profiles(&scene, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot go on with run `peer.spec.feature-name.cycle.1`
-      caused by: it failed
+      caused by: it has failed
 
     hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 3]
@@ -225,7 +226,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(with_profiles(&scene, &["retry", RUN, "execute"]).run().transcript(), @"
     $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
-      caused by: a phase of a `peer` run is not tried again once it has failed
+      caused by: a failed phase of a `peer` run cannot be retried
 
     hint: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 3]
@@ -265,14 +266,14 @@ fn reused_phases_are_shown() {
     let shown = scene.callboard(&["show", "peer:spec:feature-name:cycle:2", "--at", "12"]).run();
     assert_snapshot!(shown.transcript(), @"
     $ callboard show peer:spec:feature-name:cycle:2 --at 12
-    peer.spec.feature-name.cycle.2 create-spec feature-name  open  3/4 phases  revision 12 of 14  [WHEN]
+    peer.spec.feature-name.cycle.2 create-spec feature-name  running  3/4 phases  revision 12 of 14  [WHEN]
       create-spec peer:spec:feature-name:cycle:2, in_progress, sequence 8
       continues peer:spec:feature-name:cycle:1
     engine [PID] on [HOST]
-      completed   plan     [TIME]  taken over from peer:spec:feature-name:cycle:1, output 66 bytes
-      completed   execute  [TIME]  output 19 bytes
-      completed   express  [TIME]  output 25 bytes
-      in_progress review   for [TIME]
+      succeeded (completed) plan     [TIME]  taken over from peer:spec:feature-name:cycle:1, output 66 bytes
+      succeeded (completed) execute  [TIME]  output 19 bytes
+      succeeded (completed) express  [TIME]  output 25 bytes
+      running (in_progress) review   for [TIME]
     [exit 0]
     ");
 }
@@ -283,7 +284,7 @@ fn a_stopped_cycle_has_ended() {
     open(&scene);
     assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
     $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
-    run `peer.spec.feature-name.cycle.1` has failed; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    run `peer.spec.feature-name.cycle.1` failed; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
@@ -291,10 +292,10 @@ fn a_stopped_cycle_has_ended() {
     peer.spec.feature-name.cycle.1 create-spec feature-name  failed  0/4 phases  revision 2
       create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
     `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
-      failed    plan     Stopped by tester: enough
-      pending   execute
-      pending   express
-      pending   review
+      failed  plan     Stopped by tester: enough
+      pending execute
+      pending express
+      pending review
     [exit 0]
     ");
 }

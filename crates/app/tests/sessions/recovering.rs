@@ -64,7 +64,7 @@ fn embedded_a_sound_store_is_checked_and_left_alone() {
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
     [exit 0]
     ");
     assert!(fs::read(&database).unwrap() == before, "the database was changed");

@@ -32,9 +32,9 @@ fn the_report_command_is_refused_outside_an_attempt() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["report", "--status", "COMPLETED"]).run().transcript(), @"
     $ callboard report --status COMPLETED
-    error: this is not called from inside an attempt: `CALLBOARD_RUN` is not set
+    error: this command runs inside an attempt only: `CALLBOARD_RUN` is not set
 
-    hint: `callboard report` is for agents that callboard has started
+    hint: let an agent that callboard has started call it
     [exit 3]
     ");
 }
@@ -52,12 +52,12 @@ fn the_report_command_is_refused_after_the_attempt() {
     };
     assert_snapshot!(late("a#1.1").transcript(), @"
     $ callboard report --status COMPLETED
-    error: attempt `a#1.1` of run `trial` is over
+    error: attempt `a#1.1` of run `trial` has ended
     [exit 3]
     ");
     assert_snapshot!(late("a#1.2").transcript(), @"
     $ callboard report --status COMPLETED
-    error: attempt `a#1.2` of run `trial` is not under way
+    error: attempt `a#1.2` of run `trial` is not running
     [exit 3]
     ");
 }

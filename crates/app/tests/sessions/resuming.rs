@@ -27,7 +27,7 @@ fn a_succeeded_run_is_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it succeeded
+      caused by: it has succeeded
 
     hint: `callboard log trial` shows what it did; `callboard run` starts a new one
     [exit 3]
@@ -130,7 +130,7 @@ fn a_failed_run_is_retried_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it failed
+      caused by: it has failed
 
     hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     [exit 3]
@@ -158,12 +158,12 @@ fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     for name in ["killed", "working"] {
         scene.wait_for_engine(name);
     }
-    let phases = scene.callboard(&["ls", "--json"]).run().json();
-    let phase = |run: &str| {
-        phases.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["phase"].to_string()
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let status = |run: &str| {
+        runs.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["status"].to_string()
     };
-    assert!(phase("killed").contains("succeeded") && phase("working").contains("succeeded"), "{phases}");
-    assert!(phase("stopped").contains("stopped"), "{phases}");
+    assert!(status("killed").contains("succeeded") && status("working").contains("succeeded"), "{runs}");
+    assert!(status("stopped").contains("stopped"), "{runs}");
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());

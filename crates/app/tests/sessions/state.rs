@@ -100,16 +100,16 @@ fn a_document_can_be_read_whole_or_in_part_by_every_name_of_its_run() {
     "#);
     assert_snapshot!(scene.callboard(&["state", "get", CYCLE, "--path", "metadata"]).run().transcript(), @"
     $ callboard state get peer:spec:feature-name:cycle:1 --path metadata
-    error: there is nothing at `metadata`
+    error: the document has no value at `metadata`
 
-    hint: a JSON pointer begins with `/`, such as `/phases/plan/status`
+    hint: start a JSON pointer with `/`, such as `/phases/plan/status`
     [exit 2]
     ");
     assert_snapshot!(scene.callboard(&["state", "get"]).run().transcript(), @"
     $ callboard state get
-    error: no KEY was given, and CALLBOARD_STATE_KEY is not set
+    error: KEY is missing, and CALLBOARD_STATE_KEY is not set
 
-    hint: `callboard ls` lists the runs; inside an attempt of a cycle the key is known
+    hint: name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a cycle
     [exit 2]
     ");
     let absent = scene.callboard(&["state", "get", "peer:global:cycle:9", "--json"]).run();
@@ -172,8 +172,8 @@ fn a_refused_patch_names_the_rule() {
         (&["--set", "/note=hello"][..], "has a value that is not JSON"),
         (&["--set", "note=1"], "does not begin with a JSON pointer"),
         (&["--merge", "missing.json"], "cannot read the merge patch in `missing.json`"),
-        (&["--patch", "task.md"], "`task.md` is no list of operations"),
-        (&["--patch", "-"], "standard input is no list of operations"),
+        (&["--patch", "task.md"], "`task.md` is not a valid list of operations"),
+        (&["--patch", "-"], "standard input is not a valid list of operations"),
     ] {
         let unusable = patch(&scene, now, arguments);
         assert_eq!(unusable.code, 2, "{arguments:?}");

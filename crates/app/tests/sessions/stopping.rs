@@ -27,7 +27,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     ■ a#1.1 was stopped
 
     note: `callboard resume trial` goes on with it
-    interrupted run `trial`: 0 of 2 steps done, [TIME]
+    stopped run `trial`: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]
@@ -58,7 +58,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     ■ a#1.1 was stopped
 
     note: `callboard resume trial` goes on with it
-    interrupted run `trial`: 0 of 2 steps done, [TIME]
+    stopped run `trial`: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]
@@ -85,7 +85,7 @@ fn stop_waits_until_no_agent_is_left() {
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     note: waiting for its engine, process [PID]
-    run `trial` is stopped; `callboard resume trial` goes on with it
+    run `trial` is stopped; run `callboard resume trial` to continue it
     [exit 0]
     ");
     scene.expect_no_orphans();
@@ -149,7 +149,7 @@ fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     error[E013]: cannot stop run `trial`
-      caused by: it succeeded
+      caused by: it has succeeded
     [exit 3]
     ");
 }

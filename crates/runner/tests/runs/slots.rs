@@ -4,7 +4,7 @@ use protocol::run::start_queued;
 use protocol::steps::Steps;
 use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
 use store::{AnyStore, Tenure};
-use testkit::{Ground, embedded_only};
+use testkit::Ground;
 use tokio::sync::mpsc;
 
 use crate::harness::{engine_config, opened};
@@ -18,8 +18,7 @@ async fn begun(store: &AnyStore, run: &protocol::RunId) -> Journal<Steps, AnySto
 }
 
 #[tokio::test]
-async fn a_machine_that_was_renamed_takes_up_its_attempts() {
-    embedded_only!("on a shared store another name is another machine");
+async fn embedded_a_machine_that_was_renamed_takes_up_its_attempts() {
     let ground = Ground::new();
     let (store, run) = opened(&ground).await.unwrap();
     begun(&store, &run).await;

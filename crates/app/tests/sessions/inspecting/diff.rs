@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::sessions::scene;
 
 #[test]
-fn two_revisions_differ_field_by_field() {
+fn two_revisions_are_compared_field_by_field() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -14,7 +14,7 @@ fn two_revisions_differ_field_by_field() {
     $ callboard diff tri 2 3
     trial  revision 2 → 3
        2 [WHEN]  resume  engine [PID] on [HOST]
-       3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
+       3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
     ~ updated_at: "[WHEN]" → "[WHEN]"
     a
       ~ status: "RUNNING" → "COMPLETED"
@@ -31,10 +31,10 @@ fn two_revisions_differ_field_by_field() {
     "#);
     assert_snapshot!(scene.callboard(&["diff", "trial", "3", "3"]).run().transcript(), @"
     $ callboard diff trial 3 3
-    note: they do not differ
+    note: the revisions do not differ
     trial  revision 3 → 3
-       3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
-       3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
+       3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
+       3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
     [exit 0]
     ");
     assert_eq!(scene.callboard(&["diff", "trial", "3", "3", "--json"]).run().json(), json!([]));
@@ -43,7 +43,7 @@ fn two_revisions_differ_field_by_field() {
 /// The part of `show --at` that `diff` compares.
 fn at(scene: &testkit::Scene, revision: &str) -> Value {
     let shown = scene.callboard(&["show", "trial", "--at", revision, "--json"]).run().json();
-    json!({ "phase": shown["phase"], "document": shown["document"] })
+    json!({ "status": shown["status"], "document": shown["document"] })
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn the_patch_leads_from_one_revision_to_the_other() {
     }
     let whole = scene.callboard(&["diff", "trial", "1", &newest, "--json"]).run();
     let since = scene.callboard(&["diff", "trial", "1", "--json"]).run();
-    assert_eq!(whole.stdout, since.stdout, "without a second one it is the newest");
+    assert_eq!(whole.stdout, since.stdout, "the default is not the newest revision");
 }
 
 #[test]
-fn a_pause_is_a_difference_although_the_document_does_not_show_it() {
+fn a_pause_is_a_difference_although_the_document_does_not_change() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
@@ -78,7 +78,7 @@ fn a_pause_is_a_difference_although_the_document_does_not_show_it() {
     scene.ledger().wait_for_begin("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     let changed = scene.callboard(&["diff", "trial", "2", "3"]).run();
-    assert!(changed.stdout.contains("~ phase: \"open\" → \"paused\""), "{}", changed.stdout);
+    assert!(changed.stdout.contains("~ status: \"running\" → \"paused\""), "{}", changed.stdout);
     running.interrupt();
     assert_eq!(running.wait().code, 130);
 }

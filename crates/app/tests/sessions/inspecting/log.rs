@@ -32,23 +32,23 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
        2 [WHEN]  resume  engine [PID] on [HOST]
            ▸ a#1.1 started
            [STORE]/attempts/trial/a/1.1
-       3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
+       3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
          prompt of a#1.1: [STORE]/attempts/trial/a/1.1/prompt.md
            │ You are `profile`, playing step `a` of run `trial`.
            │
            │ Do what the step says.
            │
-         answer of a#1.1: no report was accepted
+         answer of a#1.1: no accepted report
          the end of [STORE]/attempts/trial/a/1.1/stdout.log:
            │ a at work
          the end of [STORE]/attempts/trial/a/1.1/stderr.log:
            │ a gives up
          decision:
            ✗ a#1.1 failed, again in [TIME]: Agent process exited with code 3 without a report: a gives up
-       4 [WHEN]  a#1.1 has rested  engine [PID] on [HOST]
+       4 [WHEN]  back-off elapsed, retrying `a`  engine [PID] on [HOST]
            ▸ a#1.2 started
            [STORE]/attempts/trial/a/1.2
-       5 [WHEN]  a#1.2 is over  engine [PID] on [HOST]
+       5 [WHEN]  a#1.2 ended  engine [PID] on [HOST]
          prompt of a#1.2: [STORE]/attempts/trial/a/1.2/prompt.md
            │ You are `profile`, playing step `a` of run `trial`.
            │
@@ -119,7 +119,7 @@ fn missing_and_damaged_files_are_named() {
     let told = scene.callboard(&["log", "trial", "--full"]).run();
     assert_eq!(told.code, 0, "{}", told.stderr);
     for said in [
-        "it cannot be read: it is not a regular file",
+        "cannot be read: it is not a regular file",
         "answer of a#1.1, from the journal; what lies in its directory now is unfit: the report file:",
         "│     \"did a\"",
         "answer of b#1.1, from the journal; its directory is gone:",
@@ -131,7 +131,7 @@ fn missing_and_damaged_files_are_named() {
 }
 
 #[test]
-fn an_attempt_without_a_decision_comes_last() {
+fn a_running_attempt_is_shown_at_the_end() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -140,7 +140,7 @@ fn an_attempt_without_a_decision_comes_last() {
     running.wait_until_it_says("a#1.1 started");
     scene.ledger().wait_for_begin("a#1.1");
     let told = scene.callboard(&["log", "trial", "--full"]).run();
-    assert!(told.stdout.contains("a#1.1 is not over"), "{}", told.stdout);
+    assert!(told.stdout.contains("a#1.1 is still running"), "{}", told.stdout);
     gate.open();
     assert_eq!(running.wait().code, 0);
 }

@@ -5,7 +5,7 @@ use testkit::Scene;
 
 use crate::sessions::scene;
 
-/// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` interrupted.
+/// Three runs of two workflows: `good` succeeded, `bad` failed, `cut` was stopped by Ctrl-C.
 fn three_runs() -> Scene {
     let scene = scene();
     scene.write("one.yaml", "name: release-notes\nsteps: [{id: a, agent: profile, prompt: task.md}]\n");
@@ -14,7 +14,7 @@ fn three_runs() -> Scene {
         "name: Nightly\nsteps: [{id: a, agent: profile, prompt: task.md}, {id: b, agent: profile, prompt: task.md}]\n",
     );
     let agent = scene.agent();
-    let play = |workflow, run| {
+    let run = |workflow, run| {
         scene.callboard(&[
             "run",
             workflow,
@@ -26,11 +26,11 @@ fn three_runs() -> Scene {
             agent.to_str().expect("our paths are UTF-8"),
         ])
     };
-    assert_eq!(play("one.yaml", "good").run().code, 0);
+    assert_eq!(run("one.yaml", "good").run().code, 0);
     scene.plan(&["b * exit 3"]);
-    assert_eq!(play("two.yaml", "bad").run().code, 1);
+    assert_eq!(run("two.yaml", "bad").run().code, 1);
     scene.plan(&["a * hang"]);
-    let cut = play("two.yaml", "cut").start();
+    let cut = run("two.yaml", "cut").start();
     cut.wait_until_it_says("a#1.1 started");
     cut.interrupt();
     assert_eq!(cut.wait().code, 130);
@@ -38,13 +38,13 @@ fn three_runs() -> Scene {
 }
 
 #[test]
-fn runs_can_be_filtered_and_sorted() {
+fn runs_are_filtered_and_sorted() {
     let scene = three_runs();
     assert_snapshot!(scene.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
     good  succeeded      1/1    release-notes  [TIME] ago
-    bad   failed    1/2    Nightly  [TIME] ago
-    cut   interrupted    0/2    Nightly  [TIME] ago
+    bad   failed         1/2    Nightly  [TIME] ago
+    cut   stopped        0/2    Nightly  [TIME] ago
     [exit 0]
     ");
     let names = |more: &[&str]| {
@@ -56,9 +56,9 @@ fn runs_can_be_filtered_and_sorted() {
     };
     assert_eq!(names(&[]), "good bad cut");
     assert_eq!(names(&["--unfinished"]), "cut");
-    assert_eq!(names(&["--phase", "failed", "--phase", "interrupted"]), "bad cut");
+    assert_eq!(names(&["--status", "failed", "--status", "stopped"]), "bad cut");
     assert_eq!(names(&["--workflow", "nightly"]), "bad cut");
-    assert_eq!(names(&["--workflow", "nightly", "--phase", "succeeded"]), "");
+    assert_eq!(names(&["--workflow", "nightly", "--status", "succeeded"]), "");
     assert_eq!(names(&["--sort", "name"]), "bad cut good");
     assert_eq!(names(&["--sort", "progress"]), "cut bad good");
     assert_eq!(names(&["--sort", "workflow"]), "bad cut good");
@@ -69,22 +69,18 @@ fn runs_can_be_filtered_and_sorted() {
     assert_eq!(names(&["--since", "3d"]), "good bad cut");
     assert_eq!(names(&["--since", "2000-01-01"]), "good bad cut");
     assert_eq!(names(&["--since", "2999-01-01T00:00:00Z"]), "");
-    // Resuming the oldest run makes it the last updated one.
+    // A retry makes this run the one that changed last.
     assert_eq!(scene.callboard(&["retry", "bad", "b"]).run().code, 0);
     assert_eq!(names(&["--sort", "updated"]), "good cut bad");
 }
 
 #[test]
-fn a_filter_without_matches_says_so_and_a_bad_one_is_refused() {
+fn a_filter_without_matches_says_so_and_an_invalid_one_is_refused() {
     let scene = three_runs();
-    assert_snapshot!(scene.callboard(&["ls", "--phase", "paused"]).run().transcript(), @"
-    $ callboard ls --phase paused
-    note: none of 3 runs is like that
-    [exit 0]
-    ");
-    let refused = scene.callboard(&["ls", "--phase", "done"]).run();
+    assert_snapshot!(scene.callboard(&["ls", "--status", "paused"]).run().transcript(), @"");
+    let refused = scene.callboard(&["ls", "--status", "done"]).run();
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("succeeded, failed"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("succeeded, incomplete, failed"), "{}", refused.stderr);
     let refused = scene.callboard(&["ls", "--since", "yesterday"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("such as 90m, 12h or 3d"), "{}", refused.stderr);

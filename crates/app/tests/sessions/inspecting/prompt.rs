@@ -17,13 +17,13 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     let early = scene.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(early.stderr, @"
-    note: `b` has not been asked yet; this is what it would be given now
-    note: not done yet, and so without what they will hand over: `a`
+    note: `b` has no attempt yet; this is the prompt it would get now
+    note: the prompt lacks the results of steps that have not succeeded yet: `a`
     ");
     gate.open();
     running.wait_until_it_says("a#1.1 done");
     let prompt = scene.callboard(&["prompt", "trial", "b"]).run();
-    assert_snapshot!(prompt.stderr, @"note: `b` has not been asked yet; this is what it would be given now");
+    assert_snapshot!(prompt.stderr, @"note: `b` has no attempt yet; this is the prompt it would get now");
     let context = scene.callboard(&["prompt", "trial", "b", "--context"]).run();
     assert_eq!(context.json()["upstream"][0]["step"], "a");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
@@ -78,7 +78,7 @@ fn any_attempt_can_be_named() {
     $ callboard prompt trial a --attempt 2.1
     error: run `trial` has no attempt `a#2.1`
 
-    hint: there are 2 of them, from `a#1.1` to `a#1.2`
+    hint: choose one of its 2 attempts, from `a#1.1` to `a#1.2`
     [exit 2]
     ");
     assert_eq!(scene.callboard(&["prompt", "trial", "a", "--attempt", "two"]).run().code, 2);
@@ -92,9 +92,9 @@ fn any_attempt_can_be_named() {
     fs::remove_dir_all(scene.attempt("trial", "a", "1.2")).unwrap();
     assert_snapshot!(scene.callboard(&["prompt", "trial", "a"]).run().transcript(), @"
     $ callboard prompt trial a
-    error: cannot read `[STORE]/attempts/trial/a/1.2/prompt.md`, which `a#1.2` was given: its directory is gone
+    error: cannot read `[STORE]/attempts/trial/a/1.2/prompt.md` of attempt `a#1.2`: the directory of the attempt is gone
 
-    hint: `callboard prompt trial a --next` makes what it would be given now
+    hint: run `callboard prompt trial a --next` to see the prompt it would get now
     [exit 5]
     ");
 }

@@ -1,4 +1,4 @@
-//! `show`: the four questions users ask about a stuck run.
+//! `show`: what a run does, what it waits for, and what went wrong.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::sessions::scene;
 
 #[test]
-fn show_says_what_runs_what_waits_and_what_failed() {
+fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     let scene = scene();
     scene.workflow(&["bad", "long", "other", "last: long other"]);
     scene.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
@@ -15,12 +15,12 @@ fn show_says_what_runs_what_waits_and_what_failed() {
     scene.ledger().wait_for_begin("long#1.1");
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
-    trial trial  open  0/4 steps  revision 3
+    trial trial  running  0/4 steps  revision 3
     engine [PID] on [HOST] for [TIME]
-      PENDING   bad    rests for another [TIME], until [WHEN]
-      RUNNING   long   for [TIME]
-      PENDING   other  waits for a place (--jobs) for [TIME]
-      PENDING   last   waits for long, other
+      backing off (PENDING) bad    for another [TIME], until [WHEN]
+      running               long   for [TIME]
+      queued (PENDING)      other  waits for a slot (--jobs) for [TIME]
+      pending               last   waits for long, other
     last error: bad#1.1, [TIME] ago: Agent process exited with code 3 without a report: bad gives up
       [STORE]/attempts/trial/bad/1.1/stderr.log
     [REPO]/.agents/runs/trial/run_state.json
@@ -43,12 +43,12 @@ fn show_says_what_runs_what_waits_and_what_failed() {
     assert_eq!(running.wait().code, 130);
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
-    trial trial  interrupted  0/4 steps  revision 5
-    interrupted [TIME] ago by engine [PID] on [HOST]; `callboard resume trial` goes on with it
-      PENDING   bad    held, ready for [TIME]
-      PENDING   long   held, ready for [TIME]  Agent process was stopped
-      PENDING   other  held, ready for [TIME]
-      PENDING   last   waits for long, other
+    trial trial  stopped  0/4 steps  revision 5
+    stopped [TIME] ago by engine [PID] on [HOST]; run `callboard resume trial` to continue it
+      queued (PENDING) bad    held for [TIME]
+      queued (PENDING) long   held for [TIME]  Agent process was stopped
+      queued (PENDING) other  held for [TIME]
+      pending          last   waits for long, other
     last error: bad#1.1, [TIME] ago: Agent process exited with code 3 without a report: bad gives up
       [STORE]/attempts/trial/bad/1.1/stderr.log
     [REPO]/.agents/runs/trial/run_state.json
@@ -57,7 +57,7 @@ fn show_says_what_runs_what_waits_and_what_failed() {
 }
 
 #[test]
-fn show_reports_a_missing_engine_with_the_command_to_type() {
+fn a_run_without_an_engine_shows_how_to_resume_it() {
     let scene = scene();
     scene.workflow(&["a", "b", "c: a"]);
     scene.plan(&["a * wait gate"]);
@@ -68,11 +68,11 @@ fn show_reports_a_missing_engine_with_the_command_to_type() {
     running.wait();
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
-    trial trial  open  0/3 steps  revision 2
-    no engine: `callboard resume trial` goes on with it
-      RUNNING   a  for [TIME]
-      PENDING   b  waits for an engine for [TIME]
-      PENDING   c  waits for a
+    trial trial  interrupted  0/3 steps  revision 2
+    no engine: run `callboard resume trial` to continue it
+      running          a  for [TIME]
+      queued (PENDING) b  waits for an engine for [TIME]
+      pending          c  waits for a
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
@@ -81,10 +81,10 @@ fn show_reports_a_missing_engine_with_the_command_to_type() {
     testkit::until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"], json!({ "is": "missing" }));
-    assert_eq!(shown["steps"]["a"]["is"], "ended", "its agent has ended and nobody has looked");
+    assert_eq!(shown["steps"]["a"]["is"], "ended", "the agent has ended and no engine has recorded it");
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    // No attempt was running that could have been adopted.
+    // There was no running agent to adopt.
     assert!(resumed.stderr.contains("a#1.1 was under way and is taken up"), "{}", resumed.stderr);
     assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
@@ -92,7 +92,7 @@ fn show_reports_a_missing_engine_with_the_command_to_type() {
 }
 
 #[test]
-fn show_says_who_paused_a_run_when_and_why() {
+fn a_paused_run_shows_who_paused_it_when_and_why() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -105,10 +105,10 @@ fn show_says_who_paused_a_run_when_and_why() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  paused  1/2 steps  revision 4
-    paused [TIME] ago by tester on [HOST]: lunch; `callboard resume trial` goes on with it
+    paused [TIME] ago by tester on [HOST]: lunch; run `callboard resume trial` to continue it
     engine [PID] on [HOST] for [TIME]
-      COMPLETED a  [TIME]
-      PENDING   b  held, ready for [TIME]
+      succeeded (COMPLETED) a  [TIME]
+      queued (PENDING)      b  held for [TIME]
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
@@ -122,7 +122,7 @@ fn show_says_who_paused_a_run_when_and_why() {
 }
 
 #[test]
-fn show_counts_the_iterations_of_a_gate() {
+fn a_gate_shows_its_used_iterations() {
     let scene = scene();
     scene.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     scene.plan(&["review * gate-failure 9"]);
@@ -131,11 +131,11 @@ fn show_counts_the_iterations_of_a_gate() {
     $ callboard show trial
     trial trial  failed  1/2 steps  revision 12
     `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
-      COMPLETED code    [TIME]
-      FAILED    review  [TIME]
+      succeeded (COMPLETED) code    [TIME]
+      failed                review  [TIME]
     last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 2 (execution 3, the last)
       [STORE]/attempts/trial/review/3.1/stdout.log
-    iterations: review has used 3 of 3, and sends back to code
+    gate review: 3 of 3 iterations used, loops back to code
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
@@ -163,10 +163,10 @@ fn every_revision_can_be_shown_as_it_was() {
     }
     assert_snapshot!(scene.callboard(&["show", "trial", "--at", "4"]).run().transcript(), @"
     $ callboard show trial --at 4
-    trial trial  open  1/2 steps  revision 4 of 6  [WHEN]
+    trial trial  running  1/2 steps  revision 4 of 6  [WHEN]
     engine [PID] on [HOST]
-      COMPLETED a  [TIME]
-      PENDING   b  rests for another [TIME], until [WHEN]
+      succeeded (COMPLETED) a  [TIME]
+      backing off (PENDING) b  for another [TIME], until [WHEN]
     last error: b#1.1, [TIME] ago: Agent process exited with code 3 without a report: b gives up
       [STORE]/attempts/trial/b/1.1/stderr.log
     [REPO]/.agents/runs/trial/run_state.json
@@ -174,11 +174,11 @@ fn every_revision_can_be_shown_as_it_was() {
     ");
     let newest = scene.callboard(&["show", "trial", "--at", "6", "--json"]).run().json();
     let now = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!((&newest["document"], &newest["phase"]), (&now["document"], &now["phase"]));
+    assert_eq!((&newest["document"], &newest["status"]), (&now["document"], &now["status"]));
 }
 
 #[test]
-fn an_unknown_revision_is_refused_with_the_range() {
+fn an_unknown_revision_is_an_error_with_the_valid_range() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
@@ -202,7 +202,7 @@ fn an_unknown_revision_is_refused_with_the_range() {
 }
 
 #[test]
-fn the_last_error_is_shown_although_the_attempts_directory_is_gone() {
+fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * exit 3"]);
@@ -212,7 +212,7 @@ fn the_last_error_is_shown_although_the_attempts_directory_is_gone() {
     $ callboard show trial
     trial trial  failed  0/1 steps  revision 5
     `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
-      FAILED    a  try 2  [TIME]
+      failed a  attempt 2  [TIME]
     last error: a#1.2, [TIME] ago: Agent process exited with code 3 without a report: a gives up
       its directory is gone
     [REPO]/.agents/runs/trial/run_state.json
@@ -221,7 +221,7 @@ fn the_last_error_is_shown_although_the_attempts_directory_is_gone() {
 }
 
 #[test]
-fn a_stopped_engine_is_shown_with_how_to_continue_it() {
+fn a_suspended_engine_is_shown_with_how_to_continue_it() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -232,7 +232,7 @@ fn a_stopped_engine_is_shown_with_how_to_continue_it() {
     running.signal(rustix::process::Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let shown = scene.callboard(&["show", "trial"]).run();
-    let told = format!("stopped: `kill -CONT {}` lets it go on", running.pid());
+    let told = format!("suspended: run `kill -CONT {}` to continue it", running.pid());
     assert!(shown.stdout.contains(&told), "{}", shown.stdout);
     running.signal(rustix::process::Signal::CONT);
     gate.open();
@@ -240,7 +240,7 @@ fn a_stopped_engine_is_shown_with_how_to_continue_it() {
 }
 
 #[test]
-fn an_agent_that_died_silently_is_not_shown_as_running() {
+fn an_agent_that_is_gone_is_not_shown_as_running() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a 1 hang"]);
@@ -261,7 +261,7 @@ fn an_agent_that_died_silently_is_not_shown_as_running() {
 }
 
 #[test]
-fn show_says_who_skipped_a_step_and_which_errors_were_resolved() {
+fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succeeded_since() {
     let scene = scene();
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["a 1 exit 3", "b * wait gate"]);
@@ -275,11 +275,11 @@ fn show_says_who_skipped_a_step_and_which_errors_were_resolved() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  stopped  2/3 steps  revision 8
-    stopped [TIME] ago by ada on [HOST]; `callboard resume trial` goes on with it
-      COMPLETED a  try 2  [TIME]
-      PENDING   b  held, ready for [TIME]  Agent process was stopped
-      SKIPPED   c  by ada: written by hand
-    last error: a#1.1, [TIME] ago (a is done since): Agent process exited with code 3 without a report: a gives up
+    stopped [TIME] ago by ada on [HOST]; run `callboard resume trial` to continue it
+      succeeded (COMPLETED) a  attempt 2  [TIME]
+      queued (PENDING)      b  held for [TIME]  Agent process was stopped
+      skipped               c  by ada: written by hand
+    last error: a#1.1, [TIME] ago (a succeeded since): Agent process exited with code 3 without a report: a gives up
       [STORE]/attempts/trial/a/1.1/stderr.log
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]

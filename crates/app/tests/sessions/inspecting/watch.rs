@@ -20,7 +20,7 @@ fn a_run_can_be_watched_from_another_terminal() {
     assert_eq!(running.wait().code, 0);
     assert_snapshot!(watching.wait().transcript(), @"
     $ callboard watch
-    run trial in [REPO]: open, 0 of 2 steps done
+    run trial in [REPO]: running, 0 of 2 steps done
     its engine is process [PID]
     ▸ a#1.1 is at work for [TIME]
     ✓ a#1.1 done [TIME]
@@ -48,8 +48,8 @@ fn a_run_can_be_watched_from_another_terminal() {
     over b#1.1 failed
     began b#1.2
     over b#1.2 done
-    phase
-    phase
+    status
+    status
     rest succeeded
     ");
 }

@@ -89,7 +89,7 @@ fn every_phase_needs_an_adapter() {
         [adapters.planner]
         command = ["your-agent", "{prompt}"]
         report = "required"    # without this line its exit code is its report
-    hint: or let the built-in scripted agent play, without an agent: `--rehearse`
+    hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
     let told = scene.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();

@@ -50,9 +50,9 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     // The failed cycle has been continued, and its successor is completed.
     assert_snapshot!(scene.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
     $ callboard peer --continue --spec x
-    error: there is no incomplete cycle of `peer:spec:x`
+    error: there is no incomplete cycle of `peer:spec:x` to continue
 
-    hint: start one with `callboard peer INSTRUCTION`; `callboard peer --help` names the instructions
+    hint: run `callboard peer INSTRUCTION` to start one; `callboard peer --help` lists the instructions
     [exit 2]
     ");
 }

@@ -30,7 +30,7 @@ fn an_agent_that_forgets_its_output_can_correct_it_in_the_same_attempt() {
     assert_snapshot!(std::fs::read_to_string(scene.kit().join("told.plan")).unwrap(), @"
     error: the report cannot be accepted: Agent reported completion without the field `output`
 
-    hint: the output is the field `output` of the report, or `--output FILE` beside `--status COMPLETED`
+    hint: add the field `output` to the report, or `--output FILE` to `--status COMPLETED`
     ");
     let prompt = scene.attempt("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();

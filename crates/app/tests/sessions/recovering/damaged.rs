@@ -59,7 +59,7 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
     [exit 0]
     ");
 
@@ -94,9 +94,9 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
       entry 4 of run `two` is not what was written
     it is kept as it was in `[STORE]/saved/[WHEN]`
       one   whole       5 entries, succeeded
-      two   cut         3 of 5 entries, open, entry 4 is not what was written
+      two   cut         3 of 5 entries, running, entry 4 is not what was written
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
       [REPO]/.agents/runs/two/run_state.json was written again
     [exit 1]
     ");

@@ -12,7 +12,7 @@ fn the_history_has_one_line_per_write() {
     assert_eq!(patch(&scene, sequence(&scene), &["--set", "/ticket=7"]).code, 0);
     assert_snapshot!(scene.callboard(&["state", "history", CYCLE]).run().transcript(), @"
     $ callboard state history peer:spec:feature-name:cycle:1
-       1 [WHEN]  initialized  tester  all of it  revision 1
+       1 [WHEN]  initialized  tester  the whole document  revision 1
        2 [WHEN]  plan started  engine  /metadata/status, /phases/plan/status, /phases/plan/started_at and 3 more  revision 4
        3 [WHEN]  plan progress  plan#1.1  /phases/plan/output/draft  revision 5
        4 [WHEN]  plan completed  engine  /phases/plan/status, /phases/plan/output/draft, /phases/plan/output/phases and 3 more  revision 6
@@ -79,7 +79,7 @@ fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
     let other = scene.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
     assert_eq!(other.code, 1);
     assert!(
-        other.stderr.contains("the run is finished, and `/metadata/status` is not `\"failed\"`"),
+        other.stderr.contains("the run is finished and `/metadata/status` is not `\"failed\"`"),
         "{}",
         other.stderr
     );
