@@ -25,7 +25,7 @@ impl Engine {
         let look = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
         while let Some(holder) = look().await? {
             // First hold the process, then see that it is still the engine: then its end is the engine's end.
-            let departure = holder.is_here().then(|| Departure::of(holder.pid));
+            let departure = holder.is_local().then(|| Departure::of(holder.pid));
             let departure = departure.transpose().map_err(|error| lost_sight(&error))?;
             if look().await?.as_ref() == Some(&holder) {
                 return Ok(Some(Self { holder, departure }));
@@ -47,7 +47,7 @@ impl Engine {
 
     /// The host it is on, if that is not this one.
     pub(crate) fn host(&self) -> Option<String> {
-        (!self.holder.is_here()).then(|| self.holder.host.clone())
+        (!self.holder.is_local()).then(|| self.holder.host.clone())
     }
 }
 

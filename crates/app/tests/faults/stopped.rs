@@ -7,12 +7,12 @@ use testkit::{Held, Scene, embedded_only};
 
 use crate::{last_error, scene, status};
 
-/// Somebody who holds the ticket of a store and is stopped.
+/// Somebody who holds the writer lock of a store and is stopped.
 struct Stopped(Child);
 
 impl Stopped {
     fn with_writer_lock(scene: &Scene) -> Self {
-        let writer_lock = scene.store().join("ticket");
+        let writer_lock = scene.store().join("writer.lock");
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());
@@ -34,7 +34,7 @@ impl Drop for Stopped {
 
 #[test]
 fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
-    embedded_only!("the ticket that its writers queue on");
+    embedded_only!("the lock file that its writers queue on");
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

@@ -70,7 +70,7 @@ fn a_watcher_that_found_no_engine_sees_it_when_it_is_heard_again() {
     testkit::wait_until_stopped(engine.pid());
     // The server has no bell for the end of a lease.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.holder(&run).await.unwrap().is_some() {} });
+    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
     let watching = scene.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says("it has no engine");
     engine.signal(Signal::CONT);
@@ -92,7 +92,7 @@ fn leases_that_are_deleted_under_an_engine_are_made_again_and_it_goes_on_leading
     delete_stream(&scene, "callboard-leases");
     // Whoever comes next makes the stream, and the engine says again that it leads.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.holder(&run).await.unwrap().is_none() {} });
+    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_none() {} });
     let second = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(second.code, 5, "{}", second.transcript());
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());

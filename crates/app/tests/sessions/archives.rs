@@ -83,7 +83,7 @@ fn an_open_attempt_counts_as_interrupted_where_it_was_imported() {
 
 /// Waits until so many processes stand in the queue for the ticket. The kernel's list of locks has no bell.
 pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
-    let inode = format!(":{} ", fs::metadata(scene.store().join("ticket")).unwrap().ino());
+    let inode = format!(":{} ", fs::metadata(scene.store().join("writer.lock")).unwrap().ino());
     let deadline = Instant::now() + testkit::DEADLINE;
     let queued = |line: &&str| line.contains("->") && line.contains(&inode);
     while fs::read_to_string("/proc/locks").unwrap().lines().filter(queued).count() < length {
@@ -101,7 +101,7 @@ fn of_two_imports_at_once_the_one_that_is_refused_takes_nothing_away_from_the_ot
     assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
     // On NATS nobody queues: there they meet in the journal.
     let writer_lock = (!testkit::on_nats()).then(|| {
-        let writer_lock = fs::File::options().write(true).open(here.store().join("ticket")).unwrap();
+        let writer_lock = fs::File::options().write(true).open(here.store().join("writer.lock")).unwrap();
         writer_lock.lock().unwrap();
         writer_lock
     });

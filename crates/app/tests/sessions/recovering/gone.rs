@@ -53,7 +53,7 @@ fn a_database_that_is_being_replaced_is_waited_for_and_not_called_gone() {
     embedded_only!("its file is gone");
     let scene = played();
     let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
-    let writer_lock = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
+    let writer_lock = fs::File::options().write(true).open(scene.store().join("writer.lock")).unwrap();
     writer_lock.lock().unwrap();
     fs::rename(&database, &aside).unwrap();
     let running = scene.callboard(&["ls"]).start();
@@ -75,7 +75,7 @@ fn a_deleted_database_is_named_with_what_to_do() {
     assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
     error: nothing can be read of the store `[STORE]`
-      caused by: the database is gone, though its store is still there
+      caused by: the database is missing, but other files of its store are there
 
     hint: `callboard recover --from FILE` puts a saved copy back
     hint: `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run
