@@ -87,7 +87,7 @@ pub(super) async fn tell(sandbox: &Sandbox, teller: &Teller) -> Result<Vec<Findi
         ledger: ledger::read(&sandbox.ledger()).map_err(cannot_look)?,
         passed_before,
         passes_now: sandbox.test().await?.passes,
-        left_behind: sweep(sandbox)?,
+        left_behind: kill_marked(sandbox)?,
         at_work,
     };
     let findings = evidence.findings();
@@ -213,14 +213,14 @@ async fn tell_findings(teller: &Teller, findings: &[Finding]) {
 }
 
 /// Looks for processes of every attempt that has begun, and ends them.
-fn sweep(sandbox: &Sandbox) -> Result<u32, Failure> {
+fn kill_marked(sandbox: &Sandbox) -> Result<u32, Failure> {
     let store = journal::location(sandbox)?.root().to_owned();
     let run = RunId::new(RUN).expect("BUG: the demo's run has a name");
     let mut left = 0;
     for note in ledger::read(&sandbox.ledger()).map_err(cannot_look)? {
         if note.when == When::Begin {
             let mark = Mark { store: store.clone(), run: run.clone(), attempt: note.attempt };
-            left += supervisor::sweep(&mark).map_err(cannot_look)?;
+            left += supervisor::kill_marked(&mark).map_err(cannot_look)?;
         }
     }
     Ok(left)

@@ -1,4 +1,4 @@
-//! Where an attempt keeps its files: one directory per attempt, never reused, so its path is part of its identity.
+//! The files of an attempt: one directory per attempt, never reused, so that its path identifies it.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 
 use protocol::{AttemptId, RunId};
 
-/// The directory of one attempt, `<root>/<run>/<step>/<turn>.<try>/`.
+/// The directory of one attempt, `<root>/<run>/<step>/<turn>.<attempt>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptDir(PathBuf);
 
 impl AttemptDir {
-    /// Names the attempt's directory; [`create`](Self::create) makes it.
+    /// Returns the path of the attempt's directory. [`create`](Self::create) creates it.
     pub fn new(attempts_root: &Path, run: &RunId, attempt: &AttemptId) -> Self {
         let attempt_dir = format!("{}.{}", attempt.turn, attempt.attempt_no);
         Self(attempts_root.join(run.as_str()).join(attempt.step.as_str()).join(attempt_dir))
     }
 
-    /// The directory that the shim was told.
+    /// Wraps the path that the shim gets as its argument.
     pub(crate) fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// Makes the directory, readable by its owner only. One that exists already is kept as it is.
+    /// Creates the directory, accessible to its owner only. An existing one is not changed.
     pub fn create(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
     }
@@ -32,12 +32,12 @@ impl AttemptDir {
         &self.0
     }
 
-    /// What the shim is to do.
+    /// What the shim shall do.
     pub fn launch(&self) -> PathBuf {
         self.0.join("launch.json")
     }
 
-    /// Who may run the attempt: created once, by a shim or by an engine that voids it.
+    /// Decides which process may run the attempt: created once, by a shim or by an engine that voids it.
     pub fn claim(&self) -> PathBuf {
         self.0.join("claim")
     }
@@ -68,22 +68,22 @@ impl AttemptDir {
         self.0.join("submitted.json")
     }
 
-    /// What `callboard report --partial` handed in last.
+    /// What `callboard report --partial` submitted last.
     pub fn partial(&self) -> PathBuf {
         self.0.join("partial.json")
     }
 
-    /// The same, taken by an engine and not yet known to be in the store.
+    /// A partial report that the engine has taken and perhaps not committed yet.
     pub fn partial_taken(&self) -> PathBuf {
         self.0.join("partial-taken.json")
     }
 
-    /// How the attempt ended, in the shim's words.
+    /// The shim's record of how the attempt ended.
     pub fn exit(&self) -> PathBuf {
         self.0.join("exit.json")
     }
 
-    /// The shim's own complaints; empty in all the world's good days.
+    /// Error messages of the shim itself; normally empty.
     pub fn shim_log(&self) -> PathBuf {
         self.0.join("shim.log")
     }
@@ -96,15 +96,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_try_has_a_private_directory_of_its_own() {
+    fn every_attempt_has_its_own_private_directory() {
         let root = tempfile::tempdir().unwrap();
         let run = RunId::new("f8c1").unwrap();
         let dir = AttemptDir::new(root.path(), &run, &"review#2.1".parse().unwrap());
         dir.create().unwrap();
         dir.create().unwrap();
         assert_eq!(dir.path(), root.path().join("f8c1/review/2.1"));
-        for made in [dir.path(), dir.path().parent().unwrap(), &root.path().join("f8c1")] {
-            assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{}", made.display());
+        for created in [dir.path(), dir.path().parent().unwrap(), &root.path().join("f8c1")] {
+            let mode = created.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o700, "{}", created.display());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tells when files of a directory have been written, without looking at them and without polling.
+//! Waits until files of a directory are written, without polling.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -14,58 +14,57 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-/// Keeps watch over the directories of all attempts of one engine. Make one and share it: closing an inotify instance
-/// makes the kernel wait for milliseconds, and a user may have only some hundred of them.
+/// Watches the directories of all attempts of one engine. Create one and share it: closing an inotify instance takes
+/// milliseconds, and a user may have only a few hundred of them.
 #[derive(Debug, Clone)]
 pub struct DirWatcher(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     fd: AsyncFd<OwnedFd>,
-    /// By watch descriptor. The kernel gives one directory one descriptor, however often it is watched.
-    posts: Mutex<HashMap<i32, Vec<Post>>>,
+    /// By watch descriptor. Watching a directory twice returns the same descriptor.
+    waiters: Mutex<HashMap<i32, Vec<Waiter>>>,
 }
 
-/// Somebody who waits for these files.
+/// A [`DirWatch`] that waits for these files.
 #[derive(Debug)]
-struct Post {
+struct Waiter {
     names: Vec<OsString>,
     wakeup: Arc<Notify>,
 }
 
 impl DirWatcher {
-    /// To be called within the runtime that will wait.
+    /// Creates an inotify instance. Must be called within the runtime that will wait.
     pub fn new() -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Shared { fd: super::listen(fd)?, posts: Mutex::default() })))
+        Ok(Self(Arc::new(Shared { fd: super::listen(fd)?, waiters: Mutex::default() })))
     }
 
-    /// Watches for these files of the directory: written and closed, or moved into place. Half-written ones are
-    /// nobody's business.
+    /// Watches these files of the directory until they are written and closed, or renamed to their name.
     pub(crate) fn watch(&self, dir: &Path, files: &[PathBuf]) -> io::Result<DirWatch> {
         let names = files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect();
         let wakeup = Arc::new(Notify::new());
-        let mut posts = self.0.posts();
+        let mut waiters = self.0.waiters();
         let flags = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
         let descriptor = inotify::add_watch(self.0.fd.get_ref(), dir, flags)?;
-        posts.entry(descriptor).or_default().push(Post { names, wakeup: wakeup.clone() });
+        waiters.entry(descriptor).or_default().push(Waiter { names, wakeup: wakeup.clone() });
         Ok(DirWatch { shared: self.0.clone(), descriptor, wakeup })
     }
 }
 
 impl Shared {
-    fn posts(&self) -> MutexGuard<'_, HashMap<i32, Vec<Post>>> {
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiters(&self) -> MutexGuard<'_, HashMap<i32, Vec<Waiter>>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all that waits and rings for everyone concerned.
+    /// Reads all pending events and wakes the waiters they concern.
     fn read_all(&self) -> io::Result<()> {
-        let posts = self.posts();
+        let waiters = self.waiters();
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) => concerned(&posts, &event).for_each(|post| post.wakeup.notify_one()),
+                Ok(event) => concerned(&waiters, &event).for_each(|waiter| waiter.wakeup.notify_one()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -74,15 +73,18 @@ impl Shared {
     }
 }
 
-fn concerned<'a>(posts: &'a HashMap<i32, Vec<Post>>, event: &Event<'_>) -> impl Iterator<Item = &'a Post> {
-    // After an overflow we do not know what we missed: let everybody look.
+fn concerned<'a>(
+    waiters: &'a HashMap<i32, Vec<Waiter>>,
+    event: &Event<'_>,
+) -> impl Iterator<Item = &'a Waiter> {
+    // After an overflow events are missing: wake every waiter.
     let overflow = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
     let wd = event.wd();
     let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
-    let in_dir = posts.iter().filter(move |(descriptor, _)| overflow || **descriptor == wd);
+    let in_dir = waiters.iter().filter(move |(descriptor, _)| overflow || **descriptor == wd);
     in_dir
-        .flat_map(|(_, posts)| posts)
-        .filter(move |post| overflow || name.as_ref().is_some_and(|name| post.names.contains(name)))
+        .flat_map(|(_, waiters)| waiters)
+        .filter(move |waiter| overflow || name.as_ref().is_some_and(|name| waiter.names.contains(name)))
 }
 
 /// A watch on some files of one directory, until it is dropped.
@@ -94,8 +96,8 @@ pub(crate) struct DirWatch {
 }
 
 impl DirWatch {
-    /// Waits until one of the files has been written. Cancel-safe: the bell keeps ringing until somebody has heard it.
-    /// Whoever of all the waiting is woken first reads for all the others.
+    /// Waits until one of the files has been written. Cancel-safe: a notification is kept until it is consumed. The first
+    /// waiter that the runtime wakes reads the events for all others.
     pub(crate) async fn written(&self) -> io::Result<()> {
         loop {
             tokio::select! {
@@ -113,12 +115,12 @@ impl DirWatch {
 
 impl Drop for DirWatch {
     fn drop(&mut self) {
-        let mut posts = self.shared.posts();
-        let Some(here) = posts.get_mut(&self.descriptor) else { return };
-        here.retain(|post| !Arc::ptr_eq(&post.wakeup, &self.wakeup));
-        if here.is_empty() {
-            posts.remove(&self.descriptor);
-            // Fails only if the directory is gone, and the kernel's watch with it.
+        let mut waiters = self.shared.waiters();
+        let Some(in_dir) = waiters.get_mut(&self.descriptor) else { return };
+        in_dir.retain(|waiter| !Arc::ptr_eq(&waiter.wakeup, &self.wakeup));
+        if in_dir.is_empty() {
+            waiters.remove(&self.descriptor);
+            // Fails only if the directory was deleted, which removed the watch.
             let _ = inotify::remove_watch(self.shared.fd.get_ref(), self.descriptor);
         }
     }

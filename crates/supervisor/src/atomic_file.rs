@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all, for readers may look at any run_at.
+//! Files that appear with their complete content, because readers may open them at any time.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,32 +8,32 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
-/// Replaces `path` by `bytes` with a rename. Not synced: what a power cut takes away counts as an interrupted try.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    beside(path, bytes)?.persist(path)?;
+/// Replaces the content of `path` by a rename. Does not sync: a power failure interrupts the attempt in any case.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_temporary(path, bytes)?.persist(path)?;
     Ok(())
 }
 
-/// A file that will be written when the disk may be full: the room it needs is taken before.
+/// A file with reserved disk space, to be written when the disk may be full.
 #[derive(Debug)]
-pub(crate) struct Reserved(NamedTempFile);
+pub(crate) struct ReservedFile(NamedTempFile);
 
-/// Enough for every file we reserve room for; a block on most disks.
-const ROOM: u64 = 4096;
+/// Enough for an exit record; a block on most disks.
+const RESERVED_SIZE: u64 = 4096;
 
-impl Reserved {
-    /// Takes the room for a file in this directory.
+impl ReservedFile {
+    /// Reserves space for a file in this directory.
     pub(crate) fn in_dir(dir: &Path) -> io::Result<Self> {
-        let temp = tempfile::Builder::new().prefix(".kept-").tempfile_in(dir)?;
-        match rustix::fs::fallocate(&temp, FallocateFlags::empty(), 0, ROOM) {
-            // Not every file system can promise room.
+        let temp = tempfile::Builder::new().prefix(".reserved-").tempfile_in(dir)?;
+        match rustix::fs::fallocate(&temp, FallocateFlags::empty(), 0, RESERVED_SIZE) {
+            // Not every file system can reserve space.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Self(temp)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Becomes `path`, with these bytes, by a rename.
-    pub(crate) fn become_file(mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    /// Writes the content and renames the file to `path`.
+    pub(crate) fn persist(mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)?;
         self.0.as_file().set_len(bytes.len().try_into().map_err(io::Error::other)?)?;
         self.0.persist(path)?;
@@ -41,11 +41,11 @@ impl Reserved {
     }
 }
 
-/// Creates `path` unless it exists (then `None`). Like `O_EXCL`, but with its content from the first run_at: the file
-/// is written under another name and then linked. The returned file holds a kernel lock until it is dropped or its
-/// process dies, so that anyone can tell whether the creator still lives.
+/// Creates `path` with its content, or returns `None` if it exists. The file is written under another name and then
+/// linked, so it is never visible without its content, unlike with `O_EXCL`. The returned file is locked until it is
+/// dropped or its process ends, so that other processes can tell whether its creator is alive.
 pub(crate) fn create_locked(path: &Path, bytes: &[u8]) -> io::Result<Option<File>> {
-    let temp = beside(path, bytes)?;
+    let temp = write_temporary(path, bytes)?;
     rustix::fs::flock(temp.as_file(), FlockOperation::NonBlockingLockExclusive)?;
     match fs::hard_link(temp.path(), path) {
         Ok(()) => Ok(Some(temp.into_file())),
@@ -54,7 +54,7 @@ pub(crate) fn create_locked(path: &Path, bytes: &[u8]) -> io::Result<Option<File
     }
 }
 
-/// Whether whoever created the file with [`create_locked`] still holds it open.
+/// Whether the process that created the file with [`create_locked`] still has it open.
 pub(crate) fn is_locked(path: &Path) -> io::Result<bool> {
     match rustix::fs::flock(File::open(path)?, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(false),
@@ -63,8 +63,8 @@ pub(crate) fn is_locked(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A temporary file in the same directory, readable by its owner only.
-fn beside(path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+/// Writes a temporary file in the same directory, accessible to its owner only.
+fn write_temporary(path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
     let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(dir)?;
     temp.write_all(bytes)?;
@@ -76,22 +76,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_that_was_kept_becomes_a_file_of_its_own_length() {
+    fn a_reserved_file_has_the_length_of_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("exit.json");
-        let kept = Reserved::in_dir(dir.path()).unwrap();
+        let reserved = ReservedFile::in_dir(dir.path()).unwrap();
         assert!(!path.exists());
-        kept.become_file(&path, b"short").unwrap();
+        reserved.persist(&path, b"short").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"short");
-        drop(Reserved::in_dir(dir.path()).unwrap());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "room that is not needed is given back");
+        drop(ReservedFile::in_dir(dir.path()).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "dropping a reserved file deletes it");
     }
 
     #[test]
-    fn only_the_first_creates_and_its_lock_tells_that_it_lives() {
+    fn a_file_is_created_once_and_stays_locked_while_its_creator_has_it_open() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("claim");
-        let held = create_locked(&path, b"first").unwrap().expect("nobody was before us");
+        let held = create_locked(&path, b"first").unwrap().expect("the file did not exist");
         assert!(create_locked(&path, b"second").unwrap().is_none());
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert!(is_locked(&path).unwrap());

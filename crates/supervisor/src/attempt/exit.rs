@@ -1,4 +1,4 @@
-//! How an attempt ended: the one thing a shim has to say, written once, at the very end.
+//! The exit record: how an attempt ended. The shim writes it once, as its last action.
 
 use std::fmt;
 use std::fs;
@@ -8,34 +8,34 @@ use jiff::Timestamp;
 use protocol::AttemptId;
 use serde::{Deserialize, Serialize};
 
-use crate::dir::AttemptDir;
-use crate::whole::Reserved;
+use super::dir::AttemptDir;
+use crate::atomic_file::ReservedFile;
 
 /// The content of `exit.json`. When it exists, no process of the attempt is left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitRecord {
     pub attempt: AttemptId,
-    pub how: How,
-    pub because: Because,
+    pub status: ExitStatus,
+    pub reason: EndReason,
     pub boot_id: String,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
-    /// By the monotonic clock; the two times above are the wall's.
+    /// By the monotonic clock; the two times above are wall-clock times.
     pub duration_ms: u64,
-    /// How many descendants outlived the agent and had to be ended.
-    pub swept: u32,
+    /// How many descendants outlived the agent and were stopped.
+    pub leftover_processes: u32,
 }
 
-/// What became of the agent's own process.
+/// How the agent's own process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum ExitStatus {
     Exited { code: i32 },
     Signalled { signal: i32 },
     NotStarted { error: String },
 }
 
-impl fmt::Display for How {
+impl fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited { code } => write!(f, "exited with code {code}"),
@@ -45,34 +45,34 @@ impl fmt::Display for How {
     }
 }
 
-/// Why it ended when it did.
+/// Why the attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// Of its own accord.
-    Own,
-    /// It ran longer than it may.
+pub enum EndReason {
+    /// The agent ended by itself.
+    Finished,
+    /// It exceeded its timeout.
     TimedOut,
-    /// It wrote nothing for longer than it may.
+    /// It wrote nothing to its logs for longer than its silence limit.
     Silent,
-    /// The engine ordered it.
-    Ordered,
+    /// The engine stopped it.
+    Stopped,
 }
 
 impl ExitRecord {
-    /// Takes the room for a record on the disk, which may be full when there is something to record.
-    pub(crate) fn reserve(dir: &AttemptDir) -> io::Result<Reserved> {
-        Reserved::in_dir(dir.path())
+    /// Reserves disk space for a record, because the disk may be full when the attempt ends.
+    pub(crate) fn reserve(dir: &AttemptDir) -> io::Result<ReservedFile> {
+        ReservedFile::in_dir(dir.path())
     }
 
-    pub(crate) fn write(&self, dir: &AttemptDir, room: Reserved) -> io::Result<()> {
+    pub(crate) fn write(&self, dir: &AttemptDir, reserved: ReservedFile) -> io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        room.become_file(&dir.exit(), &bytes)
+        reserved.persist(&dir.exit(), &bytes)
     }
 
-    /// Reads the record. A file that cannot be understood is no record: the rename makes it whole, so only a power
-    /// cut can have torn it, and then the attempt was interrupted.
+    /// Reads the record, or returns `None` if there is none or it cannot be parsed: it is written by rename, so only a
+    /// power failure can truncate it, and that interrupted the attempt.
     pub(crate) fn read(dir: &AttemptDir) -> io::Result<Option<Self>> {
         match fs::read(dir.exit()) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),

@@ -1,8 +1,8 @@
-//! Collects an attempt's report from wherever the agent left it.
+//! Collects an attempt's report from all its sources.
 //!
-//! In falling order of trust: what `callboard report` accepted, the report file, the markers on standard output, in
-//! what the agent itself says there (see `transcript`). The content is judged in [`protocol::report`]. When in doubt
-//! there is no valid report: it costs an attempt, and the files stay where they are as evidence.
+//! In descending order of trust: what `callboard report` accepted, the report file, the markers on standard output
+//! within the agent's own messages (see `transcript`). [`protocol::report`] judges the content. In doubt there is no
+//! valid report, which costs an attempt, and the files are kept as evidence.
 
 use std::fmt;
 use std::fs::File;
@@ -13,18 +13,19 @@ use protocol::report::{self as content, Expected, Report, Unfit};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::dir::AttemptDir;
-use crate::{transcript, whole};
+use super::dir::AttemptDir;
+use super::transcript;
+use crate::atomic_file;
 
-/// The largest report we read.
-pub const LARGEST: u64 = 8 * 1024 * 1024;
-/// How much of the end of the output is searched for the markers: the largest report, and some talk after it.
-const SEARCHED: u64 = LARGEST + 64 * 1024;
+/// The size of the largest report that is read.
+pub const MAX_REPORT_SIZE: u64 = 8 * 1024 * 1024;
+/// How much of the end of the output is searched for the markers: the largest report, and some text after it.
+const MAX_SEARCHED: u64 = MAX_REPORT_SIZE + 64 * 1024;
 
 /// Where a report was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Handed in with `callboard report`.
+    /// Submitted with `callboard report`.
     Submitted,
     /// Written to `REPORT_PATH`.
     File,
@@ -42,11 +43,11 @@ impl fmt::Display for Source {
     }
 }
 
-/// What was found of a report.
+/// The result of [`collect`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Collected {
     Valid(Box<Report>, Source),
-    /// There is something, but it cannot be accepted, for this reason.
+    /// There is a report that cannot be accepted, with the reason.
     Unfit(String),
     Missing,
 }
@@ -54,7 +55,7 @@ pub enum Collected {
 /// Why a submission was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    #[error("the report has {size} bytes, the limit is {LARGEST}")]
+    #[error("the report has {size} bytes, the limit is {MAX_REPORT_SIZE}")]
     TooLarge { size: usize },
     #[error("the report cannot be accepted: {0}")]
     Unfit(#[from] Unfit),
@@ -62,18 +63,18 @@ pub enum SubmitError {
     Write { path: String, source: io::Error },
 }
 
-/// Checks a report and keeps it for the engine. A later one replaces it.
+/// Checks a report and stores it for the engine. A later one replaces it.
 pub fn submit(dir: &AttemptDir, expected: &Expected, bytes: &[u8]) -> Result<(), SubmitError> {
-    if bytes.len() as u64 > LARGEST {
+    if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(SubmitError::TooLarge { size: bytes.len() });
     }
     content::parse(bytes, expected)?;
     let path = dir.submitted();
-    whole::replace(&path, bytes)
+    atomic_file::replace_file(&path, bytes)
         .map_err(|source| SubmitError::Write { path: path.display().to_string(), source })
 }
 
-/// Reads all sources. All valid ones must agree on the verdict.
+/// Reads all sources. All valid reports must agree on the verdict.
 pub fn collect(dir: &AttemptDir, expected: &Expected) -> Collected {
     let read = |found: Result<Option<Vec<u8>>, String>| match found {
         Ok(None) => None,
@@ -88,9 +89,8 @@ pub fn collect(dir: &AttemptDir, expected: &Expected) -> Collected {
     judge(sources.into_iter().filter_map(|(source, found)| Some((source, found?))))
 }
 
-/// The most trusted source that says anything must be fit: a broken file is not mended by something that happened to
-/// stand in the output. What is unfit below it is passed over; an agent that prints its instructions prints our
-/// example, too.
+/// The most trusted source that has a report must be valid: text in the output does not repair a broken file. Invalid
+/// reports of less trusted sources are ignored, because an agent that prints its instructions prints our example, too.
 fn judge(found: impl Iterator<Item = (Source, Result<Report, String>)>) -> Collected {
     let mut best: Option<(Report, Source)> = None;
     for (source, report) in found {
@@ -118,22 +118,22 @@ fn describe(report: &Report) -> String {
 
 fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let Some((file, size)) = open(path)? else { return Ok(None) };
-    let too_large = |size: u64| format!("it has {size} bytes or more, the limit is {LARGEST}");
-    if size > LARGEST {
+    let too_large = |size: u64| format!("it has {size} bytes or more, the limit is {MAX_REPORT_SIZE}");
+    if size > MAX_REPORT_SIZE {
         return Err(too_large(size));
     }
     let mut bytes = Vec::new();
-    // It may still grow while we read.
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > LARGEST { Err(too_large(LARGEST + 1)) } else { Ok(Some(bytes)) }
+    // The file may still grow.
+    file.take(MAX_REPORT_SIZE + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_REPORT_SIZE { Err(too_large(MAX_REPORT_SIZE + 1)) } else { Ok(Some(bytes)) }
 }
 
 fn read_markers(stdout: &Path) -> Result<Option<Vec<u8>>, String> {
     let Some((mut file, size)) = open(stdout)? else { return Ok(None) };
     let tail = || {
-        file.seek(SeekFrom::Start(size.saturating_sub(SEARCHED)))?;
+        file.seek(SeekFrom::Start(size.saturating_sub(MAX_SEARCHED)))?;
         let mut bytes = Vec::new();
-        file.take(SEARCHED).read_to_end(&mut bytes)?;
+        file.take(MAX_SEARCHED).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let bytes = tail().map_err(|error: io::Error| error.to_string())?;
@@ -141,8 +141,8 @@ fn read_markers(stdout: &Path) -> Result<Option<Vec<u8>>, String> {
     Ok(content::between_markers(&transcript::spoken(&text)).map(|block| block.as_bytes().to_vec()))
 }
 
-/// Opens a regular file of the agent's, without following a link out of the directory and without waiting for a pipe.
-/// The error is for people; `None` if there is no such file.
+/// Opens a regular file that the agent wrote. Does not follow a symbolic link and does not block on a pipe. Returns
+/// `None` if there is no such file; the error is a message for people.
 pub fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {

@@ -1,4 +1,4 @@
-//! Asking a program one harmless question, such as `--version`, without trusting it to answer or to end.
+//! Runs a program with a harmless argument such as `--version`, without relying on it to answer or to end.
 
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::AsFd as _;
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use crate::os::{self, Process, Table};
+use crate::os::{self, Process, ProcessTable};
 
-/// The most we listen to.
-const LONGEST_ANSWER: usize = 4096;
+/// How much of the output is kept.
+const MAX_OUTPUT: usize = 4096;
 
-/// Carried by everything that a question starts, so that nothing of it can stay.
+/// Marks every process that a probe starts, so that all of them can be killed.
 const VARIABLE: &str = "CALLBOARD_PROBE";
 
-/// Why a program gave no answer.
+/// Why a probe failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error("it could not be started")]
@@ -26,40 +26,40 @@ pub enum ProbeError {
     TimedOut(Duration),
     #[error("it ended with {code}")]
     Failed { code: String },
-    #[error("it could not be listened to")]
+    #[error("its output could not be read")]
     Io(#[from] io::Error),
 }
 
-/// Starts the program with closed stdin, waits for its end, and gives what it wrote. When this returns, nothing that it
-/// started is left, not even what left for a session of its own.
+/// Runs the program with closed stdin and returns what it wrote to stdout and stderr. When this returns, every process
+/// that it started has ended, even one in its own session.
 pub fn probe(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, ProbeError> {
-    static ASKED: AtomicU32 = AtomicU32::new(0);
-    let name = format!("{}.{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(program);
     command.args(arguments).env(VARIABLE, &name).stdin(Stdio::null());
     command.stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().map_err(ProbeError::Start)?;
-    // The command has copies of the pipe's end: as long as one is open, the pipe does not end.
+    // The command holds copies of the pipe's write end, which would keep the pipe open.
     drop(command);
-    let answer = listen(&child, reader, Instant::now() + limit);
-    let swept = end(&child, &name);
+    let output = read_output(&child, reader, Instant::now() + limit);
+    let killed = kill_all(&child, &name);
     let status = child.wait()?;
-    swept?;
-    match answer? {
-        Heard { ended: false, .. } => Err(ProbeError::TimedOut(limit)),
-        Heard { .. } if !status.success() => Err(ProbeError::Failed { code: status.to_string() }),
-        Heard { text, .. } => Ok(text),
+    killed?;
+    match output? {
+        Output { ended: false, .. } => Err(ProbeError::TimedOut(limit)),
+        Output { .. } if !status.success() => Err(ProbeError::Failed { code: status.to_string() }),
+        Output { text, .. } => Ok(text),
     }
 }
 
-struct Heard {
+struct Output {
     ended: bool,
     text: String,
 }
 
-/// Listens until the program has ended and the pipe is empty, or the time is up.
-fn listen(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Result<Heard> {
+/// Reads until the program has ended and the pipe is empty, or the deadline has passed.
+fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Result<Output> {
     let process = Process::child(Pid::from_child(child))?;
     let mut bytes = Vec::new();
     let mut ended = false;
@@ -69,7 +69,7 @@ fn listen(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Result<
             true => vec![process.as_fd(), pipe.as_fd()],
             false => vec![process.as_fd()],
         };
-        // Once it has ended we only empty the pipe: whoever else holds it open is not waited for.
+        // After its end the pipe is only emptied: another process may keep it open.
         let until = if ended { Instant::now() } else { deadline };
         let ready = os::poll_until(&fds, Some(until))?;
         ended |= ready[0];
@@ -78,22 +78,22 @@ fn listen(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Result<
                 let mut part = [0; 1024];
                 let length = pipe.read(&mut part)?;
                 open = length > 0;
-                // The rest is read and dropped, so that a talkative program can end.
-                bytes.extend_from_slice(&part[..length.min(LONGEST_ANSWER.saturating_sub(bytes.len()))]);
+                // Read and drop the rest, so that a program with much output can end.
+                bytes.extend_from_slice(&part[..length.min(MAX_OUTPUT.saturating_sub(bytes.len()))]);
             }
             Some(false) if ended => open = false,
             Some(false) | None => {}
         }
     }
-    Ok(Heard { ended, text: String::from_utf8_lossy(&bytes).into_owned() })
+    Ok(Output { ended, text: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
-/// Kills the program and everything that it started.
-fn end(child: &Child, name: &str) -> io::Result<()> {
+/// Kills the program and every process that it started.
+fn kill_all(child: &Child, name: &str) -> io::Result<()> {
     let line = format!("{VARIABLE}={name}").into_bytes();
     let pid = Pid::from_child(child);
     os::kill_until_none(|| {
-        let table = Table::read()?;
+        let table = ProcessTable::read()?;
         let mut rows = table.marked(std::slice::from_ref(&line));
         rows.extend(table.row(pid));
         Ok(table.with_descendants(rows))

@@ -1,4 +1,4 @@
-//! The process table as `/proc` shows it: who is whose parent, who carries a mark.
+//! The process table from `/proc`: parents, environments, command lines.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-/// One living process.
+/// One running process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) pid: Pid,
@@ -17,17 +17,17 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Who it is. The parent is no part of that: it changes when the old one ends.
+    /// Identifies the process within this boot.
     pub(crate) fn key(&self) -> (i32, u64) {
         (self.pid.as_raw_pid(), self.start_time)
     }
 }
 
-/// All processes alive at one run_at, ourselves excepted: nothing here is ever aimed at us.
+/// All running processes except this one, so that it is never signalled by mistake.
 #[derive(Debug)]
-pub(crate) struct Table(Vec<Row>);
+pub(crate) struct ProcessTable(Vec<Row>);
 
-impl Table {
+impl ProcessTable {
     pub(crate) fn read() -> io::Result<Self> {
         let own = rustix::process::getpid();
         let mut rows = Vec::new();
@@ -43,12 +43,12 @@ impl Table {
         Ok(Self(rows))
     }
 
-    /// The process with this number, if it lives.
+    /// Returns the process with this pid.
     pub(crate) fn row(&self, pid: Pid) -> Option<Row> {
         self.0.iter().find(|row| row.pid == pid).copied()
     }
 
-    /// Processes of this user whose environment has all the variables, with their values.
+    /// Returns the processes of this user whose environment has all the variables, with their values.
     pub(crate) fn carriers<const N: usize>(&self, variables: [&str; N]) -> Vec<(Row, [String; N])> {
         let ours = |row: &&Row| {
             let owner = fs::metadata(format!("/proc/{}", row.pid.as_raw_pid())).map(|process| process.uid());
@@ -62,12 +62,12 @@ impl Table {
         self.0.iter().filter(ours).filter_map(carried).collect()
     }
 
-    /// Those below us.
+    /// Returns the descendants of this process.
     pub(crate) fn our_descendants(&self) -> Vec<Row> {
         self.descendants(HashSet::from([rustix::process::getpid()]))
     }
 
-    /// The given ones and those below them.
+    /// Returns the given processes and their descendants.
     pub(crate) fn with_descendants(&self, mut rows: Vec<Row>) -> Vec<Row> {
         let roots: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
         rows.extend(self.descendants(roots));
@@ -89,7 +89,8 @@ impl Table {
         }
     }
 
-    /// Those whose environment holds all the lines. What we may not read is another user's, hence no process of ours.
+    /// Returns the processes whose environment contains all the lines. An unreadable environment belongs to another
+    /// user's process, which cannot be part of an attempt.
     pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> Vec<Row> {
         let carries = |row: &&Row| {
             let environment = environment(row.pid);
@@ -100,26 +101,26 @@ impl Table {
     }
 }
 
-/// How long an exec may hide an environment from us; one that takes longer hangs on a dead file system.
-const LONGEST_EXEC: Duration = Duration::from_secs(1);
+/// How long an exec may hide an environment. A longer one hangs on a dead file system.
+const MAX_EXEC_TIME: Duration = Duration::from_secs(1);
 
-/// The environment of a process. While it executes another program it reads as empty, though it carried a mark before
-/// and will again: an empty one is believed only if the kernel goes on saying that there is nothing in it. What we may
-/// not read belongs to another user, hence to no process of ours.
+/// Reads the environment of a process. During an exec it reads as empty, although the process carried a mark before and
+/// will again. Therefore an empty one counts only if the kernel repeatedly says that there is nothing in it. Returns
+/// nothing if it is unreadable, because then the process belongs to another user.
 fn environment(pid: Pid) -> Vec<u8> {
-    let begun = Instant::now();
-    let mut empty_looks = 0;
+    let started = Instant::now();
+    let mut empty_reads = 0;
     loop {
         let Ok(bytes) = read_at_once(pid) else { return Vec::new() };
-        empty_looks = if has_none(pid) { empty_looks + 1 } else { 0 };
-        if !bytes.is_empty() || empty_looks > 10 || begun.elapsed() > LONGEST_EXEC {
+        empty_reads = if has_no_environment(pid) { empty_reads + 1 } else { 0 };
+        if !bytes.is_empty() || empty_reads > 10 || started.elapsed() > MAX_EXEC_TIME {
             return bytes;
         }
         std::thread::yield_now();
     }
 }
 
-/// In one call: between two the process may have taken another program, and the rest would be missing.
+/// Reads the environment with one system call, because the process may execute another program between two.
 fn read_at_once(pid: Pid) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 1 << 20];
     let length = fs::File::open(format!("/proc/{}/environ", pid.as_raw_pid()))?.read(&mut bytes)?;
@@ -127,23 +128,23 @@ fn read_at_once(pid: Pid) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a process can have no environment: it is a kernel thread, it has ended, or its environment is empty.
-fn has_none(pid: Pid) -> bool {
+/// Whether a process really has no environment: it is a kernel thread, has ended, or its environment is empty.
+fn has_no_environment(pid: Pid) -> bool {
     const KERNEL_THREAD: u64 = 0x0020_0000;
     let Ok(Some(stat)) = read_stat(pid) else { return true };
-    let number = |place| field(&stat, place).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let number = |index| field(&stat, index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let (flags, env_start, env_end) = (number(9), number(50), number(51));
     let ended = matches!(field(&stat, 3), Some("Z" | "X" | "x") | None);
     ended || flags & KERNEL_THREAD != 0 || (env_end != 0 && env_start == env_end)
 }
 
-/// The value of a variable in the environment of this process or, if it has none, of its nearest ancestor that has.
-/// Whoever clears its environment is still found by its parents.
+/// Returns the value of a variable in the environment of this process, or of its nearest ancestor that has it, because a
+/// process may have cleared its environment.
 pub(crate) fn inherited(variable: &str) -> io::Result<Option<String>> {
     Ok(inherited_all([variable])?.map(|[value]| value))
 }
 
-/// The same of several that belong together: all are of the nearest process that has all of them.
+/// Returns the values of several variables, from the nearest process that has all of them.
 pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
@@ -158,39 +159,39 @@ pub(crate) fn inherited_all<const N: usize>(variables: [&str; N]) -> io::Result<
     Ok(None)
 }
 
-/// The value of a variable in an environment.
+/// Returns the value of a variable in an environment.
 fn value(environment: &[u8], variable: &str) -> Option<String> {
     let mut lines = environment.split(|byte| *byte == 0);
     let value = lines.find_map(|line| line.strip_prefix(variable.as_bytes())?.strip_prefix(b"="))?;
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// The command line of a process, for people: on one line and not too long.
+/// Returns the command line of a process, on one line and truncated, for people.
 pub(crate) fn command_line(pid: Pid) -> String {
-    const LONGEST: usize = 80;
+    const MAX_LENGTH: usize = 80;
     let bytes = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_end_matches('\0').chars();
-    let mut line: String = text.map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST + 1).collect();
-    if line.chars().count() > LONGEST {
+    let mut line: String = text.map(|c| if c.is_control() { ' ' } else { c }).take(MAX_LENGTH + 1).collect();
+    if line.chars().count() > MAX_LENGTH {
         line.pop();
         line.push('…');
     }
     line
 }
 
-/// Whether the process with this number was stopped.
+/// Whether a signal has stopped the process with this pid.
 pub(crate) fn is_stopped(pid: i32) -> bool {
     let stat = Pid::from_raw(pid).and_then(|pid| read_stat(pid).ok().flatten());
     stat.is_some_and(|stat| matches!(field(&stat, 3), Some("T" | "t")))
 }
 
-/// When the process with this number started; `None` if there is none.
+/// Returns the start time of the process with this pid, or `None` if there is none.
 pub(crate) fn start_time(pid: Pid) -> io::Result<Option<u64>> {
     Ok(read_stat(pid)?.and_then(|stat| field(&stat, 22)?.parse().ok()))
 }
 
-/// The row of a process, `None` once it has ended (zombies have ended).
+/// Reads the row of a process, or returns `None` if it has ended. A zombie has ended.
 fn read_row(pid: Pid) -> io::Result<Option<Row>> {
     let Some(stat) = read_stat(pid)? else { return Ok(None) };
     let row = || {
@@ -205,19 +206,19 @@ fn read_row(pid: Pid) -> io::Result<Option<Row>> {
 fn read_stat(pid: Pid) -> io::Result<Option<String>> {
     match fs::read(format!("/proc/{}/stat", pid.as_raw_pid())) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if gone(&error) => Ok(None),
+        Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// A process may end between two looks: then its files are missing, or reading them says "no such process".
-fn gone(error: &io::Error) -> bool {
+/// Whether the process has ended: its files are missing, or reading them fails with "no such process".
+fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
-/// The field by its number in proc(5), from 3 on. The second is the program's name in brackets, which may itself
-/// hold blanks and brackets: so count from the last bracket.
+/// Returns a field by its number in proc(5), from 3 on. Counts from the last parenthesis, because the second field is
+/// the program's name in parentheses, which may itself contain blanks and parentheses.
 fn field(stat: &str, number: usize) -> Option<&str> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)
 }
@@ -227,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
+    fn a_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
         let stat = "42 (a) b (c) S 7 1 1 0 -1 4194560 1 1 0 0 0 0 0 0 20 0 1 0 123456 1 1";
         assert_eq!(field(stat, 3), Some("S"));
         assert_eq!(field(stat, 4), Some("7"));
@@ -235,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn we_ourselves_are_never_in_the_table() {
+    fn this_process_is_not_in_the_table() {
         let own = rustix::process::getpid();
-        assert!(Table::read().unwrap().0.iter().all(|row| row.pid != own));
+        assert!(ProcessTable::read().unwrap().0.iter().all(|row| row.pid != own));
         assert!(start_time(own).unwrap().is_some());
     }
 }

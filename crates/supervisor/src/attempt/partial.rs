@@ -1,46 +1,46 @@
-//! Partial reports: what an attempt has so far, handed in while it works.
+//! Partial reports: intermediate results that an agent submits while it works.
 //!
-//! Only the newest counts. The agent replaces one file; the engine takes it away by a rename before it reads, so that a
-//! newer one that comes meanwhile is a file of its own, and an engine that is killed in between leaves what it had taken.
+//! Only the newest counts. The agent replaces one file. The engine renames it before reading, so that a newer one does
+//! not overwrite it, and an engine that is killed before its commit leaves it for the next engine.
 
 use std::fs;
 use std::io::{self, Read as _};
 
 use serde_json::{Map, Value};
 
-use crate::dir::AttemptDir;
-use crate::report::{self, LARGEST};
-use crate::whole;
+use super::dir::AttemptDir;
+use super::report::{self, MAX_REPORT_SIZE};
+use crate::atomic_file;
 
 /// Why a partial report was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PartialError {
-    #[error("the part has {size} bytes, the limit is {LARGEST}")]
+    #[error("the partial report has {size} bytes, the limit is {MAX_REPORT_SIZE}")]
     TooLarge { size: usize },
-    #[error("the part is not a JSON object")]
+    #[error("the partial report is not a JSON object")]
     NotAnObject(#[source] serde_json::Error),
     #[error("could not write `{path}`")]
     Write { path: String, source: io::Error },
 }
 
-/// Checks a partial report and keeps it for the engine, in the place of the one before.
+/// Checks a partial report and stores it for the engine. It replaces the one before.
 pub fn submit_partial(dir: &AttemptDir, bytes: &[u8]) -> Result<(), PartialError> {
-    if bytes.len() as u64 > LARGEST {
+    if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(PartialError::TooLarge { size: bytes.len() });
     }
     serde_json::from_slice::<Map<String, Value>>(bytes).map_err(PartialError::NotAnObject)?;
     let path = dir.partial();
-    whole::replace(&path, bytes)
+    atomic_file::replace_file(&path, bytes)
         .map_err(|source| PartialError::Write { path: path.display().to_string(), source })
 }
 
-/// Whether there is one that nobody has taken.
+/// Whether there is a partial report that the engine has not taken.
 pub fn has_partial(dir: &AttemptDir) -> bool {
     dir.partial().exists()
 }
 
-/// Takes the newest partial report, or the one that was taken and never [`entered`]. `None` if there is none that
-/// can be read: what an agent says on the way is not worth an attempt.
+/// Takes the newest partial report, or the one that was taken and never [discarded](discard_taken). Returns `None` if
+/// there is none or it is unreadable: a bad partial report does not cost an attempt.
 pub fn take_partial(dir: &AttemptDir) -> Option<Value> {
     match fs::rename(dir.partial(), dir.partial_taken()) {
         Ok(()) => {}
@@ -49,13 +49,13 @@ pub fn take_partial(dir: &AttemptDir) -> Option<Value> {
     }
     let (file, _) = report::open(&dir.partial_taken()).ok()??;
     let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_REPORT_SIZE).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The one that was taken is safe in the store: it need not be offered again.
-pub fn entered(dir: &AttemptDir) {
-    // Should it be offered again all the same, it changes nothing.
+/// Discards the taken partial report, after it was committed.
+pub fn discard_taken(dir: &AttemptDir) {
+    // If this fails, the report is committed again, which changes nothing.
     let _ = fs::remove_file(dir.partial_taken());
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_several_the_newest_is_taken_and_one_that_was_not_entered_is_offered_again() {
+    fn the_newest_is_taken_and_one_that_was_not_discarded_is_taken_again() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
         assert_eq!(take_partial(&dir), None);
@@ -75,15 +75,15 @@ mod tests {
         assert!(has_partial(&dir));
         assert_eq!(take_partial(&dir), Some(json!({"step": 2})));
         assert!(!has_partial(&dir));
-        assert_eq!(take_partial(&dir), Some(json!({"step": 2})), "its engine may have been killed");
+        assert_eq!(take_partial(&dir), Some(json!({"step": 2})), "the engine may have been killed");
         submit_partial(&dir, br#"{"step": 3}"#).unwrap();
         assert_eq!(take_partial(&dir), Some(json!({"step": 3})));
-        entered(&dir);
+        discard_taken(&dir);
         assert_eq!(take_partial(&dir), None);
     }
 
     #[test]
-    fn what_is_no_object_is_refused_and_the_one_before_stays() {
+    fn what_is_not_an_object_is_refused_and_the_one_before_stays() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
         submit_partial(&dir, b"{}").unwrap();

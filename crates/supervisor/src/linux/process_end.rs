@@ -1,4 +1,4 @@
-//! Waiting for the end of a process that is not our child.
+//! Waits for the end of a process that is not a child.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,13 +7,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use tokio::io::unix::AsyncFd;
 
-/// A process of this machine whose end we wait for. Whoever makes one checks afterwards that the number still belongs
-/// to whom it meant: from then on it does.
+/// The end of a process of this machine. The caller must check after [`ProcessEnd::of`] that the pid still belongs to the
+/// process it meant; from then on it does.
 #[derive(Debug)]
-pub struct Departure(Option<AsyncFd<OwnedFd>>);
+pub struct ProcessEnd(Option<AsyncFd<OwnedFd>>);
 
-impl Departure {
-    /// To be called within the runtime that will wait.
+impl ProcessEnd {
+    /// Opens the process. Must be called within the runtime that will wait.
     pub fn of(pid: u32) -> io::Result<Self> {
         let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return Ok(Self(None)) };
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -23,8 +23,8 @@ impl Departure {
         }
     }
 
-    /// Returns when the process has ended.
-    pub async fn happened(&self) -> io::Result<()> {
+    /// Waits until the process has ended.
+    pub async fn wait(&self) -> io::Result<()> {
         match &self.0 {
             Some(fd) => fd.readable().await.map(|_| ()),
             None => Ok(()),

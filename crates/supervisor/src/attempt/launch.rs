@@ -1,5 +1,5 @@
-//! How an attempt is started: what the shim is to do goes into `launch.json`, then the shim is spawned. Both happen
-//! under an id that is committed already; doing it twice starts two shims, of which one loses the claim.
+//! Starts an attempt: writes `launch.json` for the shim, then spawns the shim. The attempt's id is committed before, so
+//! doing it twice is harmless: of two shims one loses the claim.
 
 use std::env;
 use std::error::Error;
@@ -16,30 +16,30 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
-use crate::dir::AttemptDir;
-use crate::mark::Mark;
+use super::dir::AttemptDir;
+use crate::atomic_file;
 use crate::os_text::OsText;
-use crate::whole;
+use crate::processes::Mark;
 
-/// All that a shim needs to know.
+/// What a shim needs to run an attempt: the content of `launch.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     pub run: RunId,
     pub attempt: AttemptId,
     pub store: PathBuf,
-    /// Program and arguments. A program without a slash is searched in the `PATH` of `env`; a relative path counts
-    /// from `cwd`.
+    /// Program and arguments. A program without a slash is searched in the `PATH` of `env`; a relative path is relative
+    /// to `cwd`.
     pub argv: Vec<String>,
     pub cwd: PathBuf,
-    /// The agent's complete environment, to which only the [mark](Mark) is added.
+    /// The agent's complete environment, except for the [mark](Mark).
     pub env: Vec<(OsText, OsText)>,
     /// How long the agent may run.
     pub timeout: Option<Duration>,
-    /// How long it may write nothing to its logs. Seen at the latest after twice that time.
+    /// How long it may write nothing to its logs. Detected after at most twice that time.
     pub silence: Option<Duration>,
-    /// How long it has between TERM and KILL.
+    /// The time between TERM and KILL.
     pub grace: Duration,
-    /// How many files it may have open; the engine has raised its own limit.
+    /// How many files it may have open. Set because the engine has raised its own limit, which children inherit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptors: Option<u64>,
 }
@@ -54,11 +54,11 @@ impl Launch {
     }
 
     fn write(&self, dir: &AttemptDir) -> io::Result<()> {
-        whole::replace(&dir.launch(), &serde_json::to_vec_pretty(self)?)
+        atomic_file::replace_file(&dir.launch(), &serde_json::to_vec_pretty(self)?)
     }
 }
 
-/// The program that becomes the shim; the attempt's directory is appended to its arguments.
+/// The command of the shim. The attempt's directory is appended to its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShimProgram {
     pub program: PathBuf,
@@ -66,29 +66,29 @@ pub struct ShimProgram {
 }
 
 impl SpawnError {
-    /// Whether the machine is short of something, which is neither the agent's fault nor ours.
+    /// Whether the machine lacks a resource, so that a retry may succeed.
     pub fn is_shortage(&self) -> bool {
         let (Self::Write { source, .. } | Self::Spawn { source, .. }) = self;
         is_shortage(source)
     }
 }
 
-/// Whether the error says that the machine is short of something: files, processes, memory, disk.
+/// Whether the machine lacks a resource: files, processes, memory or disk space.
 pub fn is_shortage(error: &io::Error) -> bool {
     let short = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT];
-    short.iter().any(|errno| says(error, *errno))
+    short.iter().any(|errno| is_errno(error, *errno))
 }
 
-/// Whether the error, or what caused it, says that a disk is full.
+/// Whether the error, or one of its causes, is a full disk.
 pub fn is_full_disk(error: &(dyn Error + 'static)) -> bool {
     let mut chain = std::iter::successors(Some(error), |&cause| cause.source());
-    let full = |error: &io::Error| says(error, Errno::NOSPC) || says(error, Errno::DQUOT);
+    let full = |error: &io::Error| is_errno(error, Errno::NOSPC) || is_errno(error, Errno::DQUOT);
     chain.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(full))
 }
 
-/// Of an error that was wrapped, to say which file it is about, only the kind is left. That is enough: what has no kind
-/// of its own is no fault of an agent's either.
-fn says(error: &io::Error, errno: Errno) -> bool {
+/// Compares an error with an errno. An error that was wrapped to add a path has only its kind left, so kinds are
+/// compared. Errnos without a kind of their own share one, and none of those is caused by an agent.
+fn is_errno(error: &io::Error, errno: Errno) -> bool {
     match error.raw_os_error() {
         Some(code) => code == errno.raw_os_error(),
         None => error.kind() == io::Error::from(errno).kind(),
@@ -104,9 +104,9 @@ pub enum SpawnError {
     Spawn { attempt: AttemptId, program: String, source: io::Error },
 }
 
-/// What the shim itself needs of the engine's environment to be loaded and to explain itself. The agent sees none
-/// of it.
-const FOR_THE_SHIM: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+/// The variables of the engine's environment that the shim gets, to be loaded and to report errors. The agent does not
+/// get them.
+const SHIM_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
 /// Writes `launch.json` and spawns the shim.
 pub(crate) fn spawn(shim: &ShimProgram, dir: &AttemptDir, launch: &Launch) -> Result<Child, SpawnError> {
@@ -120,7 +120,7 @@ pub(crate) fn spawn(shim: &ShimProgram, dir: &AttemptDir, launch: &Launch) -> Re
         .args(&shim.args)
         .arg(dir.path())
         .env_clear()
-        .envs(FOR_THE_SHIM.iter().filter_map(|name| Some((name, env::var_os(name)?))))
+        .envs(SHIM_VARIABLES.iter().filter_map(|name| Some((name, env::var_os(name)?))))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(out)
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_seen_through_the_name_of_the_file_it_is_about() {
+    fn a_full_disk_is_recognised_in_a_wrapped_error() {
         let full = io::Error::from(Errno::NOSPC);
         assert!(is_shortage(&full) && is_full_disk(&full));
         let wrapped = io::Error::new(full.kind(), "no space left at path `prompt.md`");
