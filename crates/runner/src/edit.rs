@@ -93,7 +93,7 @@ pub async fn edit<P: Protocol, S: Store>(
         journal.reload().await?;
     }
     let based_on = read_at(journal, expected).await?;
-    let (mut waits, mut attempts) = (Waits::within(journal.store.races()), 0);
+    let (mut waits, mut attempts) = (Waits::within(journal.store.race_timeout()), 0);
     loop {
         attempts += 1;
         let Some(found) = P::sequence(&journal.document) else { return Err(EditRefusal::EngineOnly.into()) };

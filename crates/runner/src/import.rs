@@ -6,7 +6,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
 use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
 use serde_json::Value;
-use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
+use store::{AnyStore, CommitError, LiveEntry, RunWriteError, RunWriter, Store as _, WriteId};
 
 use crate::opening::RunSpec;
 use crate::rebuild::{Rebuild, epoch_at};
@@ -38,11 +38,11 @@ pub enum DocumentImportError {
     #[error("a run named `{0}` exists already")]
     Exists(RunId),
     #[error(transparent)]
-    Store(DraftError),
+    Store(RunWriteError),
 }
 
-impl From<DraftError> for DocumentImportError {
-    fn from(error: DraftError) -> Self {
+impl From<RunWriteError> for DocumentImportError {
+    fn from(error: RunWriteError) -> Self {
         Self::Store(error)
     }
 }
@@ -104,19 +104,19 @@ async fn take<P: Protocol>(
     let run = rebuild.run.clone();
     rebuild.shows = store.keeps_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
-        writer.blob(&blob)?;
+        writer.put_blob(&blob)?;
         for entry in [&opened, &recovered] {
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
             rebuild.position = writer.append(&commit)?;
         }
         if let Some(over) = over.clone() {
-            writer.takes_the_place_of(over);
+            writer.replace_entry(over);
         }
         let created = now.timestamp().unwrap_or_default();
-        Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)
+        Ok(writer.set_origin(&rebuild.run, created, epoch_at(now))?)
     };
     match store.put_run(fill).await {
-        Err(DocumentImportError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
+        Err(DocumentImportError::Store(RunWriteError::Refused(CommitError::Conflict { .. }))) => {
             Err(DocumentImportError::Exists(run))
         }
         written => written,

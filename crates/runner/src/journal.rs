@@ -133,7 +133,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             epoch: loaded.epoch,
             outbox: loaded.outbox,
             views: loaded.views,
-            foreign: loaded.foreign,
+            foreign: loaded.external_write,
             settled: None,
         }))
     }

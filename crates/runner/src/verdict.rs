@@ -9,7 +9,7 @@ use protocol::run::Ending;
 use protocol::{ParsedReport, Protocol};
 use supervisor::adapter::ReportRule;
 use supervisor::report::{Collected, collect};
-use supervisor::{AttemptDir, Because, ExitRecord, How, Over};
+use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
 use crate::attempt::{AttemptSpec, Ended};
 
@@ -38,7 +38,7 @@ impl<P: Protocol> Judge<'_, P> {
             Ended::NotStarted(error) => {
                 return failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
-            Ended::Over(Over::Unclaimed) => {
+            Ended::Over(AttemptEnd::Unclaimed) => {
                 return failure(
                     Ending::Interrupted,
                     FailureKind::Interrupted,
@@ -46,7 +46,7 @@ impl<P: Protocol> Judge<'_, P> {
                     None,
                 );
             }
-            Ended::Over(Over::Voided) => {
+            Ended::Over(AttemptEnd::Voided) => {
                 return failure(
                     Ending::Stopped,
                     FailureKind::Cancelled,
@@ -54,8 +54,8 @@ impl<P: Protocol> Judge<'_, P> {
                     None,
                 );
             }
-            Ended::Over(Over::Vanished) => None,
-            Ended::Over(Over::Exit(record)) => Some(record),
+            Ended::Over(AttemptEnd::Vanished) => None,
+            Ended::Over(AttemptEnd::Exit(record)) => Some(record),
         };
         let duration_ms = over.map(|record| record.duration_ms);
         let unfit = match collect(&self.spec.dir, &self.spec.expected) {
@@ -100,31 +100,31 @@ impl<P: Protocol> Judge<'_, P> {
         unfit: Option<String>,
     ) -> (Ending<P::Verdict>, FailureKind, String) {
         let seconds = record.duration_ms / 1000;
-        match record.because {
-            Because::Ordered => {
+        match record.reason {
+            EndReason::Stopped => {
                 (Ending::Stopped, FailureKind::Cancelled, "Agent process was stopped".to_owned())
             }
             // Files the agent wrote just before a power cut may be gone: that is not the agent's fault.
-            Because::Own if record.boot_id != self.boot_id => (
+            EndReason::Finished if record.boot_id != self.boot_id => (
                 Ending::Interrupted,
                 FailureKind::Interrupted,
                 "The machine went down before the report was safe".to_owned(),
             ),
-            Because::TimedOut => {
+            EndReason::TimedOut => {
                 (Ending::Failed, FailureKind::Timeout, format!("Agent process timed out after {seconds} s"))
             }
-            Because::Silent => (
+            EndReason::Silent => (
                 Ending::Failed,
                 FailureKind::Silence,
                 format!("Agent process was silent for too long and was ended after {seconds} s"),
             ),
-            Because::Own => {
-                let kind = match (&unfit, &record.how) {
+            EndReason::Finished => {
+                let kind = match (&unfit, &record.status) {
                     (Some(_), _) => FailureKind::InvalidReport,
-                    (None, How::NotStarted { .. }) => FailureKind::NotStarted,
-                    (None, How::Exited { .. } | How::Signalled { .. }) => FailureKind::NoReport,
+                    (None, ExitStatus::NotStarted { .. }) => FailureKind::NotStarted,
+                    (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => FailureKind::NoReport,
                 };
-                (Ending::Failed, kind, own_fault(&self.spec.dir, &record.how, unfit))
+                (Ending::Failed, kind, own_fault(&self.spec.dir, &record.status, unfit))
             }
         }
     }
@@ -136,12 +136,12 @@ fn failure<V>(ending: Ending<V>, kind: FailureKind, error: String, duration_ms: 
 }
 
 /// The sentence for an attempt that ended by itself without a usable report.
-fn own_fault(dir: &AttemptDir, how: &How, unfit: Option<String>) -> String {
+fn own_fault(dir: &AttemptDir, how: &ExitStatus, unfit: Option<String>) -> String {
     let what = format!("Agent process {how}");
     match (unfit, how) {
         (Some(reason), _) => format!("{what} and its report was refused: {reason}"),
-        (None, How::NotStarted { .. }) => what,
-        (None, How::Exited { .. } | How::Signalled { .. }) => {
+        (None, ExitStatus::NotStarted { .. }) => what,
+        (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => {
             match last_line(&dir.stderr()).or_else(|| last_line(&dir.stdout())) {
                 Some(line) => format!("{what} without a report: {line}"),
                 None => format!("{what} without a report"),
@@ -152,8 +152,8 @@ fn own_fault(dir: &AttemptDir, how: &How, unfit: Option<String>) -> String {
 
 /// Plain commands write no report: their exit code is one, with the command's last lines and figures as evidence.
 fn exit_code_report(dir: &AttemptDir, expected: &Expected, record: &ExitRecord) -> Option<Report> {
-    let How::Exited { code } = record.how else { return None };
-    if record.because != Because::Own {
+    let ExitStatus::Exited { code } = record.status else { return None };
+    if record.reason != EndReason::Finished {
         return None;
     }
     let status = if code == 0 { "COMPLETED" } else { "FAILED" };

@@ -265,5 +265,5 @@ pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
 
 /// The engine of a run, if it has one. Somebody on an errand is none.
 pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
-    Ok(store.holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
+    Ok(store.engine_holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
 }

@@ -1,6 +1,6 @@
 //! What a store that cannot be used now is called, and what to do about it.
 
-use store::{ConnectFault, Holder, Unavailable};
+use store::{ConnectFault, ProcessInfo, Unavailable};
 
 use super::{Code, Failure};
 
@@ -40,7 +40,7 @@ impl Failure {
             Unavailable::Full { .. } => self.for_want_of_room(),
             Unavailable::NotWritable { .. } => self
                 .hint("`callboard ls`, `show` and `log` can look all the same; make it writable to do more"),
-            Unavailable::Held { holder: Some(Holder { pid, stopped: true, .. }), .. } => self
+            Unavailable::Held { holder: Some(ProcessInfo { pid, stopped: true, .. }), .. } => self
                 .code(Code::Held)
                 .hint(format!("`kill -CONT {pid}` lets it go on; nothing is lost, type the same again then")),
             Unavailable::Held { .. } => {

@@ -212,7 +212,7 @@ impl From<OpenError> for Failure {
             OpenError::Newer { .. } => {
                 return failure.code(Code::Newer).hint("it was left as it is; install that version");
             }
-            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::ExternalWrite { .. } => {
+            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::OtherProgram { .. } => {
                 failure.code(Code::Damaged)
             }
             OpenError::Missing { .. } => failure.code(Code::Gone),
@@ -221,15 +221,15 @@ impl From<OpenError> for Failure {
     }
 }
 
-impl From<store::CloseError> for Failure {
-    fn from(error: store::CloseError) -> Self {
+impl From<store::ExclusiveAccessError> for Failure {
+    fn from(error: store::ExclusiveAccessError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match error {
-            store::CloseError::Led { run, .. } => {
+            store::ExclusiveAccessError::EngineRunning { run, .. } => {
                 failure.hint(format!("`callboard stop {run}` stops it; then try again"))
             }
-            store::CloseError::Busy { .. } => failure.hint("try again when it has ended"),
-            store::CloseError::Io { .. } => failure,
+            store::ExclusiveAccessError::Busy { .. } => failure.hint("try again when it has ended"),
+            store::ExclusiveAccessError::Io { .. } => failure,
         }
     }
 }

@@ -12,7 +12,7 @@ struct Stopped(Child);
 
 impl Stopped {
     fn with_writer_lock(scene: &Scene) -> Self {
-        let writer_lock = scene.store().join("ticket");
+        let writer_lock = scene.store().join("writer.lock");
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());

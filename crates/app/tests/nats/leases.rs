@@ -70,7 +70,7 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     testkit::wait_until_stopped(engine.pid());
     // The server sends no event when a lease expires.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.holder(&run).await.unwrap().is_some() {} });
+    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
     let watching = scene.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says("it has no engine");
     engine.signal(Signal::CONT);
@@ -92,7 +92,7 @@ fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     delete_stream(&scene, "callboard-leases");
     // The next client recreates the stream, and the engine renews its lease in it.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.holder(&run).await.unwrap().is_none() {} });
+    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_none() {} });
     let second = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(second.code, 5, "{}", second.transcript());
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());

@@ -81,7 +81,7 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
 
 /// Waits until this many processes queue for the writer lock. The kernel's lock list sends no event.
 pub(crate) fn wait_for_queue(scene: &Scene, length: usize) {
-    let inode = format!(":{} ", fs::metadata(scene.store().join("ticket")).unwrap().ino());
+    let inode = format!(":{} ", fs::metadata(scene.store().join("writer.lock")).unwrap().ino());
     let deadline = Instant::now() + testkit::DEADLINE;
     let queued = |line: &&str| line.contains("->") && line.contains(&inode);
     while fs::read_to_string("/proc/locks").unwrap().lines().filter(queued).count() < length {
@@ -99,7 +99,7 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
     // On NATS there is no queue: the imports race in the journal.
     let writer_lock = (!testkit::on_nats()).then(|| {
-        let writer_lock = fs::File::options().write(true).open(here.store().join("ticket")).unwrap();
+        let writer_lock = fs::File::options().write(true).open(here.store().join("writer.lock")).unwrap();
         writer_lock.lock().unwrap();
         writer_lock
     });

@@ -212,7 +212,7 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_how_to_continue_them() {
 fn embedded_a_stopped_holder_of_the_writer_lock_is_named_without_waiting() {
     let scene = succeeded();
     let mut flock = Command::new("flock");
-    flock.arg(scene.store().join("ticket"));
+    flock.arg(scene.store().join("writer.lock"));
     flock.args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"]).stdout(Stdio::piped());
     let mut holder = Started::new(&mut flock);
     let mut held = [0; 5];
@@ -222,7 +222,7 @@ fn embedded_a_stopped_holder_of_the_writer_lock_is_named_without_waiting() {
     let session = doctor(&scene, &[]);
     let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "act").collect();
     assert_eq!(found[0]["do"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
-    assert!(found[0]["what"].as_str().unwrap().contains("holds the ticket and is stopped"));
+    assert!(found[0]["what"].as_str().unwrap().contains("holds the writer lock and is stopped"));
     drop(holder);
     well(&doctor(&scene, &[]));
 }
@@ -411,7 +411,7 @@ fn embedded_a_restored_backup_is_checked_before_the_first_write() {
     let session = doctor(&scene, &[]);
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert_eq!(act(&session, "runs")["do"], serde_json::json!(["callboard resume trial"]));
-    assert!(!scene.store().join("ticket").exists(), "doctor leaves no trace");
+    assert!(!scene.store().join("writer.lock").exists(), "doctor leaves no trace");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
 }
 

@@ -143,7 +143,7 @@ fn a_flood_is_kept_and_a_child_left_behind_is_not() {
     let (_, left) = said.split_once("leaving process ").unwrap();
     let (process, how) = left.split_once(" behind: ").unwrap();
     assert!(how.starts_with("in a session of its own\n"), "{said}");
-    assert_eq!(json(&file_of(&scene, "forgets", "1.1", "exit.json"))["swept"], 1);
+    assert_eq!(json(&file_of(&scene, "forgets", "1.1", "exit.json"))["leftover_processes"], 1);
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     assert!(!String::from_utf8_lossy(&command).contains("left-behind"), "it lives on");
 }

@@ -3,7 +3,7 @@
 use protocol::run::{Action, Attempt, Fact, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
 use store::Store;
-use supervisor::{AttemptDir, ShimLife, Shutdown};
+use supervisor::{AttemptDir, ShimStatus, Shutdown};
 
 use super::{Engine, EngineError};
 use crate::attempt::{self, AttemptEvent, AttemptSpec, Provenance};
@@ -131,5 +131,5 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 /// Whether an agent of the attempt is still there, as far as one look tells: for people, nothing depends on it.
 fn is_at_work(dir: &AttemptDir) -> bool {
     !dir.exit().exists()
-        && matches!(supervisor::shim_life(dir), Ok(ShimLife::Alive { .. } | ShimLife::Remote))
+        && matches!(supervisor::shim_status(dir), Ok(ShimStatus::Alive { .. } | ShimStatus::Remote))
 }

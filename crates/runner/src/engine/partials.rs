@@ -10,7 +10,7 @@ use protocol::run::{Attempt, Decision, Run};
 use protocol::{AttemptId, Protocol};
 use store::{CommitError, Store};
 use supervisor::AttemptDir;
-use supervisor::partial::{entered, take_partial};
+use supervisor::partial::{discard_taken, take_partial};
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
@@ -108,7 +108,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
                 Err(error) => return Err(error.into()),
             }
         }
-        entered(&dir);
+        discard_taken(&dir);
         Ok(())
     }
 }

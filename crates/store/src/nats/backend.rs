@@ -20,9 +20,9 @@ use super::strangers::Stranger;
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
+use crate::run_writer::BufferedRun;
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
-use crate::whole::Gathering;
-use crate::{Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, Tenure};
+use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, RunWriteError, Tenure};
 
 /// How many blobs are under way at once.
 const BLOBS_AT_ONCE: usize = 8;
@@ -87,8 +87,8 @@ impl NatsStore {
     }
 
     /// Writes a whole run that does not exist yet.
-    pub(crate) async fn put_run(&self, gathering: Gathering) -> Result<(), DraftError> {
-        self.server().await?.put_run(gathering).await
+    pub(crate) async fn put_run(&self, buffered: BufferedRun) -> Result<(), RunWriteError> {
+        self.server().await?.put_run(buffered).await
     }
 
     pub(super) async fn server(&self) -> Result<&Arc<Server>, Unavailable> {
@@ -103,7 +103,7 @@ impl Store for NatsStore {
         true
     }
 
-    fn races(&self) -> Duration {
+    fn race_timeout(&self) -> Duration {
         self.0.settings.patience.conflict
     }
 
@@ -220,7 +220,7 @@ impl Store for NatsStore {
         self.server().await?.lock(run, tenure).await
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
         Ok(self.server().await?.lease_holder(run).await?)
     }
 

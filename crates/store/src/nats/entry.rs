@@ -13,7 +13,7 @@ use super::canonical::canonical;
 use super::channel::Found;
 use super::message::{Committed, Committing, Content, Entered, Head};
 use super::wire::BadMessage;
-use crate::external::ExternalChange;
+use crate::external_write::ExternalChange;
 use crate::{Digest, WriteId};
 
 /// The member that is ours.

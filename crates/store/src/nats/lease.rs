@@ -19,7 +19,7 @@ use super::journal::escaped;
 use super::server::Server;
 use super::wire::json;
 use crate::error::Unavailable;
-use crate::os::Process;
+use crate::os::ProcessIdentity;
 use crate::{EngineHolder, Tenure};
 
 /// A lease that is renewed until it is dropped.
@@ -72,7 +72,7 @@ struct Holding {
     /// Whether it is held still: the last message of its holder says that it is not.
     held: bool,
     tenure: Tenure,
-    process: Process,
+    process: ProcessIdentity,
 }
 
 /// The leases that this process holds.
@@ -83,7 +83,7 @@ fn ours() -> MutexGuard<'static, BTreeSet<String>> {
 }
 
 impl Holding {
-    fn is_over(&self, us: &Process) -> bool {
+    fn is_over(&self, us: &ProcessIdentity) -> bool {
         !self.held || self.process.has_ended() || (self.process == *us && !ours().contains(&self.id))
     }
 
@@ -105,8 +105,12 @@ impl Server {
         Unavailable::Server { server, doing: "understand a lease of", source: source.into() }
     }
 
-    fn us(&self) -> Result<Process, Unavailable> {
-        Process::this().map_err(|source| Unavailable::Io { action: "read", path: "/proc".into(), source })
+    fn us(&self) -> Result<ProcessIdentity, Unavailable> {
+        ProcessIdentity::this().map_err(|source| Unavailable::Io {
+            action: "read",
+            path: "/proc".into(),
+            source,
+        })
     }
 
     fn holding(&self, found: &Found) -> Result<Holding, Unavailable> {

@@ -11,8 +11,8 @@ use super::known::Seen;
 use super::lease::Lease;
 use super::message::{Content, Head};
 use super::server::Server;
+use crate::engine_lock::Hold;
 use crate::error::{EngineLockError, Unavailable};
-use crate::lock::Hold;
 use crate::{EngineHolder, EngineLock, Tenure};
 
 /// How often we look again at a leader on an errand, and how long we wait between.

@@ -21,7 +21,7 @@ use super::wire::{BadMessage, encode};
 use crate::Token;
 use crate::commit::Position;
 use crate::error::Unavailable;
-use crate::external::{ExternalChange, ExternalWrite, Rewritten};
+use crate::external_write::{ExternalChange, ExternalWrite, Rewritten};
 
 /// A run at one instant.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::fault::{Fault, Source};
 use super::outage::Asked;
 use super::plain::plainly;
 use crate::error::Unavailable;
-use crate::store::RACES;
+use crate::store::RACE_TIMEOUT;
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { answer: Duration::from_secs(5), conflict: RACES, outage: Duration::from_secs(60) }
+        Self { answer: Duration::from_secs(5), conflict: RACE_TIMEOUT, outage: Duration::from_secs(60) }
     }
 }
 

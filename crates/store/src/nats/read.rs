@@ -43,7 +43,7 @@ impl Server {
             tail,
             outbox: fold.outbox().to_vec(),
             views: fold.views().cloned().collect(),
-            foreign: look.place.and_then(|place| place.foreign),
+            external_write: look.place.and_then(|place| place.foreign),
         };
         self.known.put(run, Seen { fold: Some(fold), ..Seen::of(Some(&newest)) });
         Ok(Some(loaded))

@@ -7,15 +7,15 @@ use super::commit::Manner;
 use super::fault::Fault;
 use super::journal::subject;
 use super::server::Server;
+use crate::RunWriteError;
 use crate::commit::{Position, Token};
 use crate::error::{CommitError, EngineLockError};
-use crate::sqlite::DraftError;
-use crate::whole::Gathering;
+use crate::run_writer::BufferedRun;
 use crate::{ExternalWrite, LiveEntry, Tenure};
 
 impl Server {
-    pub(super) async fn put_run(self: &Arc<Self>, gathering: Gathering) -> Result<(), DraftError> {
-        let Gathering { mut commits, blobs, created, epoch, over } = gathering;
+    pub(super) async fn put_run(self: &Arc<Self>, buffered: BufferedRun) -> Result<(), RunWriteError> {
+        let BufferedRun { mut commits, blobs, created, epoch, over } = buffered;
         let Some(mut last) = commits.pop() else { return Ok(()) };
         let run = last.run.clone();
         for blob in &blobs {
@@ -53,7 +53,7 @@ impl Server {
     }
 
     /// Removes what somebody left who was stopped half-way: it never was a run.
-    async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), DraftError> {
+    async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), RunWriteError> {
         let mut outage = self.journal.writing("remove half a run from");
         while let Some(last) = self.last(run).await? {
             if last.head.exists() {

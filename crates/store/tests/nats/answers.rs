@@ -107,7 +107,7 @@ async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
             assert_eq!(store.settle(run, id).await.unwrap(), Some(position));
         }
         assert_eq!(store.load(run).await.unwrap().unwrap().tail.len(), 9);
-        assert!(store.holder(run).await.unwrap().is_some());
+        assert!(store.engine_holder(run).await.unwrap().is_some());
         lock.release().await;
     }
     assert_eq!(store.runs().await.unwrap().len(), 2);

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Note, Position, Store as _};
 use testkit::nats::{Server, Wire};
 
-use crate::contract::roles::Player;
+use crate::contract::roles::RoleProcess;
 use crate::contract::{change, run};
 
 /// A store whose leases are short. Whoever makes the streams settles that for all.
@@ -21,8 +21,8 @@ async fn with_short_leases(server: &Server) -> NatsStore {
 async fn a_run_whose_engine_is_not_heard_of_any_more_can_be_taken_over() {
     let server = Server::start();
     let (store, run) = (with_short_leases(&server).await, run("led"));
-    let mut engine = Player::start(&server, "lead", &run, 0);
-    assert_eq!(engine.hear().as_deref(), Some("1"));
+    let mut engine = RoleProcess::start(&server, "lock", &run, 0);
+    assert_eq!(engine.next_line().as_deref(), Some("1"));
     // It lives, so nobody can know that it will not act; and it does not renew its lease.
     let engine_id = Pid::from_raw(engine.pid().try_into().unwrap()).unwrap();
     kill_process(engine_id, Signal::STOP).unwrap();

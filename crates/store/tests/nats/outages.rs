@@ -7,7 +7,7 @@ use store::{CommitError, NatsSettings, NatsStore, Patience, Position, ReadError,
 use testkit::nats::Server;
 
 use crate::contract::processes::expect_acknowledged;
-use crate::contract::roles::Player;
+use crate::contract::roles::RoleProcess;
 use crate::contract::{Backend, change, run};
 
 /// A store that gives up soon.
@@ -132,31 +132,31 @@ async fn a_server_killed_under_eight_writers_loses_and_doubles_nothing() {
 /// Processes that commit to one run as fast as they can, and say what was acknowledged.
 pub(crate) struct Writers {
     run: RunId,
-    players: Vec<Player>,
+    processes: Vec<RoleProcess>,
     acknowledged: Vec<String>,
 }
 
 impl Writers {
     pub(crate) fn start<B: Backend>(backend: &B) -> Self {
         let run = run("written");
-        let players = (0..8).map(|_| Player::start(backend, "write", &run, u64::MAX)).collect();
-        Self { run, players, acknowledged: Vec::new() }
+        let processes = (0..8).map(|_| RoleProcess::start(backend, "write", &run, u64::MAX)).collect();
+        Self { run, processes, acknowledged: Vec::new() }
     }
 
     /// Waits until each of them has been acknowledged a few times more.
     pub(crate) fn go_on(&mut self) {
-        for player in &mut self.players {
+        for process in &mut self.processes {
             for _ in 0..5 {
-                self.acknowledged.push(player.hear().expect("a writer gave up"));
+                self.acknowledged.push(process.next_line().expect("a writer gave up"));
             }
         }
     }
 
     /// Ends them, and demands every acknowledged commit where it was said to be, and nothing twice.
     pub(crate) async fn check(self, store: impl Store) {
-        let Self { run, players, mut acknowledged } = self;
-        for player in players {
-            acknowledged.extend(player.kill());
+        let Self { run, processes, mut acknowledged } = self;
+        for process in processes {
+            acknowledged.extend(process.kill());
         }
         let last = expect_acknowledged(&store, &run, &acknowledged).await;
         assert_eq!(store.intact(&run).await.unwrap(), last);

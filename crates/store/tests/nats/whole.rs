@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
 use store::{
-    AnyStore, CommitError, DraftError, EngineLockError, Location, NatsSettings, NatsStore, Position,
+    AnyStore, CommitError, EngineLockError, Location, NatsSettings, NatsStore, Position, RunWriteError,
     RunWriter, Store as _,
 };
 use testkit::nats::{self, Server, Wire};
@@ -19,15 +19,15 @@ async fn connected(server: &Server, beside: &tempfile::TempDir) -> AnyStore {
     AnyStore::connect(server.settings(), &beside, |_| {}).await.unwrap()
 }
 
-fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), DraftError> {
-    writer.blob(&b"what it was opened with".to_vec())?;
+fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), RunWriteError> {
+    writer.put_blob(&b"what it was opened with".to_vec())?;
     let mut position = Position::absent();
     for number in 1..=ENTRIES {
         let mut commit = change(run, position, &format!("entry {number}"));
         commit.parts = vec![part("a", &format!("part {number}"))];
         position = writer.append(&commit)?;
     }
-    writer.remember(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
+    writer.set_origin(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
 }
 
 /// Begins to bring the run, and is stopped half-way.
@@ -56,7 +56,7 @@ async fn a_run_from_elsewhere_is_there_with_its_age_and_its_epoch_and_only_once(
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
     assert!(store.lock_engine(&run).await.unwrap().epoch() > Epoch(1000));
     let again = store.put_run(|writer| fill(writer, &run)).await.unwrap_err();
-    assert!(matches!(again, DraftError::Refused(CommitError::Conflict { .. })), "{again:?}");
+    assert!(matches!(again, RunWriteError::Refused(CommitError::Conflict { .. })), "{again:?}");
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn of_those_who_bring_the_same_run_at_once_one_does_and_the_others_find_it
     let told = [first, second, third];
     assert_eq!(told.iter().filter(|brought| brought.is_ok()).count(), 1, "{told:?}");
     for refused in told.iter().filter_map(|brought| brought.as_ref().err()) {
-        assert!(matches!(refused, DraftError::Refused(CommitError::Conflict { .. })), "{refused:?}");
+        assert!(matches!(refused, RunWriteError::Refused(CommitError::Conflict { .. })), "{refused:?}");
     }
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
 }
@@ -103,11 +103,11 @@ async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one()
     });
     wire.holds_something().await;
     while let Err(error) = store.put_run(|writer| fill(writer, &run)).await {
-        assert!(matches!(error, DraftError::Led(EngineLockError::Held { .. })), "{error:?}");
+        assert!(matches!(error, RunWriteError::EngineLock(EngineLockError::Held { .. })), "{error:?}");
     }
     wire.let_go().await;
     let refused = bringing.await.unwrap().unwrap_err();
-    assert!(matches!(refused, DraftError::Refused(CommitError::Conflict { .. })), "{refused:?}");
+    assert!(matches!(refused, RunWriteError::Refused(CommitError::Conflict { .. })), "{refused:?}");
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
 }
 

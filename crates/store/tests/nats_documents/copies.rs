@@ -60,7 +60,7 @@ async fn a_foreign_write_that_only_seems_to_come_first_hides_no_commit_without_a
     client.put_if_none_at(&run, b"theirs".to_vec(), "nobody").await;
     let loaded = direct(&server).load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.position.revision, Revision(1));
-    assert!(loaded.foreign.is_some());
+    assert!(loaded.external_write.is_some());
 }
 
 #[tokio::test]
@@ -113,7 +113,10 @@ async fn a_commit_that_others_wrote_over_before_it_had_a_copy_is_not_lost() {
             client.put(&run, "rubbish").await
         };
         let loaded = store.load(&run).await.unwrap().unwrap();
-        assert_eq!((loaded.position.revision, loaded.foreign.unwrap().sequence), (Revision(2), theirs));
+        assert_eq!(
+            (loaded.position.revision, loaded.external_write.unwrap().sequence),
+            (Revision(2), theirs)
+        );
         assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
     }
 }
@@ -178,7 +181,7 @@ async fn whoever_is_slow_while_the_bucket_forgets_looks_again() {
     }
     wire.let_go().await;
     let loaded = looking.await.unwrap().unwrap().unwrap();
-    assert_eq!((loaded.position, loaded.foreign), (position, None));
+    assert_eq!((loaded.position, loaded.external_write), (position, None));
 }
 
 #[tokio::test]
@@ -254,7 +257,7 @@ async fn a_write_over_an_entry_that_fills_a_whole_message_can_be_settled() {
     assert!(String::from_utf8_lossy(&kept).contains(digest.as_str()), "{kept:?}");
     assert_eq!(store.blob(&digest).await.unwrap().unwrap().len(), LARGEST);
     let seen = store.load(&run).await.unwrap().unwrap();
-    assert!(seen.foreign.is_some(), "it is still to be settled");
+    assert!(seen.external_write.is_some(), "it is still to be settled");
     store.commit(change(&run, seen.position, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }

@@ -34,7 +34,7 @@ async fn an_output_that_is_large_stands_there_as_a_blob_and_is_whole_for_us() {
     assert_eq!(store.blob(&digest).await.unwrap().unwrap(), text.into_bytes());
     let another = direct(&server);
     assert_eq!(another.parts_at(&run, Revision(1)).await.unwrap(), parts);
-    assert_eq!(another.load(&run).await.unwrap().unwrap().foreign, None);
+    assert_eq!(another.load(&run).await.unwrap().unwrap().external_write, None);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn what_is_too_large_only_together_becomes_blobs_before_it_is_refused() {
     let digest: Digest = shown["output"]["$blob"].as_str().unwrap()["sha256:".len()..].parse().unwrap();
     let output = phase["output"].to_string().into_bytes();
     assert_eq!(store.blob(&digest).await.unwrap(), Some(output));
-    assert_eq!(direct(&server).load(&run).await.unwrap().unwrap().foreign, None);
+    assert_eq!(direct(&server).load(&run).await.unwrap().unwrap().external_write, None);
 }
 
 /// It would not be seen, but it is not lost: the parts have it.
@@ -79,7 +79,7 @@ async fn a_field_of_the_document_that_has_the_name_of_our_part_gives_way() {
     store.commit(Commit { document, ..change(&run, Position::absent(), "1") }).await.unwrap();
     let (_, entry) = Client::of(&server).await.get_json(&run).await;
     assert_eq!((&entry["note"], entry["callboard"].is_object()), (&json!(1), true));
-    assert_eq!(store.load(&run).await.unwrap().unwrap().foreign, None);
+    assert_eq!(store.load(&run).await.unwrap().unwrap().external_write, None);
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ impl Scene {
     }
 
     async fn foreign(&self) -> Option<ExternalWrite> {
-        self.store.load(&self.run).await.unwrap().unwrap().foreign
+        self.store.load(&self.run).await.unwrap().unwrap().external_write
     }
 
     async fn external(&self) -> ExternalChange {
@@ -59,7 +59,7 @@ async fn a_document_that_was_changed_on_top_of_ours_is_told_apart_from_ours() {
     entry["count"] = json!(3);
     let theirs = scene.client.update(&scene.run, bytes(&entry), sequence).await;
     let loaded = scene.store.load(&scene.run).await.unwrap().unwrap();
-    let foreign = loaded.foreign.unwrap();
+    let foreign = loaded.external_write.unwrap();
     assert_eq!((foreign.bucket.as_str(), foreign.sequence), (BUCKET, theirs));
     let change = foreign.change.unwrap();
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap()["count"].clone();
@@ -78,7 +78,7 @@ async fn a_client_that_only_writes_it_again_in_its_own_way_changes_nothing() {
     let (_, entry) = scene.newest().await;
     scene.client.put(&scene.run, bytes(&entry)).await;
     let loaded = scene.store.load(&scene.run).await.unwrap().unwrap();
-    assert_eq!((loaded.position, loaded.foreign), (scene.position, None));
+    assert_eq!((loaded.position, loaded.external_write), (scene.position, None));
     let third = scene.store.commit(shown(&scene.run, scene.position, 3)).await.unwrap();
     assert_eq!(third.revision, Revision(3));
     assert_eq!(scene.newest().await.1["count"], 3);

@@ -27,7 +27,7 @@ struct Documents(Server);
 impl Backend for Documents {
     type Store = Showing;
     const LIMIT: usize = COMMIT_LIMIT;
-    const ENTRIES_TELL_ALL: bool = false;
+    const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
 
     fn fresh() -> Self {
         Self(Server::start())

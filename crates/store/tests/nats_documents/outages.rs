@@ -9,7 +9,7 @@ use testkit::nats::{self, Server, settings};
 use crate::Documents;
 use crate::client::Client;
 use crate::contract::processes::expect_acknowledged;
-use crate::contract::roles::Player;
+use crate::contract::roles::RoleProcess;
 use crate::contract::{Backend, change, run};
 use crate::showing::Showing;
 
@@ -19,7 +19,7 @@ struct Three([Server; 3]);
 impl Backend for Three {
     type Store = Showing;
     const LIMIT: usize = COMMIT_LIMIT;
-    const ENTRIES_TELL_ALL: bool = false;
+    const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
 
     fn fresh() -> Self {
         Self(Server::start_three())
@@ -38,20 +38,26 @@ impl Backend for Three {
 }
 
 /// Waits until each writer has been acknowledged a few times more.
-fn go_on(players: &mut [Player], acknowledged: &mut Vec<String>) {
-    for player in players {
-        acknowledged.extend((0..3).map(|_| player.hear().expect("a writer gave up")));
+fn go_on(processes: &mut [RoleProcess], acknowledged: &mut Vec<String>) {
+    for process in processes {
+        acknowledged.extend((0..3).map(|_| process.next_line().expect("a writer gave up")));
     }
 }
 
 /// Demands what was acknowledged of the journal, once, and that the bucket says the same.
-async fn check(store: &Showing, server: &Server, run: &RunId, players: Vec<Player>, mut told: Vec<String>) {
-    for player in players {
-        told.extend(player.kill());
+async fn check(
+    store: &Showing,
+    server: &Server,
+    run: &RunId,
+    processes: Vec<RoleProcess>,
+    mut told: Vec<String>,
+) {
+    for process in processes {
+        told.extend(process.kill());
     }
     let newest = expect_acknowledged(store, run, &told).await;
     let loaded = store.load(run).await.unwrap().unwrap();
-    assert_eq!(loaded.foreign, None, "what stands in the bucket is what the journal says");
+    assert_eq!(loaded.external_write, None, "what stands in the bucket is what the journal says");
     assert_eq!((store.intact(run).await.unwrap(), loaded.position.revision), (newest, newest));
     let (_, shown) = Client::of(server).await.get_json(run).await;
     assert_eq!(shown["callboard"]["head"]["revision"], newest.0);
@@ -60,16 +66,17 @@ async fn check(store: &Showing, server: &Server, run: &RunId, players: Vec<Playe
 #[tokio::test]
 async fn a_server_killed_under_eight_writers_of_one_document_loses_and_doubles_nothing() {
     let (mut backend, run) = (Documents::fresh(), run("peer.global.cycle.1"));
-    let mut players: Vec<_> = (0..8).map(|_| Player::start(&backend, "write", &run, u64::MAX)).collect();
+    let mut processes: Vec<_> =
+        (0..8).map(|_| RoleProcess::start(&backend, "write", &run, u64::MAX)).collect();
     let mut acknowledged = Vec::new();
     for round in 0..4 {
-        go_on(&mut players, &mut acknowledged);
+        go_on(&mut processes, &mut acknowledged);
         if round < 3 {
             backend.0.kill();
             backend.0.restart();
         }
     }
-    check(&backend.store(), &backend.0, &run, players, acknowledged).await;
+    check(&backend.store(), &backend.0, &run, processes, acknowledged).await;
 }
 
 #[tokio::test]
@@ -80,16 +87,16 @@ async fn servers_of_three_killed_under_eight_writers_of_one_document_lose_and_do
     three.store().commit(change(&other, Position::absent(), "1")).await.unwrap();
     let bucket = Client::of(&three.0[0]).await.bucket().await;
     assert_eq!(bucket.cached_info().config.num_replicas, 3);
-    let mut players: Vec<_> = (0..8).map(|_| Player::start(&three, "write", &run, u64::MAX)).collect();
+    let mut processes: Vec<_> = (0..8).map(|_| RoleProcess::start(&three, "write", &run, u64::MAX)).collect();
     let mut acknowledged = Vec::new();
-    go_on(&mut players, &mut acknowledged);
+    go_on(&mut processes, &mut acknowledged);
     for dying in [&[0][..], &[1], &[0, 2], &[0, 1, 2]] {
         dying.iter().for_each(|number| three.0[*number].kill());
         if dying.len() == 1 {
-            go_on(&mut players, &mut acknowledged);
+            go_on(&mut processes, &mut acknowledged);
         }
         dying.iter().for_each(|number| three.0[*number].restart());
-        go_on(&mut players, &mut acknowledged);
+        go_on(&mut processes, &mut acknowledged);
     }
-    check(&three.store(), &three.0[0], &run, players, acknowledged).await;
+    check(&three.store(), &three.0[0], &run, processes, acknowledged).await;
 }

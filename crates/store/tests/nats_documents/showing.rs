@@ -113,8 +113,8 @@ impl Store for Showing {
         self.0.lock_engine_for(run, tenure).await
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
-        self.0.holder(run).await
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.0.engine_holder(run).await
     }
 
     async fn watch(&self, run: &RunId, after: Revision) -> Result<Watch, ReadError> {

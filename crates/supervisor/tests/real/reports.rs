@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use protocol::report::{PLACEHOLDERS, Status};
 use serde_json::{Value, json};
-use supervisor::report::{Collected, LARGEST, Source, SubmitError, collect, submit};
+use supervisor::report::{Collected, MAX_REPORT_SIZE, Source, SubmitError, collect, submit};
 
 use crate::fixture::Fixture;
 
@@ -124,7 +124,7 @@ fn only_a_regular_file_of_bounded_size_is_a_report() {
     assert_eq!(refused(), "the report file: it is not a regular file");
     fs::remove_dir(&path).unwrap();
 
-    fs::File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+    fs::File::create(&path).unwrap().set_len(MAX_REPORT_SIZE + 1).unwrap();
     assert!(refused().contains("the limit is 8388608"));
 }
 
@@ -141,7 +141,7 @@ fn a_submission_is_checked_at_once_and_a_later_one_replaces_it() {
     let expected = fixture.expected();
     let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
     assert!(matches!(hand_in(&with("agent", json!("nobody"))), Err(SubmitError::Unfit(_))));
-    assert!(matches!(hand_in(&" ".repeat(LARGEST as usize + 1)), Err(SubmitError::TooLarge { .. })));
+    assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
     assert!(!fixture.dir.submitted().exists());
     hand_in(&report("FAILED").to_string()).unwrap();
     hand_in(&report("DONE").to_string()).unwrap();

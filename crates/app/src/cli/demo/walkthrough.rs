@@ -221,7 +221,7 @@ fn kill_remaining(sandbox: &Sandbox) -> Result<u32, Failure> {
     for line in agent_log::read(&sandbox.agent_log()).map_err(cannot_observe)? {
         if line.event == AgentEvent::Start {
             let mark = Mark { store: store.clone(), run: run.clone(), attempt: line.attempt };
-            left += supervisor::sweep(&mark).map_err(cannot_observe)?;
+            left += supervisor::kill_marked(&mark).map_err(cannot_observe)?;
         }
     }
     Ok(left)

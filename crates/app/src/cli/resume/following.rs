@@ -18,12 +18,12 @@ use crate::workspace::Workspace;
 /// Returns the engine of the run if it is on another host.
 pub(super) async fn remote(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
     let holder = control::engine_of(store, run).await?;
-    Ok(holder.filter(|holder| store.is_shared() && !holder.is_here()))
+    Ok(holder.filter(|holder| store.is_shared() && !holder.is_local()))
 }
 
 /// Returns whether it makes sense to wait for the engine lock again: an engine on this host is not waited for.
 pub(super) async fn may_be_free_soon(store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
-    Ok(store.is_shared() && control::engine_of(store, run).await?.is_none_or(|holder| !holder.is_here()))
+    Ok(store.is_shared() && control::engine_of(store, run).await?.is_none_or(|holder| !holder.is_local()))
 }
 
 /// Follows a run until it ends or stops, or until its engine on another host ends. Returns `None` if this host can take over.

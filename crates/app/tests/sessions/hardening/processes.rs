@@ -99,7 +99,7 @@ fn stop_without_an_engine_ends_an_agent_whose_directory_is_gone() {
 fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     let scene = scene();
     scene.workflow(&["a", "other", "b: a other"]);
-    let forged = r#"{"attempt":"a#1.1","how":{"exited":{"code":1}},"because":"own","boot_id":"%s","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","duration_ms":1,"swept":0}"#;
+    let forged = r#"{"attempt":"a#1.1","status":{"exited":{"code":1}},"reason":"finished","boot_id":"%s","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","duration_ms":1,"leftover_processes":0}"#;
     let forge = format!(
         r#"a * do printf '{forged}' "$(cat /proc/sys/kernel/random/boot_id)" >"${{REPORT_PATH%/*}}/exit.json"; : >"$kit/forged"; read -r _ <"$kit/gate"; hand_in COMPLETED "did a""#
     );

@@ -50,7 +50,7 @@ fn embedded_recover_from_view_does_not_overwrite_an_interrupted_recovery() {
 fn embedded_a_database_that_is_being_replaced_is_waited_for() {
     let scene = played();
     let (database, aside) = (scene.store().join("callboard.db"), scene.store().join("aside"));
-    let writer_lock = fs::File::options().write(true).open(scene.store().join("ticket")).unwrap();
+    let writer_lock = fs::File::options().write(true).open(scene.store().join("writer.lock")).unwrap();
     writer_lock.lock().unwrap();
     fs::rename(&database, &aside).unwrap();
     let running = scene.callboard(&["ls"]).start();
@@ -71,7 +71,7 @@ fn embedded_a_deleted_database_is_reported_with_a_hint() {
     assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
     error: nothing can be read of the store `[STORE]`
-      caused by: the database is gone, though its store is still there
+      caused by: the database is missing, but other files of its store are there
 
     hint: `callboard recover --from FILE` puts a saved copy back
     hint: `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run
