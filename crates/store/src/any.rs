@@ -12,7 +12,7 @@ use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry}
 use crate::whole::Gathering;
 use crate::{
     Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, LocateError, Location, NatsSettings,
-    NatsStore, Note, RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
+    NatsStore, NatsWarning, Notify, RunWriter, SqliteStore, Tenure, Unavailable, Watch,
 };
 
 /// Whichever store the user has chosen.
@@ -31,8 +31,12 @@ impl From<SqliteStore> for AnyStore {
 impl AnyStore {
     /// Connects to a store on NATS. What it needs on this machine lies below the place of the embedded one.
     /// Whoever waits for its servers is told so.
-    pub async fn connect(settings: NatsSettings, beside: &Location, tell: Tell) -> Result<Self, Unavailable> {
-        let store = NatsStore::telling(settings, tell);
+    pub async fn connect(
+        settings: NatsSettings,
+        beside: &Location,
+        notify: Notify,
+    ) -> Result<Self, Unavailable> {
+        let store = NatsStore::with_notify(settings, notify);
         let local_dir = beside.of_shared(store.id().await?);
         Ok(Self::Nats(store, Arc::new(local_dir)))
     }
@@ -64,7 +68,7 @@ impl AnyStore {
     }
 
     /// What should be known about it by somebody who runs it.
-    pub async fn notes(&self) -> Result<&[Note], Unavailable> {
+    pub async fn warnings(&self) -> Result<&[NatsWarning], Unavailable> {
         match self {
             Self::Embedded(_) => Ok(&[]),
             Self::Nats(store, _) => store.open().await,

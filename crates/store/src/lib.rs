@@ -38,8 +38,9 @@ pub use git::Repository;
 pub use location::{LocateError, Location, repository};
 pub use lock::{EngineHolder, EngineLock, Tenure};
 pub use nats::{
-    Access, BLOB_STREAM, BadSettings, ConnectFault, LEAST_VERSION, LaggingReplica, LiveBucket, LiveEntry,
-    MissingBlobs, NatsSettings, NatsStore, Note, Patience, Standing, Stranger, Tell, Tls, Waiting,
+    Access, BLOB_STREAM, KvBucket, KvEntry, LaggingReplica, MIN_VERSION, MissingBlobs, NatsConnectError,
+    NatsNotice, NatsSettings, NatsSettingsError, NatsStore, NatsWarning, Notify, ReplicaStatus, Timeouts,
+    Tls, UnknownMessage,
 };
 pub use os::{HeldLock, Holder, held_locks, host_name, inotify_instances};
 pub use sqlite::{

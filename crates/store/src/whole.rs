@@ -9,7 +9,7 @@ use rusqlite::Transaction;
 use crate::commit::{Commit, Position, Token};
 use crate::error::CommitError;
 use crate::sqlite::{DraftError, TransactionWriter};
-use crate::{Digest, LiveEntry};
+use crate::{Digest, KvEntry};
 
 /// The hand that writes one run.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Gathering {
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
     /// The entry of others, under the key of this run, in whose place it comes.
-    pub(crate) over: Option<LiveEntry>,
+    pub(crate) over: Option<KvEntry>,
 }
 
 impl<'t> RunWriter<'t> {
@@ -61,7 +61,7 @@ impl<'t> RunWriter<'t> {
 
     /// Says that the run is made of an entry of others that has its very key in a bucket of documents, and takes its place.
     /// Where there is no such bucket, or something else stands there by now, it means nothing.
-    pub fn takes_the_place_of(&mut self, entry: LiveEntry) {
+    pub fn takes_the_place_of(&mut self, entry: KvEntry) {
         match &mut self.0 {
             EditAuthor::Transaction(_) => {}
             EditAuthor::Gathering(gathering) => gathering.over = Some(entry),

@@ -10,12 +10,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::channel::{Channel, Overtaken, Which};
-use super::server::Server;
-use super::streams::BLOBS;
-use super::wire::json;
 use crate::Digest;
 use crate::error::{ReadError, Unavailable};
+use crate::nats::connection::{BLOBS, Conflict, Lookup, Session, StreamHandle};
+use crate::nats::journal::json;
 
 /// What the object store keeps of an object beside its pieces.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,9 +37,9 @@ fn chunk_subject(nuid: &str) -> String {
     format!("$O.{BLOBS}.C.{nuid}")
 }
 
-impl Channel {
+impl StreamHandle {
     async fn meta(&self, name: &str) -> Result<Option<(u64, Meta)>, Unavailable> {
-        let Some(found) = self.find(&meta_subject(name), Which::Last).await? else { return Ok(None) };
+        let Some(found) = self.find(&meta_subject(name), Lookup::Last).await? else { return Ok(None) };
         match serde_json::from_slice(&found.payload) {
             Ok(meta) => Ok(Some((found.sequence, meta))),
             Err(error) => Err(self.bad_blob(error)),
@@ -61,7 +59,7 @@ impl Channel {
         let subject = chunk_subject(&meta.nuid);
         // What it says of its size is not ours to believe.
         let mut body = Vec::new();
-        if let Some(last) = self.find(&subject, Which::Last).await? {
+        if let Some(last) = self.find(&subject, Lookup::Last).await? {
             match meta.chunks {
                 1 => body.extend_from_slice(&last.payload),
                 _ => {
@@ -79,7 +77,7 @@ impl Channel {
     }
 }
 
-impl Server {
+impl Session {
     /// Keeps these bytes under their digest.
     pub(super) async fn put_blob(&self, body: &[u8]) -> Result<Digest, Unavailable> {
         let digest = Digest::of(body);
@@ -97,15 +95,15 @@ impl Server {
         let nuid = Uuid::now_v7().simple().to_string();
         let subject = chunk_subject(&nuid);
         let mut sequence = 0;
-        for chunk in body.chunks(self.chunk) {
+        for chunk in body.chunks(self.chunk_size) {
             let written = self.blobs.append(&subject, sequence, Bytes::copy_from_slice(chunk)).await?;
-            sequence = written.map_err(|Overtaken| self.blobs.bad_blob("somebody else writes its pieces"))?;
+            sequence = written.map_err(|Conflict| self.blobs.bad_blob("somebody else writes its pieces"))?;
         }
         let meta = Meta {
             name: name.to_owned(),
             bucket: BLOBS.to_owned(),
             size: body.len(),
-            chunks: body.chunks(self.chunk).len(),
+            chunks: body.chunks(self.chunk_size).len(),
             digest: format!("SHA-256={}", URL_SAFE.encode(Sha256::digest(body))),
             deleted: false,
             nuid,

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use store::{Access, ConnectFault, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
+use store::{Access, NatsConnectError, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
 use testkit::nats::Server;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -65,8 +65,8 @@ async fn is_refused(settings: NatsSettings, secrets: &[&str]) -> (Unavailable, S
 }
 
 fn is_kept_out(error: &Unavailable) {
-    use ConnectFault::{Refused, Unproven, Untrusted};
-    let is_it = matches!(fault(error), Some(Refused(_) | Unproven(_) | Untrusted(_)));
+    use NatsConnectError::{SigningFailed, TlsFailed, Unauthorized};
+    let is_it = matches!(fault(error), Some(Unauthorized(_) | SigningFailed(_) | TlsFailed(_)));
     assert!(is_it, "{}: {:?}", whole(error), fault(error));
 }
 
@@ -114,11 +114,11 @@ async fn a_key_lets_us_in_and_another_one_is_refused() {
     is_kept_out(&error);
     let torn = &seed[..seed.len() - 4];
     let (error, words) = is_refused(with(torn), &[torn]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
+    assert!(matches!(fault(&error), Some(NatsConnectError::UnreadableFile { .. })), "{words}");
     assert!(words.contains("no seed of an nkey"), "{words}");
     let nowhere = Access::Nkey(directory.path().join("nowhere"));
     let (error, words) = is_refused(NatsSettings { access: nowhere, ..server.settings() }, &[]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })), "{words}");
+    assert!(matches!(fault(&error), Some(NatsConnectError::UnreadableFile { .. })), "{words}");
     assert!(words.contains("nowhere"), "{words}");
 }
 
@@ -201,10 +201,13 @@ async fn credentials_that_the_operator_vouches_for_let_us_in_and_others_are_refu
     let torn = directory.path().join("torn");
     fs::write(&torn, &seed).unwrap();
     let (error, words) = is_refused(with(torn), &[&seed]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("torn"), "{words}");
+    assert!(
+        matches!(fault(&error), Some(NatsConnectError::UnreadableFile { .. })) && words.contains("torn"),
+        "{words}"
+    );
     let (error, words) = is_refused(with(directory.path().join("nowhere")), &[]).await;
     assert!(
-        matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("nowhere"),
+        matches!(fault(&error), Some(NatsConnectError::UnreadableFile { .. })) && words.contains("nowhere"),
         "{words}"
     );
 }
@@ -239,7 +242,7 @@ async fn a_server_that_speaks_plainly_is_refused_where_tls_is_required() {
     let server = Server::start();
     let tls = Tls { required: true, ..Tls::default() };
     let (error, _) = is_refused(NatsSettings { tls, ..server.settings() }, &[]).await;
-    assert!(matches!(fault(&error), Some(ConnectFault::NoTls(_))), "{error:?}");
+    assert!(matches!(fault(&error), Some(NatsConnectError::NoTls(_))), "{error:?}");
 }
 
 #[tokio::test]
@@ -268,7 +271,7 @@ async fn a_server_that_asks_for_a_certificate_lets_in_whom_it_trusts() {
     let missing = (ours.0, directory.path().join("nowhere"));
     let (error, words) = is_refused(with(Some(missing)), &[]).await;
     assert!(
-        matches!(fault(&error), Some(ConnectFault::Secret { .. })) && words.contains("nowhere"),
+        matches!(fault(&error), Some(NatsConnectError::UnreadableFile { .. })) && words.contains("nowhere"),
         "{words}"
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use protocol::Revision;
-use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _};
+use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Position, ReadError, Store as _, Timeouts};
 use testkit::nats::{Server, settings};
 
 use crate::contract::{Backend, change, run};
@@ -110,12 +110,12 @@ async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_onc
     let mut three = Three::with_streams().await;
     let patient = three.store();
     let settings = patient.settings();
-    let patience = Patience {
-        answer: Duration::from_millis(500),
+    let timeouts = Timeouts {
+        request: Duration::from_millis(500),
         outage: Duration::from_millis(1500),
-        ..settings.patience
+        ..settings.timeouts
     };
-    let store = NatsStore::new(NatsSettings { patience, ..settings.clone() });
+    let store = NatsStore::new(NatsSettings { timeouts, ..settings.clone() });
     let runs: Vec<_> = (0..8).map(|number| run(&format!("open-{number}"))).collect();
     let mut firsts = Vec::new();
     for run in &runs {

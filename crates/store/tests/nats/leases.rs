@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
-use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Note, Position, Store as _};
+use store::{CommitError, EngineLockError, NatsSettings, NatsStore, NatsWarning, Position, Store as _};
 use testkit::nats::{Server, Wire};
 
 use crate::contract::roles::Player;
@@ -103,7 +103,8 @@ async fn where_somebody_made_leases_that_never_end_they_are_given_back_and_that_
     let leases = client.create_stream(config).await.unwrap();
     let (store, run) = (NatsStore::new(server.settings()), run("led"));
     let notes = store.open().await.unwrap();
-    let is_it = |note: &Note| matches!(note, Note::OtherSettings { setting: "maximum age", .. });
+    let is_it =
+        |note: &NatsWarning| matches!(note, NatsWarning::ConfigDiffers { setting: "maximum age", .. });
     assert_eq!(notes.iter().filter(|note| is_it(note)).count(), 1, "{notes:?}");
     store.lock_engine(&run).await.unwrap().release().await;
     let last = leases.get_last_raw_message_by_subject("callboard.lease.led").await.unwrap();

@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use store::{
-    CommitError, ConnectFault, NatsSettings, NatsStore, Note, Patience, Position, ReadError, Store as _,
-    Unavailable,
+    CommitError, NatsConnectError, NatsSettings, NatsStore, NatsWarning, Position, ReadError, Store as _,
+    Timeouts, Unavailable,
 };
 use testkit::nats::{Server, free_port};
 
@@ -24,7 +24,7 @@ pub(crate) fn whole(error: &dyn Error) -> String {
     text
 }
 
-pub(crate) fn fault(error: &Unavailable) -> Option<&ConnectFault> {
+pub(crate) fn fault(error: &Unavailable) -> Option<&NatsConnectError> {
     error.source()?.downcast_ref()
 }
 
@@ -57,7 +57,10 @@ const OLD: &str = r#"{"server_id":"a","server_name":"a","version":"2.9.10","go":
 async fn a_server_that_is_too_old_is_refused_with_the_reason() {
     let address = pretend(OLD);
     let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
-    assert!(matches!(fault(&error), Some(ConnectFault::TooOld(version)) if version == "2.9.10"), "{error}");
+    assert!(
+        matches!(fault(&error), Some(NatsConnectError::TooOld(version)) if version == "2.9.10"),
+        "{error}"
+    );
     let text = whole(&error);
     assert!(text.contains(&address) && text.contains("at least 2.10.25 is needed"), "{text}");
 }
@@ -82,7 +85,7 @@ async fn a_server_without_jetstream_is_refused() {
         r#"{"server_id":"a","server_name":"a","version":"2.15.1","go":"go1","host":"h","port":1,"headers":true,"max_payload":1048576,"proto":1}"#,
     );
     let error = NatsStore::new(address.parse().unwrap()).open().await.unwrap_err();
-    assert!(matches!(fault(&error), Some(ConnectFault::NoJetStream)), "{error}");
+    assert!(matches!(fault(&error), Some(NatsConnectError::NoJetStream)), "{error}");
 }
 
 #[tokio::test]
@@ -90,7 +93,7 @@ async fn where_nobody_listens_the_error_names_the_server() {
     let address = format!("127.0.0.1:{}", free_port());
     let error = NatsStore::new(address.parse().unwrap()).load(&run("r")).await.unwrap_err();
     let ReadError::Unavailable(error) = error else { panic!("{error}") };
-    assert!(matches!(fault(&error), Some(ConnectFault::Client(_))), "{error}");
+    assert!(matches!(fault(&error), Some(NatsConnectError::Other(_))), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
 }
 
@@ -99,8 +102,8 @@ async fn where_nobody_answers_the_wait_has_an_end() {
     // It is connected by the kernel, and nobody says a word.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings: NatsSettings = listener.local_addr().unwrap().to_string().parse().unwrap();
-    let patience = Patience { answer: Duration::from_millis(300), ..settings.patience };
-    let error = NatsStore::new(NatsSettings { patience, ..settings }).open().await.unwrap_err();
+    let timeouts = Timeouts { request: Duration::from_millis(300), ..settings.timeouts };
+    let error = NatsStore::new(NatsSettings { timeouts, ..settings }).open().await.unwrap_err();
     assert!(fault(&error).is_some(), "{error}");
 }
 
@@ -110,7 +113,7 @@ async fn a_single_server_keeps_everything_once_and_says_so() {
     let store = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
     let notes = store.open().await.unwrap();
     let stream = "callboard-journal".to_owned();
-    let journal = Note::FewerReplicas { stream, wanted: 3, found: 1, alone: true };
+    let journal = NatsWarning::FewerReplicas { stream, wanted: 3, found: 1, single_server: true };
     assert!(notes.contains(&journal), "{notes:?}");
     // Whoever comes later is told as well.
     let later = NatsStore::new(NatsSettings { replicas: 3, ..server.settings() });
@@ -135,8 +138,8 @@ async fn streams_with_limits_that_somebody_else_has_set_are_used_and_each_limit_
     streams.create_stream(config).await.unwrap();
     let store = NatsStore::new(server.settings());
     store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
-    let noted = |note: &Note| match note {
-        Note::OtherSettings { stream, setting, found } if stream == "callboard-journal" => {
+    let noted = |note: &NatsWarning| match note {
+        NatsWarning::ConfigDiffers { stream, setting, found } if stream == "callboard-journal" => {
             format!("{setting} {found}")
         }
         other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::{Revision, RunId};
-use store::{CommitError, NatsSettings, NatsStore, Patience, Position, ReadError, Store, Unavailable};
+use store::{CommitError, NatsSettings, NatsStore, Position, ReadError, Store, Timeouts, Unavailable};
 use testkit::nats::Server;
 
 use crate::contract::processes::expect_acknowledged;
@@ -12,12 +12,12 @@ use crate::contract::{Backend, change, run};
 
 /// A store that gives up soon.
 fn impatient(server: &Server) -> NatsStore {
-    let patience = Patience {
-        answer: Duration::from_millis(300),
+    let timeouts = Timeouts {
+        request: Duration::from_millis(300),
         outage: Duration::from_millis(600),
-        ..Patience::default()
+        ..Timeouts::default()
     };
-    NatsStore::new(NatsSettings { patience, ..server.settings() })
+    NatsStore::new(NatsSettings { timeouts, ..server.settings() })
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use protocol::Revision;
-use store::{CommitError, NatsSettings, NatsStore, Patience, ReadError, Store as _, Unavailable};
+use store::{CommitError, NatsSettings, NatsStore, ReadError, Store as _, Timeouts, Unavailable};
 use testkit::nats::{Server, Wire};
 
 use crate::contract::{change, run};
@@ -96,8 +96,8 @@ async fn whether_a_write_landed_that_was_under_way_when_the_store_was_replaced_i
     let (wire, run) = (Wire::to(&server).await, run("r"));
     let settings = wire.store(Duration::from_secs(60)).settings().clone();
     // Longer than a server takes to come back.
-    let patience = Patience { answer: Duration::from_secs(4), ..settings.patience };
-    let store = NatsStore::new(NatsSettings { patience, ..settings });
+    let timeouts = Timeouts { request: Duration::from_secs(4), ..settings.timeouts };
+    let store = NatsStore::new(NatsSettings { timeouts, ..settings });
     let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
     wire.hold_at("HPUB callboard.run.");
     let commit = change(&run, first, "2");
@@ -124,12 +124,12 @@ async fn nothing_is_said_while_nobody_is_there_that_another_store_would_hear() {
     let twin = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
     server.kill();
     let others = server.restart_empty();
-    let patience = Patience {
-        answer: Duration::from_millis(300),
+    let timeouts = Timeouts {
+        request: Duration::from_millis(300),
         outage: Duration::from_millis(600),
-        ..Patience::default()
+        ..Timeouts::default()
     };
-    let store = NatsStore::new(NatsSettings { patience, ..server.settings() });
+    let store = NatsStore::new(NatsSettings { timeouts, ..server.settings() });
     let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
     assert_eq!(twin, first, "both stores are alike");
     server.kill();

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use protocol::Revision;
 use serde_json::json;
-use store::{CommitError, Digest, NatsStore, Position, ReadError, Store as _, Stranger, Unavailable};
+use store::{CommitError, Digest, NatsStore, Position, ReadError, Store as _, Unavailable, UnknownMessage};
 use testkit::nats::Server;
 
 use crate::contract::{change, run};
@@ -78,14 +78,14 @@ async fn set_aside_from(document: Option<&str>) {
     assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
     let Err(ReadError::Unavailable(error)) = store.load(&ill).await else { panic!() };
     assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
-    let strangers = store.strangers().await.unwrap();
-    let named: Vec<_> = strangers.iter().map(Stranger::name).collect();
+    let strangers = store.unknown_messages().await.unwrap();
+    let named: Vec<_> = strangers.iter().map(UnknownMessage::name).collect();
     let [hello, empty] = [hello, empty].map(|number| format!("recovery.a.b.{number}"));
     assert_eq!(named, [hello, empty, format!("recovery.nobody.{nobody}")]);
     for stranger in strangers.iter().chain(&strangers) {
-        store.set_stranger_aside(stranger).await.unwrap();
+        store.quarantine_message(stranger).await.unwrap();
     }
-    assert_eq!(store.strangers().await.unwrap(), []);
+    assert_eq!(store.unknown_messages().await.unwrap(), []);
     assert_eq!(object(&server, &named[0]).await, b"hello");
     let another = NatsStore::new(server.settings());
     assert_eq!(another.load(&ill).await.unwrap().unwrap().position, second);
@@ -102,11 +102,11 @@ async fn what_a_newer_program_wrote_is_nobodys_rubbish() {
     put(&server, "callboard.run.r", r#"{"format":2,"body":{}}"#).await;
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::NewerWriter { .. })), "{error:?}");
-    assert_eq!(store.strangers().await.unwrap(), []);
+    assert_eq!(store.unknown_messages().await.unwrap(), []);
     put(&server, "callboard.run.r", r#"{"format":1,"head":{},"content":"hitherto unknown"}"#).await;
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::NotUnderstood { .. })), "{error:?}");
-    assert_eq!(store.strangers().await.unwrap(), []);
+    assert_eq!(store.unknown_messages().await.unwrap(), []);
 }
 
 #[tokio::test]

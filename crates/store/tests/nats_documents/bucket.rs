@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, StorageType};
 use protocol::Revision;
-use store::{CommitError, NatsSettings, NatsStore, Note, Position, ReadError, Store as _, Unavailable};
+use store::{
+    CommitError, NatsSettings, NatsStore, NatsWarning, Position, ReadError, Store as _, Unavailable,
+};
 
 use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
@@ -68,7 +70,7 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
     let later = NatsStore::new(server.settings());
     let noted = |setting, found: &str| {
         let (stream, found) = (format!("KV_{BUCKET}"), found.to_owned());
-        Note::OtherSettings { stream, setting, found }
+        NatsWarning::ConfigDiffers { stream, setting, found }
     };
     let noted = [noted("largest message", "20000 bytes"), noted("history", "5")];
     assert_eq!(later.open().await.unwrap(), noted);
@@ -130,6 +132,6 @@ async fn a_bucket_that_was_deleted_is_missed_and_not_made_again() {
         .commit(change(&crate::contract::run("another"), Position::absent(), "1"))
         .await
         .unwrap();
-    let notes = [Note::Gone { stream: format!("KV_{BUCKET}") }];
+    let notes = [NatsWarning::StreamDeleted { stream: format!("KV_{BUCKET}") }];
     assert_eq!(NatsStore::new(server.settings()).open().await.unwrap(), notes);
 }

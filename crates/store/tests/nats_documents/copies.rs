@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
 use store::{
-    Commit, CommitError, Digest, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _,
-    StoredEntry, Unavailable, ViewMark,
+    Commit, CommitError, Digest, NatsSettings, NatsStore, Position, ReadError, Store as _, StoredEntry,
+    Timeouts, Unavailable, ViewMark,
 };
 use testkit::nats::{Server, Wire, deliver};
 
@@ -332,8 +332,8 @@ async fn whoever_is_always_too_late_to_make_a_copy_gives_up_in_time() {
     let wire = Wire::to(&server).await;
     let settings = wire.store(Duration::ZERO).settings().clone();
     // No time at all for races, and enough for answers.
-    let patience = Patience { answer: Duration::from_secs(30), ..settings.patience };
-    let store = NatsStore::new(NatsSettings { patience, ..settings });
+    let timeouts = Timeouts { request: Duration::from_secs(30), ..settings.timeouts };
+    let store = NatsStore::new(NatsSettings { timeouts, ..settings });
     store.open().await.unwrap();
     wire.hold_at("HPUB callboard.run.");
     let (looked, ()) = tokio::join!(store.load(&run), async {

@@ -1,0 +1,215 @@
+//! What an answer of the server means for us, found by the code in the chain of its sources: the client's own kinds do
+//! not know all of them.
+
+use std::error::Error;
+
+use async_nats::jetstream;
+use async_nats::jetstream::context::{
+    CreateStreamError, CreateStreamErrorKind, GetStreamError, GetStreamErrorKind, PublishError,
+    PublishErrorKind,
+};
+use async_nats::jetstream::stream::{
+    ConsumerError, ConsumerErrorKind, DeleteMessageError, DeleteMessageErrorKind, LastRawMessageError,
+    LastRawMessageErrorKind,
+};
+use tokio::time::error::Elapsed;
+
+/// A question that was not answered as asked.
+#[derive(Debug)]
+pub(in crate::nats) enum RequestFailure {
+    /// Compare-and-set failed: somebody wrote to the subject, or is just doing so.
+    WrongSequence(Source),
+    /// Nothing was done, and later it may be: no leader, no connection, no room in a queue.
+    Temporary(Source),
+    /// It may have been done, or may be done yet.
+    Unanswered(Source),
+    /// Nothing was done, and trying again will not help.
+    Permanent(Source),
+    /// The stream was deleted.
+    StreamDeleted { stream: String },
+    /// Another store is where ours was.
+    StoreReplaced,
+}
+
+pub(in crate::nats) type Source = Box<dyn Error + Send + Sync>;
+
+/// "Wrong last sequence", with the number and, while another write on that subject is under way, without it.
+const WRONG_SEQUENCE: [u64; 2] = [10071, 10164];
+pub(in crate::nats) const NO_STREAM: u64 = 10059;
+/// The cluster has not as many servers as the replicas that were asked for; a single server has none to spare.
+pub(in crate::nats) const TOO_MANY_REPLICAS: [u64; 2] = [10005, 10074];
+/// Message too large, account limits, storage limits, memory or file full, stream full or sealed, a message that may not be
+/// deleted.
+const PERMANENT: [u64; 9] = [10054, 10002, 10023, 10028, 10047, 10077, 10109, 10122, 10057];
+
+/// The code that the server gave, wherever in the chain it is: as a source, or inside a kind.
+pub(in crate::nats) fn code(error: &(dyn Error + 'static)) -> Option<u64> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(answer) = answer(error) {
+            return Some(answer.error_code().0);
+        }
+        next = error.source();
+    }
+    None
+}
+
+fn answer(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
+    if let Some(answer) = error.downcast_ref::<jetstream::Error>() {
+        return Some(answer.clone());
+    }
+    if let Some(error) = error.downcast_ref::<LastRawMessageError>()
+        && let LastRawMessageErrorKind::JetStream(answer) = error.kind()
+    {
+        return Some(answer);
+    }
+    if let Some(error) = error.downcast_ref::<ConsumerError>()
+        && let ConsumerErrorKind::JetStream(answer) = error.kind()
+    {
+        return Some(answer);
+    }
+    if let Some(error) = error.downcast_ref::<GetStreamError>()
+        && let GetStreamErrorKind::JetStream(answer) = error.kind()
+    {
+        return Some(answer);
+    }
+    if let Some(error) = error.downcast_ref::<CreateStreamError>()
+        && let CreateStreamErrorKind::JetStream(answer) = error.kind()
+    {
+        return Some(answer);
+    }
+    if let Some(error) = error.downcast_ref::<DeleteMessageError>()
+        && let DeleteMessageErrorKind::JetStream(answer) = error.kind()
+    {
+        return Some(answer);
+    }
+    None
+}
+
+impl RequestFailure {
+    /// What a write that was not acknowledged means.
+    pub(in crate::nats) fn from_publish(error: PublishError, stream: &str) -> Self {
+        match (code(&error), error.kind()) {
+            (Some(code), _) if WRONG_SEQUENCE.contains(&code) => Self::WrongSequence(error.into()),
+            (Some(NO_STREAM), _) => Self::StreamDeleted { stream: stream.to_owned() },
+            (Some(code), _) if PERMANENT.contains(&code) => Self::Permanent(error.into()),
+            (Some(_), _) => Self::Temporary(error.into()),
+            (None, PublishErrorKind::MaxPayloadExceeded) => Self::Permanent(error.into()),
+            // Nobody listens on the subject: it was heard by no stream.
+            (None, PublishErrorKind::StreamNotFound | PublishErrorKind::MaxAckPending) => {
+                Self::Temporary(error.into())
+            }
+            (None, _) => Self::Unanswered(error.into()),
+        }
+    }
+
+    /// What a question without an answer means. To ask changes nothing, so it may always be asked again.
+    pub(in crate::nats) fn from_request(error: impl Error + Send + Sync + 'static, stream: &str) -> Self {
+        match code(&error) {
+            Some(NO_STREAM) => Self::StreamDeleted { stream: stream.to_owned() },
+            Some(code) if PERMANENT.contains(&code) => Self::Permanent(error.into()),
+            _ => Self::Temporary(error.into()),
+        }
+    }
+
+    pub(in crate::nats) fn temporary(source: impl Into<Source>) -> Self {
+        Self::Temporary(source.into())
+    }
+
+    /// What people are told of it.
+    pub(in crate::nats) fn into_source(self) -> Source {
+        match self {
+            Self::WrongSequence(source)
+            | Self::Temporary(source)
+            | Self::Unanswered(source)
+            | Self::Permanent(source) => source,
+            Self::StreamDeleted { stream } => format!("its stream `{stream}` is gone").into(),
+            Self::StoreReplaced => "it has another store now".into(),
+        }
+    }
+}
+
+/// The cluster knows of no leader, be it for a run_at or because too many of its servers are down.
+const NO_LEADER: u64 = 10008;
+
+#[derive(Debug, thiserror::Error)]
+enum Described {
+    #[error("it does not answer")]
+    NoAnswer(#[source] Source),
+    #[error("it has no leader: that takes more than half of its servers")]
+    NoLeader(#[source] Source),
+}
+
+/// The same, in plain words if we have any.
+pub(super) fn describe(source: Source) -> Source {
+    if code(&*source) == Some(NO_LEADER) {
+        Described::NoLeader(source).into()
+    } else if is_elapsed(&*source) {
+        Described::NoAnswer(source).into()
+    } else {
+        source
+    }
+}
+
+fn is_elapsed(error: &(dyn Error + 'static)) -> bool {
+    error.is::<Elapsed>() || error.source().is_some_and(is_elapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_nats::error::Error as OfKind;
+    use async_nats::jetstream::context::{RequestError, RequestErrorKind};
+
+    use super::*;
+
+    fn answered(kind: PublishErrorKind, code: u64) -> PublishError {
+        let answer =
+            serde_json::json!({ "code": 400, "err_code": code, "description": "wrong last sequence" });
+        PublishError::with_source(kind, serde_json::from_value::<jetstream::Error>(answer).unwrap())
+    }
+
+    #[test]
+    fn both_codes_of_a_wrong_sequence_are_known_whatever_the_client_calls_them() {
+        for (kind, code) in [(PublishErrorKind::WrongLastSequence, 10071), (PublishErrorKind::Other, 10164)] {
+            let failure = RequestFailure::from_publish(answered(kind, code), "s");
+            assert!(matches!(failure, RequestFailure::WrongSequence(_)), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn silence_leaves_open_what_happened_and_a_refusal_does_not() {
+        let failure = |error| RequestFailure::from_publish(error, "s");
+        for kind in [PublishErrorKind::TimedOut, PublishErrorKind::BrokenPipe] {
+            assert!(matches!(failure(PublishError::new(kind)), RequestFailure::Unanswered(_)));
+        }
+        let refused = failure(PublishError::new(PublishErrorKind::StreamNotFound));
+        assert!(matches!(refused, RequestFailure::Temporary(_)));
+        assert!(matches!(failure(answered(PublishErrorKind::Other, 10008)), RequestFailure::Temporary(_)));
+        assert!(matches!(failure(answered(PublishErrorKind::Other, 10077)), RequestFailure::Permanent(_)));
+        assert!(matches!(
+            failure(answered(PublishErrorKind::Other, 10059)),
+            RequestFailure::StreamDeleted { .. }
+        ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_took_too_long_is_told_in_plain_words_and_keeps_its_cause() {
+        let elapsed = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await;
+        let error: RequestError = OfKind::with_source(RequestErrorKind::TimedOut, elapsed.unwrap_err());
+        let source = describe(error.into());
+        assert_eq!(source.to_string(), "it does not answer");
+        assert!(source.source().unwrap().is::<RequestError>());
+    }
+
+    #[test]
+    fn a_cluster_without_a_leader_is_told_from_one_that_is_silent() {
+        let answer: jetstream::Error =
+            serde_json::from_str(r#"{"code": 503, "err_code": 10008, "description": "unavailable"}"#)
+                .unwrap();
+        assert!(describe(answer.into()).to_string().starts_with("it has no leader"));
+        let other = describe("no connection".into());
+        assert_eq!((other.to_string(), other.source().is_none()), ("no connection".to_owned(), true));
+    }
+}

@@ -1,0 +1,83 @@
+//! An open store: its streams, and what this process knows of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connect::{RECOMMENDED_VERSION, version};
+use super::identity::{StoreIdentity, connection_count};
+use super::outage::Notify;
+use super::settings::NatsSettings;
+use super::stream_handle::StreamHandle;
+use super::streams::{StreamSetup, max_payload, store_id};
+use crate::error::Unavailable;
+use crate::nats::documents::Buckets;
+use crate::nats::health::NatsWarning;
+use crate::nats::journal::{RunCache, WriteIndex};
+
+/// Pieces of a blob, unless the server takes only smaller messages.
+const MAX_CHUNK: usize = 128 * 1024;
+/// What of a message's size is not its payload.
+pub(in crate::nats) const HEADER_ALLOWANCE: usize = 4 * 1024;
+
+/// An open store.
+#[derive(Debug)]
+pub(in crate::nats) struct Session {
+    pub(in crate::nats) id: String,
+    pub(in crate::nats) journal: StreamHandle,
+    pub(in crate::nats) leases: StreamHandle,
+    pub(in crate::nats) blobs: StreamHandle,
+    /// How long the server keeps a lease.
+    pub(in crate::nats) lease_duration: Duration,
+    /// The largest piece of a blob.
+    pub(in crate::nats) chunk_size: usize,
+    /// The largest message that the server takes, without its headers, and that the journal does.
+    pub(in crate::nats) server_max_payload: usize,
+    pub(in crate::nats) max_message: usize,
+    pub(in crate::nats) cache: RunCache,
+    pub(in crate::nats) writes: WriteIndex,
+    pub(in crate::nats) warnings: Vec<NatsWarning>,
+    /// Whether we have made the journal just now.
+    pub(in crate::nats) is_new: bool,
+    pub(in crate::nats) settings: NatsSettings,
+    pub(in crate::nats) clustered: bool,
+    pub(in crate::nats) buckets: Buckets,
+}
+
+impl Session {
+    /// Connects, and creates the streams where there are none.
+    pub(in crate::nats) async fn open(settings: &NatsSettings, notify: Notify) -> Result<Self, Unavailable> {
+        let (mut setup, client) = StreamSetup::connect(settings, notify).await?;
+        let (info, connection) = (client.server_info(), connection_count(&client.statistics()));
+        if version(&info.version).is_none_or(|version| version < RECOMMENDED_VERSION) {
+            setup.warnings.push(NatsWarning::OldServer { version: info.version });
+        }
+        let [journal, blobs, leases] = setup.find_or_create().await?;
+        setup.check_bucket(&journal).await?;
+        // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
+        let lease = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
+        let lease = lease.unwrap_or(settings.lease);
+        let id = store_id(journal.cached_info());
+        setup.identity =
+            Some(Arc::new(StoreIdentity::new(client, setup.context.clone(), id.clone(), connection)));
+        let server_max_payload = info.max_payload.saturating_sub(HEADER_ALLOWANCE);
+        let (journal_max, blob_max) =
+            (max_payload(&journal, server_max_payload), max_payload(&blobs, server_max_payload));
+        Ok(Self {
+            id,
+            journal: setup.handle(journal),
+            leases: setup.handle(leases),
+            blobs: setup.handle(blobs),
+            lease_duration: lease,
+            chunk_size: MAX_CHUNK.min(blob_max / 2),
+            server_max_payload,
+            max_message: journal_max,
+            cache: RunCache::default(),
+            writes: WriteIndex::default(),
+            clustered: setup.clustered,
+            warnings: setup.warnings,
+            is_new: setup.is_new,
+            settings: settings.clone(),
+            buckets: Buckets::default(),
+        })
+    }
+}

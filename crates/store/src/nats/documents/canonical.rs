@@ -1,0 +1,91 @@
+//! One form of a JSON value for digests: a client that reads and writes it again in its own way changes nothing.
+
+use std::ops::Range;
+
+use serde_json::{Number, Value};
+
+/// From here on, and up to here, a number without a fraction is one that we read as a whole number: 2^64 and -2^63.
+const WHOLE: Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
+
+/// The value without spaces and with the members of objects in the order of their names.
+pub(in crate::nats) fn canonical(value: &Value) -> Vec<u8> {
+    let mut text = Vec::new();
+    write(value, &mut text);
+    text
+}
+
+fn write(value: &Value, text: &mut Vec<u8>) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            list(text, *b"{}", members, |(name, value), text| {
+                plain(name, text);
+                text.push(b':');
+                write(value, text);
+            });
+        }
+        Value::Array(entries) => list(text, *b"[]", entries, write),
+        Value::Number(number) => match whole(number) {
+            Some(whole) => plain(&whole, text),
+            None => plain(number, text),
+        },
+        Value::Null | Value::Bool(_) | Value::String(_) => plain(value, text),
+    }
+}
+
+fn list<T>(
+    text: &mut Vec<u8>,
+    [open, close]: [u8; 2],
+    entries: impl IntoIterator<Item = T>,
+    write: impl Fn(T, &mut Vec<u8>),
+) {
+    text.push(open);
+    for (number, entry) in entries.into_iter().enumerate() {
+        if number > 0 {
+            text.push(b',');
+        }
+        write(entry, text);
+    }
+    text.push(close);
+}
+
+fn plain(value: &impl serde::Serialize, text: &mut Vec<u8>) {
+    serde_json::to_writer(text, value).expect("BUG: texts and numbers are JSON");
+}
+
+/// `1.0` and `1e0` are 1, as a client may write them that knows floating point only.
+fn whole(number: &Number) -> Option<i128> {
+    let value = number.as_f64().filter(|_| number.is_f64())?;
+    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small enough")]
+    (value.fract() == 0.0 && WHOLE.contains(&value)).then_some(value as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> String {
+        String::from_utf8(canonical(&serde_json::from_str(text).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn what_means_the_same_is_the_same() {
+        assert_eq!(
+            of(r#"{ "b": [1.0, -2e0, 0.5], "a": {"ü": "\u00fc\n", "é": null} }"#),
+            of(r#"{"a":{"é":null,"ü":"ü\n"},"b":[1,-2,0.5]}"#)
+        );
+        assert_eq!(of(r#"{"b":[true,{}],"a":-0.0}"#), r#"{"a":0,"b":[true,{}]}"#);
+        assert_ne!(of("[1,2]"), of("[2,1]"));
+        assert_ne!(of("18446744073709551615"), of("18446744073709551614"));
+        // Clients that know only floating point write whole numbers without a fraction, however large they are.
+        for (ours, theirs) in [
+            ("1e16", "10000000000000000"),
+            ("-1e18", "-1000000000000000000"),
+            ("1e19", "10000000000000000000"),
+            ("1e20", "100000000000000000000"),
+        ] {
+            assert_eq!(of(ours), of(theirs));
+        }
+    }
+}

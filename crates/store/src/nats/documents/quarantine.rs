@@ -1,0 +1,87 @@
+//! What others wrote in the place of documents: kept beside them, and passed over where runs are listed.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use protocol::RunId;
+
+use super::bucket::{RECOVERY, document_key, key_subject};
+use super::entry::ParsedEntry;
+use super::large_values::blob_reference;
+use crate::ExternalWrite;
+use crate::error::Unavailable;
+use crate::nats::connection::{Conflict, Lookup, Session};
+use crate::nats::journal::{CONCURRENCY, json};
+
+impl Session {
+    /// Keeps every foreign write since our last entry under a key of its own. Twice is once. Answers the key of the newest;
+    /// `None` if it has no bytes.
+    pub(in crate::nats) async fn quarantine_external_writes(
+        &self,
+        run: &RunId,
+        foreign: &ExternalWrite,
+    ) -> Result<Option<String>, Unavailable> {
+        let Some(key) = document_key(run) else { return Ok(None) };
+        let bucket = self.existing_bucket(&foreign.bucket).await?;
+        let head = self.last_record(run).await?.map(|record| record.head);
+        let document_entry =
+            head.and_then(|head| head.document_entry).map_or(0, |document_entry| document_entry.sequence);
+        let between =
+            bucket.handle.scan(&key_subject(&bucket.name, key), document_entry + 1, foreign.sequence).await?;
+        let mut bodies = Vec::new();
+        for found in between {
+            match self.parse_entry(run, &found)? {
+                ParsedEntry::Intact(_) => {}
+                ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
+                    bodies.push((found.sequence, found.payload))
+                }
+            }
+        }
+        if let Some(body) = &foreign.body
+            && bodies.iter().all(|(sequence, _)| *sequence != foreign.sequence)
+        {
+            bodies.push((foreign.sequence, Bytes::copy_from_slice(body)));
+        }
+        let mut newest = None;
+        for (sequence, body) in bodies.into_iter().filter(|(_, body)| !body.is_empty()) {
+            let aside = format!("{RECOVERY}{key}.{sequence}");
+            let body = match body.len() {
+                // It fits without our headers only.
+                size if size > bucket.largest => json(&blob_reference(&self.put_blob(&body).await?, size)),
+                _ => body,
+            };
+            // Overtaken by somebody who keeps the same bytes: theirs will do.
+            let _there: Result<_, Conflict> =
+                bucket.handle.append(&key_subject(&bucket.name, &aside), 0, body).await?;
+            newest = (sequence == foreign.sequence).then_some(aside).or(newest);
+        }
+        Ok(newest)
+    }
+
+    /// Runs of whose first commit the journal has no copy yet. A bucket that is gone has none.
+    pub(in crate::nats) async fn uncopied_runs(
+        &self,
+        copied: &BTreeSet<RunId>,
+    ) -> Result<Vec<RunId>, Unavailable> {
+        let Some(bucket) = self.bucket(&self.settings.bucket).await? else { return Ok(Vec::new()) };
+        let subjects = match bucket.handle.subjects(&key_subject(&bucket.name, ">")).await {
+            Err(Unavailable::NoStream { .. }) => return Ok(Vec::new()),
+            subjects => subjects?,
+        };
+        let prefix = key_subject(&bucket.name, "");
+        let unknown = subjects.into_iter().filter_map(|subject| {
+            let key = subject.strip_prefix(&prefix).and_then(|key| RunId::new(key).ok());
+            let run = key.filter(|run| document_key(run).is_some() && !copied.contains(run))?;
+            Some((subject, run))
+        });
+        let questions = unknown.map(async |(subject, run)| {
+            let found = bucket.handle.find(&subject, Lookup::Last).await?;
+            let is_ours = |found| matches!(self.parse_entry(&run, &found), Ok(ParsedEntry::Intact(_)));
+            let is_ours = found.is_some_and(is_ours);
+            Ok::<_, Unavailable>(is_ours.then_some(run))
+        });
+        let runs = futures_util::stream::iter(questions).buffer_unordered(CONCURRENCY);
+        runs.try_filter_map(async |run| Ok(run)).try_collect().await
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is the run's engine: a lease keeps a second one out, and a message in the journal ends what a first one was doing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{Epoch, RunId};
+
+use super::lease::Lease;
+use crate::error::{EngineLockError, Unavailable};
+use crate::lock::Hold;
+use crate::nats::connection::{Conflict, RequestFailure, Session};
+use crate::nats::journal::{Content, Head, RunTip};
+use crate::{EngineHolder, EngineLock, Tenure};
+
+/// How often we look again at a leader on an errand, and how long we wait between.
+const MAX_POLLS: u32 = 100;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+impl Session {
+    /// Becomes the leader, or says who is.
+    pub(in crate::nats) async fn lock(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<EngineLock, EngineLockError> {
+        let lease = match self.wait_for_lease(run, tenure).await? {
+            Ok(lease) => lease,
+            Err(holder) => {
+                let (run, stopped) = (run.clone(), holder.is_stopped());
+                return Err(EngineLockError::Held { run, pid: holder.pid, host: holder.host, stopped });
+            }
+        };
+        let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
+        Ok(EngineLock::new(run.clone(), epoch, Hold::Lease(lease)))
+    }
+
+    /// Takes the lease of a run, or says who has it. Whoever has it for an errand is gone in a run_at and is waited for.
+    pub(in crate::nats) async fn wait_for_lease(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
+        let mut polls = 0;
+        loop {
+            let holder = match self.take_lease(run, tenure).await? {
+                Ok(lease) => return Ok(Ok(lease)),
+                Err(holder) => holder,
+            };
+            polls += 1;
+            if holder.tenure == Tenure::Engine || polls > MAX_POLLS {
+                return Ok(Err(holder));
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Gives the run's next engine its number, on the run's own subject: whatever an engine before it was about to
+    /// commit does not land any more.
+    pub(in crate::nats) async fn next_epoch(
+        &self,
+        run: &RunId,
+        lease: &str,
+        least: Epoch,
+    ) -> Result<Epoch, Unavailable> {
+        let mut race = self.journal.conflict_backoff("become the engine at");
+        loop {
+            let tip = RunTip::of(self.last_record(run).await?.as_ref());
+            let epoch = tip.head.epoch.next().max(least);
+            let tip = RunTip { head: Head { epoch, ..tip.head }, ..tip };
+            match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
+                Ok(()) => return Ok(epoch),
+                Err(Conflict) => {
+                    race.wait(RequestFailure::temporary("others write to the run without pause")).await?
+                }
+            }
+        }
+    }
+}

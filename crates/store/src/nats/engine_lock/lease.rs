@@ -1,0 +1,216 @@
+//! A right that ends by itself: a message that the server forgets unless it is written again.
+//!
+//! Only the server's clock counts. A lease is also over when its process is seen to have ended, or has let go of it: so
+//! on one machine nobody waits for a dead engine.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::RunId;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::error::Unavailable;
+use crate::nats::connection::{Conflict, Lookup, RequestFailure, Session, StoredMessage};
+use crate::nats::journal::{escape, json};
+use crate::os::Process;
+use crate::{EngineHolder, Tenure};
+
+/// A lease that is renewed until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    name: LeaseId,
+    /// Dropping it wakes the task that renews, which then lets go.
+    stop: oneshot::Sender<()>,
+    renewal: JoinHandle<()>,
+}
+
+impl Lease {
+    pub(in crate::nats) fn id(&self) -> &str {
+        &self.name.0
+    }
+
+    /// Lets go, and waits until the server knows, or cannot be told.
+    pub(crate) async fn release(self) {
+        let Self { name, stop, renewal } = self;
+        drop((name, stop));
+        // It ends early only with its runtime, and then nobody waits here.
+        let _ = renewal.await;
+    }
+}
+
+/// The id of a lease that this process holds. Dropped, this process knows that it is over; the others learn it in a
+/// run_at.
+#[derive(Debug)]
+struct LeaseId(String);
+
+impl LeaseId {
+    /// Ours before it is there: a second taker in this process must not think that we let go of it.
+    fn new() -> Self {
+        let id = Uuid::now_v7().to_string();
+        held_leases().insert(id.clone());
+        Self(id)
+    }
+}
+
+impl Drop for LeaseId {
+    fn drop(&mut self) {
+        held_leases().remove(&self.0);
+    }
+}
+
+/// What a lease says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct LeaseMessage {
+    id: String,
+    /// Whether it is held still: the last message of its holder says that it is not.
+    held: bool,
+    tenure: Tenure,
+    process: Process,
+}
+
+/// The leases that this process holds.
+static HELD_LEASES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn held_leases() -> MutexGuard<'static, BTreeSet<String>> {
+    HELD_LEASES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LeaseMessage {
+    fn is_over(&self, this_process: &Process) -> bool {
+        !self.held
+            || self.process.has_ended()
+            || (self.process == *this_process && !held_leases().contains(&self.id))
+    }
+
+    fn holder(self) -> EngineHolder {
+        EngineHolder { pid: self.process.pid, host: self.process.host, tenure: self.tenure }
+    }
+}
+
+fn subject(run: &RunId) -> String {
+    format!("callboard.lease.{}", escape(run))
+}
+
+/// Renewed so often within its length: two renewals may fail.
+const RENEWALS: u32 = 3;
+
+impl Session {
+    fn bad_lease(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
+        let server = self.leases.server.clone();
+        Unavailable::Server { server, doing: "understand a lease of", source: source.into() }
+    }
+
+    fn this_process(&self) -> Result<Process, Unavailable> {
+        Process::this().map_err(|source| Unavailable::Io { action: "read", path: "/proc".into(), source })
+    }
+
+    fn lease_message(&self, found: &StoredMessage) -> Result<LeaseMessage, Unavailable> {
+        serde_json::from_slice(&found.payload).map_err(|error| self.bad_lease(error))
+    }
+
+    /// Who holds the lease of a run, if anybody does.
+    pub(in crate::nats) async fn lease_holder(
+        &self,
+        run: &RunId,
+    ) -> Result<Option<EngineHolder>, Unavailable> {
+        let Some(found) = self.leases.find(&subject(run), Lookup::Last).await? else { return Ok(None) };
+        let (lease_message, this_process) = (self.lease_message(&found)?, self.this_process()?);
+        Ok(if lease_message.is_over(&this_process) { None } else { Some(lease_message.holder()) })
+    }
+
+    /// Takes the lease of a run, or says who has it.
+    pub(in crate::nats) async fn take_lease(
+        self: &Arc<Self>,
+        run: &RunId,
+        tenure: Tenure,
+    ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
+        let (subject, this_process) = (subject(run), self.this_process()?);
+        let mut race = self.leases.conflict_backoff("take a lease at");
+        loop {
+            let expected = match self.leases.find(&subject, Lookup::Last).await? {
+                Some(found) => {
+                    let lease_message = self.lease_message(&found)?;
+                    if !lease_message.is_over(&this_process) {
+                        return Ok(Err(lease_message.holder()));
+                    }
+                    found.sequence
+                }
+                None => 0,
+            };
+            let name = LeaseId::new();
+            let lease_message =
+                LeaseMessage { id: name.0.clone(), held: true, tenure, process: this_process.clone() };
+            match self.leases.append(&subject, expected, json(&lease_message)).await? {
+                Ok(sequence) => {
+                    let (stop, stopped) = oneshot::channel();
+                    let renewal = Renewal { session: Arc::clone(self), subject, lease_message, sequence };
+                    return Ok(Ok(Lease { name, stop, renewal: tokio::spawn(renewal.until(stopped)) }));
+                }
+                Err(Conflict) => race.wait(RequestFailure::temporary("others take it without pause")).await?,
+            }
+        }
+    }
+}
+
+/// The task that keeps a lease.
+struct Renewal {
+    session: Arc<Session>,
+    subject: String,
+    lease_message: LeaseMessage,
+    sequence: u64,
+}
+
+impl Renewal {
+    async fn until(mut self, mut stopped: oneshot::Receiver<()>) {
+        let period = (self.session.lease_duration / RENEWALS).max(Duration::from_millis(50));
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                renewed = async {
+                    tokio::time::sleep(period).await;
+                    self.renew().await
+                } => match renewed {
+                    Ok(Renewed::Lost) => return,
+                    // An outage that outlasts our patience ends some time; until then nobody else can take the lease either.
+                    Ok(Renewed::Held) | Err(_) => {}
+                }
+            }
+        }
+        self.lease_message.held = false;
+        // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for more than one answer.
+        let timeout = self.session.lease_duration.min(self.session.settings.timeouts.request);
+        let _ = tokio::time::timeout(timeout, self.renew()).await;
+    }
+
+    /// Says again who holds it, or for the last time that nobody does. What was said before and not waited for may have
+    /// come first.
+    async fn renew(&mut self) -> Result<Renewed, Unavailable> {
+        let leases = &self.session.leases;
+        loop {
+            if let Ok(sequence) =
+                leases.append(&self.subject, self.sequence, json(&self.lease_message)).await?
+            {
+                self.sequence = sequence;
+                return Ok(Renewed::Held);
+            }
+            match leases.find(&self.subject, Lookup::Last).await? {
+                // It ran out and nobody wanted it: it is taken anew.
+                None => self.sequence = 0,
+                Some(found) if self.session.lease_message(&found)?.id == self.lease_message.id => {
+                    self.sequence = found.sequence;
+                }
+                // The journal tells our engine, which writes there: its epoch is not the newest any more.
+                Some(_) => return Ok(Renewed::Lost),
+            }
+        }
+    }
+}
+
+enum Renewed {
+    Held,
+    Lost,
+}

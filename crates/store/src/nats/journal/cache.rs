@@ -1,0 +1,100 @@
+//! What this process remembers of runs: enough to commit without reading first.
+//!
+//! It is never believed, only tried: the server compares the sequence, and whoever was wrong reads.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use protocol::RunId;
+
+use super::index::RunIndex;
+use super::message::{Head, Record};
+use crate::commit::{Token, WriteId};
+
+/// A run as we saw it last.
+#[derive(Debug, Clone)]
+pub(in crate::nats) struct RunTip {
+    /// Of the last message on the run's subject, 0 if there is none.
+    pub(in crate::nats) sequence: u64,
+    pub(in crate::nats) head: Head,
+    /// What the messages up to there add up to, if we have read them all.
+    pub(in crate::nats) index: Option<RunIndex>,
+}
+
+impl RunTip {
+    pub(in crate::nats) fn of(record: Option<&Record>) -> Self {
+        match record {
+            Some(record) => Self { sequence: record.sequence, head: record.head.clone(), index: None },
+            None => Self { sequence: 0, head: Head::absent(), index: None },
+        }
+    }
+}
+
+/// How many runs are remembered, and of how many what their messages add up to, which may be much. A process that works
+/// on more reads more.
+const RUNS: usize = 2048;
+const FOLDS: usize = 64;
+
+#[derive(Debug, Default)]
+pub(in crate::nats) struct RunCache {
+    runs: Mutex<HashMap<RunId, RunTip>>,
+    /// Writes whose outcome we do not know.
+    pending_write: Mutex<HashMap<WriteId, PendingWrite>>,
+}
+
+/// Where a write is to come, and after which sequence.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::nats) enum PendingWrite {
+    Journal(u64),
+    Bucket(u64),
+}
+
+impl RunCache {
+    /// Takes out what we know of the run if it is as of that commit; whoever has used it puts it back.
+    pub(in crate::nats) fn take(&self, run: &RunId, token: Token) -> Option<RunTip> {
+        let mut runs = lock(&self.runs);
+        if runs.get(run)?.head.token() == token { runs.remove(run) } else { None }
+    }
+
+    pub(in crate::nats) fn get(&self, run: &RunId) -> Option<RunTip> {
+        lock(&self.runs).get(run).cloned()
+    }
+
+    pub(in crate::nats) fn put(&self, run: &RunId, tip: RunTip) {
+        let mut runs = lock(&self.runs);
+        if runs.len() >= RUNS {
+            runs.clear();
+        }
+        let is_new = tip.index.is_some();
+        runs.insert(run.clone(), tip);
+        if is_new && runs.values().filter(|tip| tip.index.is_some()).count() > FOLDS {
+            for (_, other) in runs.iter_mut().filter(|(other, _)| *other != run) {
+                other.index = None;
+            }
+        }
+    }
+
+    /// Whether the commits of a run are entries of a bucket; `None` if we do not know the run.
+    pub(in crate::nats) fn has_document(&self, run: &RunId) -> Option<bool> {
+        let runs = lock(&self.runs);
+        let head = &runs.get(run)?.head;
+        head.exists().then_some(head.document_entry.is_some())
+    }
+
+    pub(in crate::nats) fn add_pending_write(&self, write_id: WriteId, goes_to: PendingWrite) {
+        lock(&self.pending_write).insert(write_id, goes_to);
+    }
+
+    pub(in crate::nats) fn pending_write(&self, write_id: WriteId) -> Option<PendingWrite> {
+        lock(&self.pending_write).get(&write_id).copied()
+    }
+
+    pub(in crate::nats) fn remove_pending_write(&self, write_id: WriteId) {
+        lock(&self.pending_write).remove(&write_id);
+    }
+}
+
+/// A panic cannot leave a map half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,286 @@
+//! News from other processes and machines: an ordered consumer from the revision on that was seen last, and one more for
+//! what others write in the place of the document.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig, OrderedError};
+use futures_util::StreamExt as _;
+use protocol::{Revision, RunId};
+use tokio::time::Instant;
+
+use super::message::Head;
+use super::records::subject;
+use super::wire::decode;
+use crate::error::{ReadError, Unavailable};
+use crate::nats::connection::{RequestFailure, Session, StoredMessage, StreamHandle};
+use crate::nats::documents::{ParsedEntry, document_key, key_subject, parse_entry};
+use crate::store::StoredEntry;
+
+/// Follows a run's journal.
+pub(crate) struct Watch {
+    session: Arc<Session>,
+    run: RunId,
+    after: Revision,
+    feed: Option<Ordered>,
+    /// What the feed gave and we have not read yet, and how much the server has behind it.
+    received: VecDeque<(StoredMessage, u64)>,
+    /// What we have read and not given yet.
+    ready: Vec<StoredEntry>,
+    document: Option<DocumentFeed>,
+    /// Somebody else wrote in the place of the document, and we have not said so.
+    has_external_write: bool,
+    /// When we last heard something, or made sure that there was nothing: calls that are dropped are one silence.
+    last_checked: Instant,
+}
+
+/// The place of the run's document.
+struct DocumentFeed {
+    bucket: String,
+    subject: String,
+    /// From here on we have not heard.
+    next: u64,
+    /// The newest revision that was there.
+    highest: Revision,
+    feed: Option<Ordered>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("run", &self.run).field("after", &self.after).finish_non_exhaustive()
+    }
+}
+
+/// After so long a silence we ask whether it is true: the feed waits without end for a stream that was deleted.
+const CHECK_INTERVAL: Duration = Duration::from_secs(20);
+/// How long we wait for what the server says is coming, when we have something to give already.
+const BATCH_WAIT: Duration = Duration::from_millis(200);
+
+type FeedItem = Option<Result<Message, OrderedError>>;
+
+impl Watch {
+    pub(in crate::nats) async fn subscribe(
+        session: Arc<Session>,
+        run: RunId,
+        after: Revision,
+    ) -> Result<Self, Unavailable> {
+        let (received, ready) = (VecDeque::new(), Vec::new());
+        let (feed, document, has_external_write, last_checked) = (None, None, false, Instant::now());
+        let mut watch =
+            Self { session, run, after, feed, received, ready, document, has_external_write, last_checked };
+        watch.open().await?;
+        Ok(watch)
+    }
+
+    pub(crate) fn after(&self) -> Revision {
+        self.after
+    }
+
+    /// A call that is dropped half-way loses nothing: whatever was heard is kept until it is given.
+    pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
+        let mut outage = self.session.journal.read_backoff("watch");
+        loop {
+            if let Err(failure) = self.session.journal.check_identity().await {
+                outage.wait(failure).await?;
+                continue;
+            }
+            let behind = self.read().await?;
+            if behind == 0 && (!self.ready.is_empty() || self.has_external_write) {
+                return Ok(self.take_ready());
+            }
+            self.open().await?;
+            let silence = CHECK_INTERVAL.saturating_sub(self.last_checked.elapsed());
+            let wait = if self.ready.is_empty() { silence } else { BATCH_WAIT };
+            let feed = self.feed.as_mut().expect("BUG: it was just opened");
+            let document = self.document.as_mut();
+            let received = tokio::time::timeout(wait, async {
+                tokio::select! {
+                    journal = feed.next() => (Some(journal), None),
+                    document = next_of(document) => (None, Some(document)),
+                }
+            });
+            let trouble = match received.await {
+                Ok((Some(journal), _)) => self.receive_commit(journal),
+                Ok((None, Some(document))) => self.receive_document(document),
+                Ok((None, None)) => None,
+                Err(_) if !self.ready.is_empty() => return Ok(self.take_ready()),
+                Err(_) => {
+                    self.check_for_missed_commits().await?;
+                    None
+                }
+            };
+            match trouble {
+                Some(failure) => outage.wait(failure).await?,
+                // It has answered: what comes now is another outage.
+                None => {
+                    self.last_checked = Instant::now();
+                    outage = self.session.journal.read_backoff("watch");
+                }
+            }
+        }
+    }
+
+    /// Takes in what the journal's feed says.
+    fn receive_commit(&mut self, received: FeedItem) -> Option<RequestFailure> {
+        match received {
+            Some(Ok(message)) => match message_of(&message) {
+                Ok(message_of) => {
+                    self.session.journal.record_answer();
+                    self.received.push_back(message_of);
+                    None
+                }
+                Err(failure) => Some(failure),
+            },
+            Some(Err(error)) => {
+                self.feed = None;
+                Some(RequestFailure::temporary(error))
+            }
+            None => {
+                self.feed = None;
+                None
+            }
+        }
+    }
+
+    /// Takes in what the feed of the document's place says. Our own entries come by the journal.
+    fn receive_document(&mut self, received: FeedItem) -> Option<RequestFailure> {
+        let document = self.document.as_mut()?;
+        match received {
+            Some(Ok(message)) => match message_of(&message) {
+                Ok((message_of, _)) => {
+                    document.next = message_of.sequence + 1;
+                    self.has_external_write |= match parse_entry(&self.run, &message_of) {
+                        Ok(ParsedEntry::Intact(entry)) => {
+                            // One that was there before undoes what came after it.
+                            let is_older = entry.revision() < document.highest;
+                            document.highest = entry.revision().max(document.highest);
+                            is_older
+                        }
+                        Ok(ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_)) | Err(_) => true,
+                    };
+                    None
+                }
+                Err(failure) => Some(failure),
+            },
+            Some(Err(error)) => {
+                document.feed = None;
+                Some(RequestFailure::temporary(error))
+            }
+            None => {
+                document.feed = None;
+                None
+            }
+        }
+    }
+
+    fn take_ready(&mut self) -> Vec<StoredEntry> {
+        self.has_external_write = false;
+        let ready = std::mem::take(&mut self.ready);
+        self.after = ready.last().map_or(self.after, |entry| entry.revision);
+        ready
+    }
+
+    /// Reads what was heard, and says how much there is still to hear.
+    async fn read(&mut self) -> Result<u64, ReadError> {
+        let mut behind = 0;
+        while let Some((message_of, pending)) = self.received.front() {
+            let record = decode(message_of).map_err(|error| self.session.message_error(&self.run, error))?;
+            behind = *pending;
+            let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
+            if let Some(committed) = record.commit()
+                && record.head.revision > newest
+            {
+                let delta = self.session.delta(&self.run, record.sequence, committed).await?;
+                self.ready.push(StoredEntry { revision: record.head.revision, body: delta.entry });
+            }
+            self.watch_document(&record.head);
+            self.received.pop_front();
+        }
+        Ok(behind)
+    }
+
+    /// Follows the place of the document as well, from what this head knows on.
+    fn watch_document(&mut self, head: &Head) {
+        if self.document.is_none()
+            && let (Some(document_entry), Some(key)) = (&head.document_entry, document_key(&self.run))
+        {
+            let (bucket, subject) = (document_entry.bucket.clone(), key_subject(&document_entry.bucket, key));
+            let (next, highest) = (document_entry.sequence + 1, head.revision);
+            self.document = Some(DocumentFeed { bucket, subject, next, highest, feed: None });
+        }
+    }
+
+    /// Makes sure that silence means that nothing happened.
+    async fn check_for_missed_commits(&mut self) -> Result<(), Unavailable> {
+        let newest = self.session.newest_record(&self.run).await?;
+        if newest.is_some_and(|newest| newest.head.revision > self.after) {
+            self.feed = None;
+        }
+        Ok(())
+    }
+
+    /// Opens what is to be followed and is not.
+    async fn open(&mut self) -> Result<(), Unavailable> {
+        if self.feed.is_none() {
+            let start = self.start().await?;
+            self.feed = Some(open(&self.session.journal, subject(&self.run), start).await?);
+        }
+        if let Some(document) = self.document.as_mut().filter(|document| document.feed.is_none()) {
+            let handle = self.session.existing_bucket(&document.bucket).await?.handle;
+            document.feed = Some(open(&handle, document.subject.clone(), document.next).await?);
+        }
+        Ok(())
+    }
+
+    /// The sequence from which on there may be news. Too early a one does no harm.
+    async fn start(&mut self) -> Result<u64, Unavailable> {
+        let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
+        let record = self.session.newest_record(&self.run).await?;
+        if let Some(record) = &record {
+            self.watch_document(&record.head);
+        }
+        match record {
+            Some(record) if newest >= record.head.revision => Ok(record.head.commit + 1),
+            Some(record) if newest > Revision(0) => {
+                let last = self.session.find_commit(&self.run, newest, &record).await?;
+                Ok(last.map_or(1, |last| last.sequence + 1))
+            }
+            _ => Ok(1),
+        }
+    }
+}
+
+/// The next thing that is heard of a place; never comes back where there is none.
+async fn next_of(document: Option<&mut DocumentFeed>) -> FeedItem {
+    match document.and_then(|document| document.feed.as_mut()) {
+        Some(feed) => feed.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A message of a feed, and how many there are behind it.
+fn message_of(message: &Message) -> Result<(StoredMessage, u64), RequestFailure> {
+    let info = message.info().map_err(RequestFailure::Temporary)?;
+    let (sequence, pending) = (info.stream_sequence, info.pending);
+    let (payload, headers) = (message.payload.clone(), message.headers.clone().unwrap_or_default());
+    Ok((StoredMessage { sequence, payload, headers }, pending))
+}
+
+async fn open(handle: &StreamHandle, subject: String, start: u64) -> Result<Ordered, Unavailable> {
+    handle.retry_read("watch", || open_once(handle, subject.clone(), start)).await
+}
+
+async fn open_once(handle: &StreamHandle, subject: String, start: u64) -> Result<Ordered, RequestFailure> {
+    let config = OrderedConfig {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: start },
+        filter_subject: subject,
+        ..OrderedConfig::default()
+    };
+    let consumer = handle.stream.create_consumer(config).await;
+    let consumer = consumer.map_err(|error| RequestFailure::from_request(error, &handle.name))?;
+    consumer.messages().await.map_err(RequestFailure::temporary)
+}
