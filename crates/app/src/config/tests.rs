@@ -169,12 +169,12 @@ fn bad_values_are_refused_where_they_stand() {
         ),
         (
             "store = 'nats://u:secret@'",
-            "1:9 `store`: the address of server 1 is no host and port \
+            "1:9 `store`: the address of server 1 is not a host and port \
              (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
         ),
         (
             "store = 'http://h'",
-            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known \
+            "1:9 `store`: the address of server 1 begins with `http://`; use nats:// or tls:// \
              (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
         ),
         ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),

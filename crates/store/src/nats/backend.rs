@@ -1,4 +1,4 @@
-//! The contract of a [`Store`], kept with messages.
+//! [`NatsStore`]: the [`Store`] contract on NATS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry}
 use crate::whole::Gathering;
 use crate::{Digest, DraftError, EngineHolder, EngineLock, ExternalWrite, Tenure};
 
-/// How many blobs are under way at once.
+/// How many blobs are written concurrently.
 const CONCURRENT_BLOBS: usize = 8;
 
-/// A store on NATS. It connects when it is first used, and stays on the runtime that did so.
+/// A store on NATS. It connects on first use and stays on the tokio runtime of that call.
 #[derive(Debug, Clone)]
 pub struct NatsStore(Arc<Shared>);
 
@@ -37,29 +37,30 @@ impl NatsStore {
         Self::with_notify(settings, ignore)
     }
 
-    /// One that tells somebody while it waits for its servers.
+    /// Creates a store that reports waiting and warnings to `notify`.
     #[must_use]
     pub fn with_notify(settings: NatsSettings, notify: Notify) -> Self {
         Self(Arc::new(Shared { settings, notify, session: OnceCell::new() }))
     }
 
-    /// Connects now, and creates the streams where there are none. Says what should be known about them.
+    /// Connects, creates missing streams, and returns warnings about their configuration.
     pub async fn open(&self) -> Result<&[NatsWarning], Unavailable> {
         Ok(&self.session().await?.warnings)
     }
 
-    /// Makes buckets of documents again that were deleted, empty, and answers their names. Each run whose document was there
-    /// then finds it gone, and can put it back: the journal has all of it.
+    /// Creates deleted document buckets again, empty, and returns their names.
+    ///
+    /// Each run whose document was in such a bucket then finds it deleted and can restore it from the journal.
     pub async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         self.session().await?.rebuild_buckets().await
     }
 
-    /// Messages of the journal that somebody else has put there; no run goes on behind one.
+    /// Returns the messages in the journal that Callboard did not write. A run cannot continue after such a message.
     pub async fn unknown_messages(&self) -> Result<Vec<UnknownMessage>, Unavailable> {
         self.session().await?.unknown_messages().await
     }
 
-    /// Takes such a message out of the journal, when it is kept under its [name](Stranger::name).
+    /// Stores an unknown message under its [name](UnknownMessage::name) and removes it from the journal.
     pub async fn quarantine_message(&self, message: &UnknownMessage) -> Result<(), Unavailable> {
         self.session().await?.quarantine_message(message).await
     }
@@ -69,24 +70,24 @@ impl NatsStore {
         &self.0.settings
     }
 
-    /// Whether its streams were made when we connected.
+    /// Whether the streams were created by this connection.
     pub async fn is_new(&self) -> Result<bool, Unavailable> {
         Ok(self.session().await?.is_new)
     }
 
-    /// What tells this store from every other one, whichever of its servers we are connected to.
+    /// Returns the id of this store. It is the same on every server of a cluster.
     pub async fn id(&self) -> Result<&str, Unavailable> {
         Ok(&self.session().await?.id)
     }
 
-    /// Writes a whole run that does not exist yet.
+    /// Writes a complete run that does not exist yet.
     pub(crate) async fn put_run(&self, gathering: Gathering) -> Result<(), DraftError> {
         self.session().await?.put_run(gathering).await
     }
 
     pub(super) async fn session(&self) -> Result<&Arc<Session>, Unavailable> {
         let Shared { settings, notify, session } = &*self.0;
-        // Boxed: it is needed once, and would be part of everything that asks for the server.
+        // Boxed: it runs once, and would otherwise be part of every future that needs the session.
         session.get_or_try_init(async || Box::pin(Session::open(settings, *notify)).await.map(Arc::new)).await
     }
 }
@@ -105,7 +106,7 @@ impl Store for NatsStore {
         if size > COMMIT_LIMIT {
             return Err(CommitError::TooLarge { size, limit: COMMIT_LIMIT });
         }
-        // Boxed, here and below: what waits for a server is large, and our callers have callers.
+        // Boxed, here and below: the futures of requests are large, and callers embed them.
         Box::pin(self.session().await?.commit(commit)).await
     }
 
@@ -205,7 +206,8 @@ impl Store for NatsStore {
             match session.append_content(run, RunTip::of(Some(&newest)), &content).await? {
                 Ok(()) => return Ok(()),
                 Err(Conflict) => {
-                    race.wait(RequestFailure::temporary("others write to the run without pause")).await?
+                    race.wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
+                        .await?
                 }
             }
         }

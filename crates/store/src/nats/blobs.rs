@@ -1,7 +1,7 @@
-//! Blobs by digest, laid out as an object store of NATS: `nats object get callboard-blobs DIGEST` reads one.
+//! Blobs by digest, in the layout of a NATS object store: `nats object get callboard-blobs DIGEST` reads one.
 //!
-//! The client's own object store would do, but it waits without end in places, and removes the old pieces of an object
-//! that somebody may be reading. Ours are named by their content: what is there is never written again.
+//! The client's own object store is not used: some of its waits have no timeout, and overwriting an object removes
+//! chunks that another client may be reading. Our objects are named by their content and never overwritten.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
@@ -15,7 +15,7 @@ use crate::error::{ReadError, Unavailable};
 use crate::nats::connection::{BLOBS, Conflict, Lookup, Session, StreamHandle};
 use crate::nats::journal::json;
 
-/// What the object store keeps of an object beside its pieces.
+/// The metadata of an object, as NATS defines it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Meta {
     name: String,
@@ -48,16 +48,16 @@ impl StreamHandle {
 
     fn bad_blob(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
         let server = self.server.clone();
-        Unavailable::Server { server, doing: "understand a blob of", source: source.into() }
+        Unavailable::Server { server, doing: "parse a blob from", source: source.into() }
     }
 
-    /// The bytes of that digest, checked against it.
+    /// Returns the bytes of `digest`, or `None` if there is no such blob. Fails if the bytes do not match the digest.
     pub(super) async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
         let Some((_, meta)) = self.meta(digest.as_str()).await?.filter(|(_, meta)| !meta.deleted) else {
             return Ok(None);
         };
         let subject = chunk_subject(&meta.nuid);
-        // What it says of its size is not ours to believe.
+        // The size in the metadata is not trusted for an allocation.
         let mut body = Vec::new();
         if let Some(last) = self.find(&subject, Lookup::Last).await? {
             match meta.chunks {
@@ -78,14 +78,15 @@ impl StreamHandle {
 }
 
 impl Session {
-    /// Keeps these bytes under their digest.
+    /// Stores bytes under their digest.
     pub(super) async fn put_blob(&self, body: &[u8]) -> Result<Digest, Unavailable> {
         let digest = Digest::of(body);
         self.put_object(digest.as_str(), body).await?;
         Ok(digest)
     }
 
-    /// Keeps these bytes under a name that stands for nothing else. The pieces come first: what can be found is whole.
+    /// Stores bytes under a name that is used for nothing else. Chunks come before the metadata, so an object that can
+    /// be found is complete.
     pub(super) async fn put_object(&self, name: &str, body: &[u8]) -> Result<(), Unavailable> {
         let last = match self.blobs.meta(name).await? {
             Some((_, meta)) if !meta.deleted => return Ok(()),
@@ -97,7 +98,8 @@ impl Session {
         let mut sequence = 0;
         for chunk in body.chunks(self.chunk_size) {
             let written = self.blobs.append(&subject, sequence, Bytes::copy_from_slice(chunk)).await?;
-            sequence = written.map_err(|Conflict| self.blobs.bad_blob("somebody else writes its pieces"))?;
+            sequence =
+                written.map_err(|Conflict| self.blobs.bad_blob("another client wrote to its chunks"))?;
         }
         let meta = Meta {
             name: name.to_owned(),
@@ -108,7 +110,7 @@ impl Session {
             deleted: false,
             nuid,
         };
-        // Overtaken by somebody with the same bytes: theirs will do.
+        // A conflict means that another client stored the same bytes.
         let _there: Result<_, _> = self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
         Ok(())
     }

@@ -76,7 +76,7 @@ async fn a_server_that_is_too_old_is_refused_by_whoever_was_connected_to_a_newer
     let error = store.commit(change(&run, first, "2")).await.unwrap_err();
     // Something may have been on its way when the newer one was killed; then it is not known whether that landed.
     let text = whole(&error);
-    assert!(text.contains("it is version 2.9.10; at least 2.10.25 is needed"), "{text}");
+    assert!(text.contains("it runs version 2.9.10; at least 2.10.25 is needed"), "{text}");
 }
 
 #[tokio::test]

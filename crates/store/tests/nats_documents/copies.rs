@@ -345,6 +345,6 @@ async fn whoever_is_always_too_late_to_make_a_copy_gives_up_in_time() {
     let Err(ReadError::Unavailable(Unavailable::Server { source, .. })) = looked else {
         panic!("{looked:?}")
     };
-    assert_eq!(source.to_string(), "others write to the run without pause");
+    assert_eq!(source.to_string(), "too many conflicts with other writers of the run");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, Revision(3));
 }

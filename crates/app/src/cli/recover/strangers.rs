@@ -13,7 +13,7 @@ pub(super) async fn set_aside(
 ) -> Result<(), Failure> {
     for stranger in store.unknown_messages().await? {
         let (run, sequence, name) = (&stranger.run, stranger.sequence, stranger.name());
-        told.damage.push(format!("message {sequence} of run `{run}` is not one of ours"));
+        told.damage.push(format!("message {sequence} of run `{run}` was not written by callboard"));
         if dry_run {
             told.notes.push(format!(
                 "message {sequence} would be kept as `{name}`, and the run would go on without it"

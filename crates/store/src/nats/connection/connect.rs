@@ -1,4 +1,4 @@
-//! From settings to a connection: who we are, which certificates we trust, and whether the server is fit to be a store.
+//! From settings to a connection: authentication, TLS and the server's version.
 
 use std::error::Error as _;
 use std::io;
@@ -12,36 +12,36 @@ use super::outage::{Notify, report_slow_connect};
 use super::settings::{Access, NatsSettings};
 use crate::error::Unavailable;
 
-/// Below it compare-and-set is broken with replicas, or whole streams were lost when a process was killed.
+/// Older servers have a broken compare-and-set with replicas, or lose whole streams when they are killed.
 pub const MIN_VERSION: [u64; 3] = [2, 10, 25];
-/// From here on everything that we use has been there for a while.
+/// Servers from here on have had every feature we use for several releases.
 pub(in crate::nats) const RECOMMENDED_VERSION: [u64; 3] = [2, 12, 0];
 
-/// Why a server could not be used as a store.
+/// Why a server cannot be used as a store.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsConnectError {
     #[error(transparent)]
     Other(ConnectError),
-    #[error("it did not answer within {} seconds", .0.as_secs_f32())]
+    #[error("no answer within {} seconds", .0.as_secs_f32())]
     TimedOut(Duration),
-    #[error("nobody knows its name")]
+    #[error("its host name cannot be resolved")]
     UnknownHost(#[source] ConnectError),
     #[error(
-        "it is version {0}; at least 2.10.25 is needed: older ones lose or double writes when they have replicas, \
+        "it runs version {0}; at least 2.10.25 is needed: older versions lose or duplicate writes with replicas, \
          or lose streams when they are killed"
     )]
     TooOld(String),
-    #[error("JetStream is not enabled there; start it with `nats-server -js`")]
+    #[error("JetStream is not enabled; start the server with `nats-server -js`")]
     NoJetStream,
-    /// It says no more than that. What we said is known here.
-    #[error("it does not let us in: {}", rejection(.0))]
+    /// The server gives no reason. The message names what was presented.
+    #[error("authorization failed: {}", rejection(.0))]
     Unauthorized(Access),
-    /// Our own key did not serve to prove who we are.
+    /// The client could not sign the server's challenge with our key.
     #[error(transparent)]
     SigningFailed(ConnectError),
-    #[error("it does not speak TLS")]
+    #[error("the server does not speak TLS")]
     NoTls(#[source] ConnectError),
-    /// It does, and one of us does not trust the other.
+    /// The server speaks TLS, and one side does not trust the other's certificate.
     #[error(transparent)]
     TlsFailed(ConnectError),
     #[error("could not read `{}`", path.display())]
@@ -62,11 +62,11 @@ impl NatsConnectError {
     }
 }
 
-/// What went wrong in the talk about TLS, if there was any.
+/// Returns the TLS error in the chain of causes, if there is one.
 fn tls_error(error: &ConnectError) -> Option<&rustls::Error> {
     let mut next = error.source();
     while let Some(error) = next {
-        // An error of the system passes over what it holds when it is asked for its cause.
+        // `io::Error::source` skips the error it wraps.
         let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         let found = held.and_then(|held| held.downcast_ref()).or_else(|| error.downcast_ref());
         if found.is_some() {
@@ -77,18 +77,18 @@ fn tls_error(error: &ConnectError) -> Option<&rustls::Error> {
     None
 }
 
-/// What we said about ourselves.
+/// Describes the credentials that the server did not accept.
 fn rejection(access: &Access) -> String {
     match access {
-        Access::Anonymous => "it wants to know who we are, and nothing says so".to_owned(),
-        Access::Password { user, .. } => format!("it does not know user `{user}` with this password"),
-        Access::Token(_) => "it does not know this token".to_owned(),
-        Access::Credentials(path) => format!("it does not know the user in `{}`", path.display()),
-        Access::Nkey(path) => format!("it does not know the key in `{}`", path.display()),
+        Access::Anonymous => "the server requires credentials, and none are configured".to_owned(),
+        Access::Password { user, .. } => format!("the server rejected user `{user}` with this password"),
+        Access::Token(_) => "the server rejected this token".to_owned(),
+        Access::Credentials(path) => format!("the server rejected the user in `{}`", path.display()),
+        Access::Nkey(path) => format!("the server rejected the key in `{}`", path.display()),
     }
 }
 
-/// Connects, and asks from then on with as much patience as is set.
+/// Connects, and applies the request timeout to the connection.
 pub(in crate::nats) async fn connect(
     settings: &NatsSettings,
     notify: Notify,
@@ -106,7 +106,7 @@ pub(in crate::nats) async fn connect(
 async fn client(settings: &NatsSettings, notify: Notify) -> Result<Client, NatsConnectError> {
     let request = settings.timeouts.request;
     let options = options(settings).await?.connection_timeout(request).request_timeout(Some(request));
-    // A server that vanished without a word is noticed after two of these, and another one is taken.
+    // The client reconnects to another server after two unanswered pings.
     let options = options.ping_interval(request);
     let all = total_timeout(settings);
     let connecting = report_slow_connect(settings, all, notify, options.connect(&settings.servers));
@@ -121,7 +121,7 @@ async fn client(settings: &NatsSettings, notify: Notify) -> Result<Client, NatsC
     Ok(client)
 }
 
-/// Whether a server is fit to be a store, by its age.
+/// Fails if the server is older than [`MIN_VERSION`].
 pub(in crate::nats) fn check_version(server: &ServerInfo) -> Result<(), NatsConnectError> {
     match version(&server.version) {
         Some(version) if version < MIN_VERSION => Err(NatsConnectError::TooOld(server.version.clone())),
@@ -129,7 +129,7 @@ pub(in crate::nats) fn check_version(server: &ServerInfo) -> Result<(), NatsConn
     }
 }
 
-/// How long a connection may take: the first server may be silent and the last one well.
+/// The time for one connect: each server in the address may take the whole request timeout.
 fn total_timeout(settings: &NatsSettings) -> Duration {
     settings.timeouts.request * u32::try_from(settings.servers.len()).unwrap_or(1)
 }
@@ -149,13 +149,13 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, NatsConnectE
             let seed = tokio::fs::read_to_string(path).await.map_err(secret(path))?;
             let seed = seed.trim();
             if !is_nkey_seed(seed) {
-                let source = io::Error::new(io::ErrorKind::InvalidData, "it holds no seed of an nkey");
+                let source = io::Error::new(io::ErrorKind::InvalidData, "it does not hold an nkey seed");
                 return Err(NatsConnectError::UnreadableFile { path: path.clone(), source });
             }
             options.nkey(seed.to_owned())
         }
     };
-    // The client would say that a file is missing, and not which.
+    // The client's error does not name the missing file.
     let tls = &settings.tls;
     for path in tls.roots.iter().chain(tls.identity.iter().flat_map(|(certificate, key)| [certificate, key]))
     {
@@ -170,13 +170,13 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, NatsConnectE
     Ok(options)
 }
 
-/// Whether the client can make a key of it, as far as one sees it: it would only say that it could not sign.
+/// Whether the text has the form of an nkey seed. The client would only report that it could not sign.
 fn is_nkey_seed(text: &str) -> bool {
     let base32 = |byte: u8| matches!(byte, b'A'..=b'Z' | b'2'..=b'7');
     text.len() == 58 && text.starts_with('S') && text.bytes().all(base32)
 }
 
-/// Three numbers of a version; what follows them (`-beta.1`) does not matter. `None` for what is no version.
+/// Returns the three numbers of a version without its suffix (`-beta.1`), or `None` if the text is not a version.
 pub(in crate::nats) fn version(text: &str) -> Option<[u64; 3]> {
     let numbers = text.trim_start_matches('v').split(['-', '+']).next()?;
     let mut numbers = numbers.split('.').map(|number| number.parse().ok());

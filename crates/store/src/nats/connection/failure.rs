@@ -1,5 +1,7 @@
-//! What an answer of the server means for us, found by the code in the chain of its sources: the client's own kinds do
-//! not know all of them.
+//! What an error of the client or the server means for a request.
+//!
+//! The server's error code decides. It is looked up in the chain of causes, because the client's error kinds do not
+//! cover all codes.
 
 use std::error::Error;
 
@@ -14,35 +16,35 @@ use async_nats::jetstream::stream::{
 };
 use tokio::time::error::Elapsed;
 
-/// A question that was not answered as asked.
+/// A request that failed.
 #[derive(Debug)]
 pub(in crate::nats) enum RequestFailure {
-    /// Compare-and-set failed: somebody wrote to the subject, or is just doing so.
+    /// Compare-and-set failed: another client wrote to the subject, or is writing to it.
     WrongSequence(Source),
-    /// Nothing was done, and later it may be: no leader, no connection, no room in a queue.
+    /// Nothing was written, and a retry may succeed: no leader, no connection, a full queue.
     Temporary(Source),
-    /// It may have been done, or may be done yet.
+    /// It may have been performed, or may still be.
     Unanswered(Source),
-    /// Nothing was done, and trying again will not help.
+    /// Nothing was written, and a retry will fail as well.
     Permanent(Source),
     /// The stream was deleted.
     StreamDeleted { stream: String },
-    /// Another store is where ours was.
+    /// The server has another store now.
     StoreReplaced,
 }
 
 pub(in crate::nats) type Source = Box<dyn Error + Send + Sync>;
 
-/// "Wrong last sequence", with the number and, while another write on that subject is under way, without it.
+/// "wrong last sequence", with the sequence, and without it while another write to that subject is in flight.
 const WRONG_SEQUENCE: [u64; 2] = [10071, 10164];
 pub(in crate::nats) const NO_STREAM: u64 = 10059;
-/// The cluster has not as many servers as the replicas that were asked for; a single server has none to spare.
+/// The cluster has fewer servers than the requested replicas, or the server is not clustered.
 pub(in crate::nats) const TOO_MANY_REPLICAS: [u64; 2] = [10005, 10074];
-/// Message too large, account limits, storage limits, memory or file full, stream full or sealed, a message that may not be
+/// Message too large, account limits, storage limits, memory or disk full, stream full or sealed, message cannot be
 /// deleted.
 const PERMANENT: [u64; 9] = [10054, 10002, 10023, 10028, 10047, 10077, 10109, 10122, 10057];
 
-/// The code that the server gave, wherever in the chain it is: as a source, or inside a kind.
+/// Returns the server's error code, found among the causes or inside an error kind.
 pub(in crate::nats) fn code(error: &(dyn Error + 'static)) -> Option<u64> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -87,7 +89,7 @@ fn answer(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
 }
 
 impl RequestFailure {
-    /// What a write that was not acknowledged means.
+    /// Classifies a write that was not acknowledged.
     pub(in crate::nats) fn from_publish(error: PublishError, stream: &str) -> Self {
         match (code(&error), error.kind()) {
             (Some(code), _) if WRONG_SEQUENCE.contains(&code) => Self::WrongSequence(error.into()),
@@ -95,7 +97,7 @@ impl RequestFailure {
             (Some(code), _) if PERMANENT.contains(&code) => Self::Permanent(error.into()),
             (Some(_), _) => Self::Temporary(error.into()),
             (None, PublishErrorKind::MaxPayloadExceeded) => Self::Permanent(error.into()),
-            // Nobody listens on the subject: it was heard by no stream.
+            // No stream listens on the subject, so the message was not stored.
             (None, PublishErrorKind::StreamNotFound | PublishErrorKind::MaxAckPending) => {
                 Self::Temporary(error.into())
             }
@@ -103,7 +105,7 @@ impl RequestFailure {
         }
     }
 
-    /// What a question without an answer means. To ask changes nothing, so it may always be asked again.
+    /// Classifies a failed read. Reads change nothing, so they can always be repeated.
     pub(in crate::nats) fn from_request(error: impl Error + Send + Sync + 'static, stream: &str) -> Self {
         match code(&error) {
             Some(NO_STREAM) => Self::StreamDeleted { stream: stream.to_owned() },
@@ -116,31 +118,31 @@ impl RequestFailure {
         Self::Temporary(source.into())
     }
 
-    /// What people are told of it.
+    /// Returns the cause to report to the user.
     pub(in crate::nats) fn into_source(self) -> Source {
         match self {
             Self::WrongSequence(source)
             | Self::Temporary(source)
             | Self::Unanswered(source)
             | Self::Permanent(source) => source,
-            Self::StreamDeleted { stream } => format!("its stream `{stream}` is gone").into(),
+            Self::StreamDeleted { stream } => format!("its stream `{stream}` was deleted").into(),
             Self::StoreReplaced => "it has another store now".into(),
         }
     }
 }
 
-/// The cluster knows of no leader, be it for a run_at or because too many of its servers are down.
+/// The cluster has no leader now: an election is running, or too many servers are down.
 const NO_LEADER: u64 = 10008;
 
 #[derive(Debug, thiserror::Error)]
 enum Described {
-    #[error("it does not answer")]
+    #[error("no answer")]
     NoAnswer(#[source] Source),
-    #[error("it has no leader: that takes more than half of its servers")]
+    #[error("no leader: a majority of the servers must be up")]
     NoLeader(#[source] Source),
 }
 
-/// The same, in plain words if we have any.
+/// Adds a plain message to an error whose own text says little. The original stays as the cause.
 pub(super) fn describe(source: Source) -> Source {
     if code(&*source) == Some(NO_LEADER) {
         Described::NoLeader(source).into()
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn both_codes_of_a_wrong_sequence_are_known_whatever_the_client_calls_them() {
+    fn both_error_codes_of_a_wrong_sequence_are_recognised() {
         for (kind, code) in [(PublishErrorKind::WrongLastSequence, 10071), (PublishErrorKind::Other, 10164)] {
             let failure = RequestFailure::from_publish(answered(kind, code), "s");
             assert!(matches!(failure, RequestFailure::WrongSequence(_)), "{failure:?}");
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_leaves_open_what_happened_and_a_refusal_does_not() {
+    fn a_timeout_leaves_the_outcome_open_and_a_refusal_does_not() {
         let failure = |error| RequestFailure::from_publish(error, "s");
         for kind in [PublishErrorKind::TimedOut, PublishErrorKind::BrokenPipe] {
             assert!(matches!(failure(PublishError::new(kind)), RequestFailure::Unanswered(_)));
@@ -195,20 +197,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_took_too_long_is_told_in_plain_words_and_keeps_its_cause() {
+    async fn a_timeout_is_described_and_keeps_its_cause() {
         let elapsed = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await;
         let error: RequestError = OfKind::with_source(RequestErrorKind::TimedOut, elapsed.unwrap_err());
         let source = describe(error.into());
-        assert_eq!(source.to_string(), "it does not answer");
+        assert_eq!(source.to_string(), "no answer");
         assert!(source.source().unwrap().is::<RequestError>());
     }
 
     #[test]
-    fn a_cluster_without_a_leader_is_told_from_one_that_is_silent() {
+    fn a_cluster_without_a_leader_is_described() {
         let answer: jetstream::Error =
             serde_json::from_str(r#"{"code": 503, "err_code": 10008, "description": "unavailable"}"#)
                 .unwrap();
-        assert!(describe(answer.into()).to_string().starts_with("it has no leader"));
+        assert!(describe(answer.into()).to_string().starts_with("no leader"));
         let other = describe("no connection".into());
         assert_eq!((other.to_string(), other.source().is_none()), ("no connection".to_owned(), true));
     }

@@ -1,10 +1,10 @@
-//! Whether whoever answers has the store that we opened.
+//! Checks that the servers still hold the store that was opened.
 //!
-//! A client comes back to its address by itself. Somebody may have started a server there with another directory by then, and
-//! commands make a store in an empty one. Compare-and-set does not tell the two apart: small stores are alike, and the same
-//! cycle can stand at the same sequence in both. So the journal's id is looked at once for each connection, before anything
-//! is asked or written; and once more before an answer is believed, if the connection has been another one meanwhile. So is
-//! the server's version: those of a cluster need not be of the same age.
+//! The client reconnects by itself. By then a server may have been started at the same address with another directory,
+//! and any command creates a store in an empty one. Compare-and-set cannot tell two young stores apart: the same run
+//! may have the same last sequence in both. So the id of the journal is checked once per connection, before the first
+//! request, and again before an answer is used if the client has reconnected since. The server's version is checked at
+//! the same time, because servers of a cluster may differ.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,30 +22,28 @@ pub(in crate::nats) struct StoreIdentity {
     client: Client,
     context: Context,
     connections: Arc<Statistics>,
-    /// Of the store.
+    /// The id of the store.
     id: String,
-    /// The number of the connection on which it was seen last.
+    /// The number of the connection on which the id was last checked.
     tip: AtomicU64,
 }
 
 impl StoreIdentity {
-    /// Of a store that has just been opened by this client. `opened_on` is the number of its connection before that.
+    /// `connection` is the number of the connection on which the store was opened.
     pub(in crate::nats) fn new(client: Client, context: Context, id: String, opened_on: u64) -> Self {
         let connections = client.statistics();
         Self { client, context, connections, id, tip: AtomicU64::new(opened_on) }
     }
 
-    /// Before a question: what is said while there is no connection would be heard by whoever comes next.
+    /// Fails without a connection: the client would buffer the request and send it to whichever server it finds next.
     pub(in crate::nats) async fn check_connection(&self) -> Result<(), RequestFailure> {
         match self.client.connection_state() {
             State::Connected => self.check_identity().await,
-            State::Pending | State::Disconnected => {
-                Err(RequestFailure::temporary("there is no connection to it"))
-            }
+            State::Pending | State::Disconnected => Err(RequestFailure::temporary("not connected")),
         }
     }
 
-    /// Before an answer is believed.
+    /// Fails if the client has reconnected to another store.
     pub(in crate::nats) async fn check_identity(&self) -> Result<(), RequestFailure> {
         let connection = connection_count(&self.connections);
         if connection == self.tip.load(Ordering::Relaxed) {
@@ -63,7 +61,7 @@ impl StoreIdentity {
     }
 }
 
-/// How often the client has been connected.
+/// Returns how often the client has connected.
 pub(in crate::nats) fn connection_count(connections: &Statistics) -> u64 {
     connections.connects.load(Ordering::Relaxed)
 }

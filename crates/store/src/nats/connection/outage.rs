@@ -1,6 +1,7 @@
-//! An outage as everybody meets it who asks the same servers: it begins with the first question that is not answered,
-//! whoever asked it, and ends with the answer to it. So it costs one patience, and not one for each question; and people are
-//! told of it.
+//! Outages, shared by all requests of a session.
+//!
+//! An outage starts with the first request that fails, and ends with the next answer to a request of that kind. All
+//! requests share one outage timeout instead of waiting for it one after the other, and the user is told once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,20 +17,20 @@ use super::timeouts::{Backoff, LONGEST_PAUSE, Timeouts};
 use crate::error::Unavailable;
 use crate::nats::health::NatsWarning;
 
-/// What people are told while a store is used.
+/// What the user is told while a store is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NatsNotice {
-    /// It takes longer than people expect.
+    /// The servers have not answered for longer than expected.
     Waiting {
         server: String,
-        /// What the last question got for an answer.
+        /// The error of the last request.
         why: String,
-        /// When we give up, from now on.
+        /// The time until requests fail.
         left: Duration,
     },
-    /// It was told, and is over.
+    /// A reported outage is over.
     Recovered { server: String, lasted: Duration },
-    /// Something was made just now, and not as it was asked for.
+    /// A stream was just created with a configuration other than the requested one.
     Warning(NatsWarning),
 }
 
@@ -48,16 +49,16 @@ impl fmt::Display for NatsNotice {
     }
 }
 
-/// Who is told. A plain function: it is called from wherever somebody happens to wait.
+/// Receives notices. A plain function, because it is called from any task that waits.
 pub type Notify = fn(&NatsNotice);
 
-/// For those who have nobody to tell.
+/// Discards notices.
 pub(in crate::nats) fn ignore(_: &NatsNotice) {}
 
-/// Shorter outages are not worth a word.
+/// Shorter outages are not reported.
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
-/// Tells people of a connection that takes long: of three servers one may be silent, and then nobody knows what is waited for.
+/// Reports a connect that takes long: one of several servers may not answer.
 pub(in crate::nats) async fn report_slow_connect<T, E>(
     settings: &NatsSettings,
     longest: Duration,
@@ -68,7 +69,7 @@ pub(in crate::nats) async fn report_slow_connect<T, E>(
     if let Ok(connected) = tokio::time::timeout(REPORT_AFTER, &mut connecting).await {
         return connected;
     }
-    let (server, why) = (settings.server(), "it does not answer".to_owned());
+    let (server, why) = (settings.server(), "no answer".to_owned());
     let left = longest.saturating_sub(begun.elapsed());
     notify(&NatsNotice::Waiting { server, why, left });
     let connected = connecting.await;
@@ -78,7 +79,7 @@ pub(in crate::nats) async fn report_slow_connect<T, E>(
     connected
 }
 
-/// The outages of one connection.
+/// Tracks the outages of one session.
 #[derive(Debug)]
 pub(in crate::nats) struct OutageTracker {
     server: String,
@@ -90,13 +91,14 @@ pub(in crate::nats) struct OutageTracker {
 #[derive(Debug, Default)]
 struct OutageState {
     unanswered: HashMap<RequestKind, Unanswered>,
-    /// When a question was last answered while others were not: for it the outage has begun no earlier.
+    /// When a kind of request was last answered while others failed. For this kind the outage started no earlier.
     answered_at: HashMap<RequestKind, Instant>,
-    /// Since when the outage has been that people were told of.
+    /// The start of the outage that was reported.
     reported_since: Option<Instant>,
 }
 
-/// A stream can be readable and take no writes; and one can have a leader while another has none.
+/// Reads from one stream, or writes to it. A stream may be readable without accepting writes, and one stream may have a
+/// leader while another has none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct RequestKind {
     stream: String,
@@ -109,14 +111,14 @@ impl RequestKind {
     }
 }
 
-/// A question that has no answer yet.
+/// When a kind of request first and last failed.
 #[derive(Debug)]
 struct Unanswered {
     since: Instant,
     last: Instant,
 }
 
-/// A question that is being asked.
+/// Requests of one kind.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct Requests {
     outages: Arc<OutageTracker>,
@@ -149,7 +151,7 @@ impl OutageTracker {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever takes our writes can also be read.
+    /// Records an answer. A stream that accepts writes is readable, too.
     pub(in crate::nats) fn record_answer(&self, stream: &str, writes: bool) {
         let mut outage = self.lock();
         let Some(last) = outage.unanswered.values().map(|unanswered| unanswered.last).max() else { return };
@@ -164,7 +166,7 @@ impl OutageTracker {
         outage.answered_at.clear();
         if let Some(since) = outage.reported_since.take() {
             drop(outage);
-            // Where nobody has asked for long it was over long ago.
+            // If there was no request for a while, the outage ended at some time since.
             let end = if self.is_recent(last, now) { now } else { last };
             (self.notify)(&NatsNotice::Recovered {
                 server: self.server.clone(),
@@ -173,7 +175,7 @@ impl OutageTracker {
         }
     }
 
-    /// A question that nobody asks any more says nothing of now.
+    /// Drops failures that are too old to say anything about the servers now.
     fn drop_stale(&self, outage: &mut OutageState, now: Instant) {
         outage.unanswered.retain(|_, unanswered| self.is_recent(unanswered.last, now));
     }
@@ -182,7 +184,7 @@ impl OutageTracker {
         now.duration_since(last) <= self.timeouts.request * 2 + LONGEST_PAUSE
     }
 
-    /// Since when there has been an outage for whoever asks this question, now that it was not answered.
+    /// Records a failed request, and returns when the outage started for requests of this kind.
     fn record_failure(
         &self,
         question: &RequestKind,
@@ -195,7 +197,7 @@ impl OutageTracker {
         if outage.unanswered.is_empty() {
             *outage = OutageState::default();
         }
-        // Whoever listens has asked long ago, and was heard until now.
+        // A subscription starts long before it fails; it was answered until the last request timeout.
         let since = now.checked_sub(self.timeouts.request).map_or(started, |heard| heard.max(started));
         let unanswered = outage.unanswered.entry(question.clone()).or_insert(Unanswered { since, last: now });
         unanswered.last = now;
@@ -218,14 +220,14 @@ impl Requests {
         self.outages.record_failure(&self.question, started, now, why)
     }
 
-    /// What is left of our patience with the servers.
+    /// Returns a back-off bounded by the outage timeout.
     pub(in crate::nats) fn backoff(self, doing: &'static str) -> Backoff {
         let OutageTracker { server, timeouts, .. } = &*self.outages;
         let (server, length) = (server.clone(), timeouts.outage);
         Backoff::for_outage(&server, doing, length, self)
     }
 
-    /// Asks until there is an answer, or our patience is at its end.
+    /// Repeats a request until it is answered, or the outage timeout has passed.
     pub(in crate::nats) async fn retry<T, A: Future<Output = Result<T, RequestFailure>>>(
         self,
         doing: &'static str,
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outage_costs_one_patience_whatever_is_asked() {
+    async fn all_requests_share_one_outage_timeout() {
         let (outages, begin) = (outages(ignore), Instant::now());
         give_up(outages.writes("journal")).await;
         assert!(begin.elapsed() >= Timeouts::default().outage);
@@ -266,11 +268,11 @@ mod tests {
         for requests in [outages.reads("journal"), outages.writes("leases"), outages.reads("blobs")] {
             give_up(requests).await;
         }
-        assert!(begin.elapsed().is_zero(), "the same outage: nobody waits again");
+        assert!(begin.elapsed().is_zero(), "the same outage is not waited for twice");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_ends_an_outage_and_the_next_one_is_waited_for_anew() {
+    async fn an_answer_ends_an_outage_and_the_next_one_has_its_own_timeout() {
         let outages = outages(ignore);
         give_up(outages.reads("journal")).await;
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
@@ -279,9 +281,9 @@ mod tests {
         assert!(begin.elapsed() >= Timeouts::default().outage);
     }
 
-    /// As when a cluster has lost its majority: its last leader may still be read.
+    /// A cluster without a majority may still be readable.
     #[tokio::test(start_paused = true)]
-    async fn who_can_read_is_not_told_that_writes_are_taken() {
+    async fn a_readable_stream_does_not_end_an_outage_of_writes() {
         let outages = outages(ignore);
         give_up(outages.writes("journal")).await;
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_nobody_repeats_is_of_an_outage_of_long_ago() {
+    async fn a_failure_that_is_not_repeated_expires() {
         let outages = outages(ignore);
         give_up(outages.reads("blobs")).await;
         tokio::time::advance(Duration::from_secs(3600)).await;
@@ -301,9 +303,9 @@ mod tests {
         assert!(begin.elapsed() >= Timeouts::default().outage);
     }
 
-    /// As when a stream has lost its leader for good: the others need no patience of its own.
+    /// One stream may have lost its leader for good.
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_answers_is_waited_for_though_another_was_given_up() {
+    async fn a_stream_that_answers_has_its_own_timeout_though_another_has_failed() {
         for writes in [false, true] {
             let outages = outages(ignore);
             give_up(outages.writes("leases")).await;
@@ -314,9 +316,9 @@ mod tests {
         }
     }
 
-    /// As when a write has landed unheard and was found by reading: nobody writes it again.
+    /// A write without an acknowledgement may be found by reading, and then is not repeated.
     #[tokio::test(start_paused = true)]
-    async fn that_it_is_over_is_told_also_if_nobody_repeats_the_question() {
+    async fn recovery_is_reported_even_if_the_failed_request_is_not_repeated() {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let outages = outages(|news| TOLD.lock().unwrap().push(news.to_string()));
         let mut outage = outages.writes("journal").backoff("commit to");
@@ -332,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn people_are_told_once_that_we_wait_and_once_that_it_is_over() {
+    async fn an_outage_is_reported_once_and_its_end_once() {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let outages = outages(|news| TOLD.lock().unwrap().push(news.to_string()));
         let mut times = 0..12;
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_takes_long_is_told_and_a_quick_one_is_not() {
+    async fn a_slow_connect_is_reported_and_a_fast_one_is_not() {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let settings = "nats://one,nats://two".parse().unwrap();
         let took = async |seconds, answer: Result<(), ()>| {
@@ -364,15 +366,14 @@ mod tests {
             std::mem::take(&mut *TOLD.lock().unwrap())
         };
         assert_eq!(took(1, Ok(())).await, [""; 0]);
-        let waiting =
-            "waiting for the NATS server `nats://one,nats://two` (it does not answer); giving up in 8 s";
+        let waiting = "waiting for the NATS server `nats://one,nats://two` (no answer); giving up in 8 s";
         let over = "the NATS server `nats://one,nats://two` answers again, after 6 s";
         assert_eq!(took(6, Ok(())).await, [waiting, over]);
         assert_eq!(took(6, Err(())).await, [waiting], "the error says the rest");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_told_of_a_moment() {
+    async fn a_short_outage_is_not_reported() {
         let outages = outages(|news| panic!("{news}"));
         let mut times = 0..3;
         let requests = || {

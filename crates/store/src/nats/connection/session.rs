@@ -1,4 +1,4 @@
-//! An open store: its streams, and what this process knows of them.
+//! An open store: its streams, and what this process caches of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::nats::documents::Buckets;
 use crate::nats::health::NatsWarning;
 use crate::nats::journal::{RunCache, WriteIndex};
 
-/// Pieces of a blob, unless the server takes only smaller messages.
+/// The size of blob chunks, unless the server accepts only smaller messages.
 const MAX_CHUNK: usize = 128 * 1024;
-/// What of a message's size is not its payload.
+/// Reserved for headers, which count towards the size of a message.
 pub(in crate::nats) const HEADER_ALLOWANCE: usize = 4 * 1024;
 
 /// An open store.
@@ -26,17 +26,17 @@ pub(in crate::nats) struct Session {
     pub(in crate::nats) journal: StreamHandle,
     pub(in crate::nats) leases: StreamHandle,
     pub(in crate::nats) blobs: StreamHandle,
-    /// How long the server keeps a lease.
+    /// How long the server keeps a lease without renewal.
     pub(in crate::nats) lease_duration: Duration,
-    /// The largest piece of a blob.
+    /// The size of blob chunks.
     pub(in crate::nats) chunk_size: usize,
-    /// The largest message that the server takes, without its headers, and that the journal does.
+    /// The largest payload that the server accepts, and that the journal accepts.
     pub(in crate::nats) server_max_payload: usize,
     pub(in crate::nats) max_message: usize,
     pub(in crate::nats) cache: RunCache,
     pub(in crate::nats) writes: WriteIndex,
     pub(in crate::nats) warnings: Vec<NatsWarning>,
-    /// Whether we have made the journal just now.
+    /// Whether this session created the journal.
     pub(in crate::nats) is_new: bool,
     pub(in crate::nats) settings: NatsSettings,
     pub(in crate::nats) clustered: bool,
@@ -44,7 +44,7 @@ pub(in crate::nats) struct Session {
 }
 
 impl Session {
-    /// Connects, and creates the streams where there are none.
+    /// Connects and creates missing streams.
     pub(in crate::nats) async fn open(settings: &NatsSettings, notify: Notify) -> Result<Self, Unavailable> {
         let (mut setup, client) = StreamSetup::connect(settings, notify).await?;
         let (info, connection) = (client.server_info(), connection_count(&client.statistics()));
@@ -53,7 +53,8 @@ impl Session {
         }
         let [journal, blobs, leases] = setup.find_or_create().await?;
         setup.check_bucket(&journal).await?;
-        // Where the server would keep a lease for ever we still say goodbye, and wait for that as long as the settings say.
+        // A lease stream without a maximum age keeps leases for ever. They are still released, within the configured
+        // duration.
         let lease = Some(leases.cached_info().config.max_age).filter(|age| !age.is_zero());
         let lease = lease.unwrap_or(settings.lease);
         let id = store_id(journal.cached_info());

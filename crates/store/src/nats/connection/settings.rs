@@ -1,4 +1,4 @@
-//! Where the servers are and how to be let in.
+//! Addresses of servers, credentials and options of a store.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,23 +7,24 @@ use std::time::Duration;
 
 use super::timeouts::Timeouts;
 
-/// What is needed to reach a store on NATS. Its `Debug` shows no secret.
+/// What is needed to reach a store on NATS. `Debug` shows no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsSettings {
     /// `nats://host:port` or `tls://host:port`, without user and password.
     pub servers: Vec<String>,
     pub access: Access,
     pub tls: Tls,
-    /// How many servers shall keep each message. Where there are fewer, one does, and [`Note`](super::Note) says so.
+    /// The number of replicas of each stream. With too few servers it is 1, and [`NatsWarning`](crate::NatsWarning)
+    /// says so.
     pub replicas: usize,
-    /// How long an engine that is not heard of keeps its run.
+    /// How long the lease of an engine lasts without renewal.
     pub lease: Duration,
-    /// The bucket in which documents are kept that others may read and write.
+    /// The KV bucket of documents, which other clients may read and write.
     pub bucket: String,
     pub timeouts: Timeouts,
 }
 
-/// How we are let in.
+/// How to authenticate.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Access {
     #[default]
@@ -52,8 +53,8 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// What has to be said to be let in, as it stands in an address, for a process of our own: by a pipe, where nobody else
-    /// reads it. `None` where nothing has to be said, or a file says it.
+    /// Returns the credentials in the form of a URL's userinfo, to be passed to a child process through a pipe. `None`
+    /// if there are none, or if they are in a file.
     #[must_use]
     pub fn userinfo(&self) -> Option<String> {
         match self {
@@ -65,7 +66,7 @@ impl Access {
         }
     }
 
-    /// Reads what stands before the `@` of an address: a user and a password, or a token alone.
+    /// Parses the userinfo of a URL: a user and a password, or a token alone.
     #[must_use]
     pub fn from_userinfo(text: &str) -> Self {
         match text.split_once(':') {
@@ -80,41 +81,41 @@ impl Access {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     pub required: bool,
-    /// Authorities to trust, and then only these; without it those of the system.
+    /// Certificate authorities to trust instead of the system's.
     pub roots: Option<PathBuf>,
-    /// Our certificate and its key, for servers that want to see one.
+    /// Our certificate and its key, for servers that verify clients.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// An address that cannot be used. It is not repeated here: it may hold a password.
+/// An address that cannot be used. The message does not repeat it, because it may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NatsSettingsError {
-    #[error("no server is named; write nats://host:port")]
+    #[error("no server is given; write nats://host:port")]
     NoServer,
-    #[error("the address of server {number} begins with `{scheme}://`; nats:// and tls:// are known")]
+    #[error("the address of server {number} begins with `{scheme}://`; use nats:// or tls://")]
     Scheme { number: usize, scheme: String },
-    #[error("the address of server {number} is no host and port")]
+    #[error("the address of server {number} is not a host and port")]
     Address { number: usize },
-    /// A directory of such a name would be made, and nobody would find the runs in it.
-    #[error("it looks like the address of a server, and does not begin with nats:// or tls://")]
+    /// It would otherwise be taken for the directory of an embedded store.
+    #[error("it looks like the address of a server without nats:// or tls://")]
     MissingScheme,
-    #[error("the addresses name different users")]
+    #[error("the addresses have different users")]
     TwoUsers,
 }
 
-/// How long an engine keeps its run unheard, unless set: more than a server's restart takes, less than a coffee.
+/// The default lease. A restart of a server takes less.
 const LEASE: Duration = Duration::from_secs(20);
 
-/// The name that the format of these documents prescribes.
+/// The bucket name of the seed.
 const BUCKET: &str = "agent-os-peer-state";
 
-/// The number of servers a cluster of NATS begins with.
+/// The usual size of a NATS cluster.
 const REPLICAS: usize = 3;
 
 impl FromStr for NatsSettings {
     type Err = NatsSettingsError;
 
-    /// Reads `nats://[user:password@]host[:port][,…]`.
+    /// Parses `nats://[user:password@]host[:port][,…]`.
     fn from_str(text: &str) -> Result<Self, NatsSettingsError> {
         let mut settings = Self {
             servers: Vec::new(),
@@ -155,14 +156,14 @@ impl FromStr for NatsSettings {
 }
 
 impl NatsSettings {
-    /// The servers as errors name them.
+    /// Returns the servers as errors name them.
     #[must_use]
     pub fn server(&self) -> String {
         self.servers.join(",")
     }
 }
 
-/// Escapes all that could be taken for something else.
+/// Escapes every byte except ASCII letters and digits.
 fn percent_encode(text: &str) -> String {
     let escaped = text.bytes().map(|byte| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => char::from(byte).to_string(),
@@ -171,7 +172,7 @@ fn percent_encode(text: &str) -> String {
     escaped.collect()
 }
 
-/// Undoes `%3A` and its like. What is no escape stands for itself.
+/// Decodes `%3A` and the like. An invalid escape is copied unchanged.
 fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_apart_and_its_secret_kept_out_of_sight() {
+    fn an_address_is_parsed_and_debug_hides_its_secret() {
         let settings: NatsSettings = "nats://ann:s%40cret@one:4222,nats://ann:s%40cret@two".parse().unwrap();
         assert_eq!(settings.servers, ["nats://one:4222", "nats://two"]);
         let password = Access::Password { user: "ann".to_owned(), password: "s@cret".to_owned() };
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_let_us_in_are_read_back_whatever_is_in_them() {
+    fn userinfo_survives_a_round_trip() {
         let odd = "a:b@c%41/ü\n";
         let password = Access::Password { user: odd.to_owned(), password: odd.to_owned() };
         for access in [password, Access::Token(odd.to_owned())] {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_without_repeating_it() {
+    fn an_invalid_address_is_refused_without_repeating_it() {
         let refused = |text: &str| text.parse::<NatsSettings>().unwrap_err();
         assert_eq!(refused(" , "), NatsSettingsError::NoServer);
         assert_eq!(refused("a,http://b"), NatsSettingsError::Scheme { number: 2, scheme: "http".to_owned() });

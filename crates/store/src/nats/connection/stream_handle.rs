@@ -1,4 +1,4 @@
-//! One stream as we use it: ask the leader, append by compare-and-set, read on from a sequence. Every wait has an end.
+//! One stream: reads from its leader and compare-and-set writes. Every wait is bounded.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,15 +27,15 @@ pub(in crate::nats) struct StoredMessage {
     pub(in crate::nats) headers: HeaderMap,
 }
 
-/// Which message of a subject.
+/// Which message of a subject to read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::nats) enum Lookup {
     Last,
-    /// The first one that has this sequence or a later one.
+    /// The first one at or after this sequence.
     From(u64),
 }
 
-/// Others wrote to the subject first.
+/// Another client wrote to the subject first.
 #[derive(Debug)]
 pub(in crate::nats) struct Conflict;
 
@@ -47,18 +47,18 @@ pub(in crate::nats) struct StreamHandle {
     pub(in crate::nats) name: String,
     pub(in crate::nats) timeouts: Timeouts,
     pub(in crate::nats) outages: Arc<OutageTracker>,
-    /// None for what is no store of ours.
+    /// `None` for a bucket that belongs to no store.
     pub(in crate::nats) identity: Option<Arc<StoreIdentity>>,
 }
 
-/// How many messages are asked for one by one before a consumer is made, which costs as much as that.
+/// How many messages are read one by one before a consumer is created, which costs about as many requests.
 const SINGLE_READS: usize = 6;
 const PER_FETCH: usize = 500;
-/// The server forgets a consumer that we could not delete.
+/// The server removes a consumer that we could not delete.
 const CONSUMER_EXPIRY: Duration = Duration::from_secs(30);
 
 impl StreamHandle {
-    /// Asks for something until our store has answered.
+    /// Retries a read until the store answers, bounded by the outage timeout.
     pub(in crate::nats) async fn retry_read<T, A: Future<Output = Result<T, RequestFailure>>>(
         &self,
         doing: &'static str,
@@ -67,7 +67,7 @@ impl StreamHandle {
         self.outages.reads(&self.name).retry(doing, || self.verified(ask())).await
     }
 
-    /// An answer, if it is our store that gave it.
+    /// Performs a request, and fails if the connection leads to another store.
     pub(in crate::nats) async fn verified<T>(
         &self,
         answer: impl Future<Output = Result<T, RequestFailure>>,
@@ -77,22 +77,22 @@ impl StreamHandle {
         self.check_identity().await.and(answer)
     }
 
-    /// Our patience with reads that are not just asked again.
+    /// Returns a back-off for reads that are not retried by [`StreamHandle::retry_read`].
     pub(in crate::nats) fn read_backoff(&self, doing: &'static str) -> Backoff {
         self.outages.reads(&self.name).backoff(doing)
     }
 
-    /// Our patience with writes that are not just asked again.
+    /// Returns a back-off for writes.
     pub(in crate::nats) fn write_backoff(&self, doing: &'static str) -> Backoff {
         self.outages.writes(&self.name).backoff(doing)
     }
 
-    /// Something was heard of it that nobody had to ask for.
+    /// Records that the stream was readable just now.
     pub(in crate::nats) fn record_answer(&self) {
         self.outages.record_answer(&self.name, false);
     }
 
-    /// It has taken a write, whether we heard that or found it there.
+    /// Records that the stream accepted a write, acknowledged or found by reading.
     pub(in crate::nats) fn record_write(&self) {
         self.outages.record_answer(&self.name, true);
     }
@@ -101,7 +101,7 @@ impl StreamHandle {
         Backoff::for_conflict(&self.server, doing, self.timeouts.conflict)
     }
 
-    /// Before a question: whether it will be our store that hears it.
+    /// Checks before a request that the connection is up and leads to our store.
     async fn check_connection(&self) -> Result<(), RequestFailure> {
         match &self.identity {
             Some(identity) => identity.check_connection().await,
@@ -109,7 +109,7 @@ impl StreamHandle {
         }
     }
 
-    /// Before an answer is believed: whether it was our store that gave it.
+    /// Checks before an answer is used that it came from our store.
     pub(in crate::nats) async fn check_identity(&self) -> Result<(), RequestFailure> {
         match &self.identity {
             Some(identity) => identity.check_identity().await,
@@ -117,7 +117,7 @@ impl StreamHandle {
         }
     }
 
-    /// Asks the leader, never a replica that may be behind: what is decided rests on this.
+    /// Reads a message from the stream's leader. Never a direct get: decisions must not depend on a replica that lags.
     pub(in crate::nats) async fn find(
         &self,
         subject: &str,
@@ -141,13 +141,13 @@ impl StreamHandle {
         }
     }
 
-    /// The stream as it is now: its settings, and who keeps it.
+    /// Returns the current configuration and state of the stream.
     pub(in crate::nats) async fn info(&self) -> Result<Info, Unavailable> {
         let ask = || self.stream.get_info().map_err(|error| RequestFailure::from_request(error, &self.name));
         self.retry_read("read from", ask).await
     }
 
-    /// Appends if the subject's last sequence is the expected one. Tries once.
+    /// Appends if the last sequence of the subject is `expected`. Does not retry.
     pub(in crate::nats) async fn append_once(
         &self,
         subject: &str,
@@ -157,7 +157,7 @@ impl StreamHandle {
         self.append_with(subject, expected, payload, HeaderMap::new()).await
     }
 
-    /// The same with headers of its own.
+    /// Appends with additional headers. Does not retry.
     pub(in crate::nats) async fn append_with(
         &self,
         subject: &str,
@@ -172,7 +172,7 @@ impl StreamHandle {
             answer.await
         };
         let done = publish.await;
-        // It may have been written, to our store before or to another one now; whoever asks next is told which is there.
+        // The write may have landed in our store, or in the one that replaced it.
         self.check_identity().await.map_err(|failure| RequestFailure::Unanswered(failure.into_source()))?;
         match done {
             Ok(done) => {
@@ -182,7 +182,7 @@ impl StreamHandle {
             Err(error) => {
                 let failure =
                     self.detect_deleted_stream(RequestFailure::from_publish(error, &self.name)).await;
-                // To be refused is to be heard.
+                // A refusal is an answer, too.
                 if matches!(failure, RequestFailure::WrongSequence(_)) {
                     self.record_write();
                 }
@@ -191,7 +191,7 @@ impl StreamHandle {
         }
     }
 
-    /// A stream that nobody listens for has no leader now, or was deleted.
+    /// Tells a stream without a leader from a deleted one: neither acknowledges a write.
     async fn detect_deleted_stream(&self, failure: RequestFailure) -> RequestFailure {
         match failure {
             RequestFailure::Temporary(source) => match self.stream.get_info().await {
@@ -205,8 +205,10 @@ impl StreamHandle {
         }
     }
 
-    /// Appends, and asks again until there is an answer. What landed unheard is recognised by its bytes, so they must be
-    /// of this writer alone.
+    /// Appends, and retries until there is an answer.
+    ///
+    /// A write that landed without an acknowledgement is recognised by its payload, which must therefore be unique to
+    /// this writer.
     pub(in crate::nats) async fn append(
         &self,
         subject: &str,
@@ -228,7 +230,7 @@ impl StreamHandle {
                     last if last.as_ref().map_or(0, |last| last.sequence) != expected => {
                         return Ok(Err(Conflict));
                     }
-                    // Refused although nobody was faster: a server in trouble.
+                    // Refused without a conflict: the server is in trouble. Retried below.
                     _ => {}
                 }
             }
@@ -236,7 +238,7 @@ impl StreamHandle {
         }
     }
 
-    /// The messages of a subject between two sequences, both included. The last one must be of this subject.
+    /// Returns the messages of a subject between two sequences, inclusive. `to` must be a message of this subject.
     pub(in crate::nats) async fn scan(
         &self,
         subject: &str,
@@ -258,7 +260,7 @@ impl StreamHandle {
         while next <= to {
             let before = next;
             let failure = match self.fetch(subject, &mut next, to, &mut found).await {
-                Ok(()) => RequestFailure::temporary("it has not all messages yet"),
+                Ok(()) => RequestFailure::temporary("some messages have not arrived"),
                 Err(failure) => failure,
             };
             if next > before {
@@ -272,7 +274,7 @@ impl StreamHandle {
         Ok(found)
     }
 
-    /// Reads on with a consumer until it has no more, or all that was asked for.
+    /// Reads with a consumer until it has no more messages or `to` is reached.
     async fn fetch(
         &self,
         subject: &str,
@@ -323,7 +325,7 @@ impl StreamHandle {
                     Some(message) => {
                         let message = message.map_err(RequestFailure::Temporary)?;
                         let sequence = message.info().map_err(RequestFailure::Temporary)?.stream_sequence;
-                        // Nothing is lost on one connection, but it may have been another one for a run_at.
+                        // A reconnect may deliver a message twice.
                         if sequence >= *next {
                             *next = sequence + 1;
                             let (payload, headers) =
@@ -340,7 +342,7 @@ impl StreamHandle {
         }
     }
 
-    /// The subjects that have messages, as the leader knows them.
+    /// Returns the subjects that have messages.
     pub(in crate::nats) async fn subjects(&self, filter: &str) -> Result<Vec<String>, Unavailable> {
         let list = || async {
             let subjects = self.stream.info_with_subjects(filter).await?;

@@ -1,4 +1,4 @@
-//! From a connection to the streams of a store: found, or made where there are none, never made again where some were.
+//! The streams of a store: found, or created once. A deleted stream is never created again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use crate::error::Unavailable;
 use crate::nats::health::NatsWarning;
 
 pub(in crate::nats) const JOURNAL: &str = "callboard-journal";
-/// Where the journal's settings say which store it is of.
+/// The metadata key in the journal's configuration that holds the id of the store.
 const ID: &str = "callboard-store";
 pub(in crate::nats) const LEASES: &str = "callboard-leases";
-/// The bucket of the object store, and the stream below it.
+/// The object store bucket of blobs, and its stream.
 pub(in crate::nats) const BLOBS: &str = "callboard-blobs";
 pub const BLOB_STREAM: &str = "OBJ_callboard-blobs";
 
-/// The way from a connection to the streams.
+/// A connection on the way to an open store.
 pub(in crate::nats) struct StreamSetup<'s> {
     pub(in crate::nats) settings: &'s NatsSettings,
     pub(in crate::nats) outages: Arc<OutageTracker>,
     pub(in crate::nats) context: Context,
     pub(in crate::nats) clustered: bool,
     pub(in crate::nats) warnings: Vec<NatsWarning>,
-    /// The journal was made just now.
+    /// Whether the journal was created by this connection.
     pub(in crate::nats) is_new: bool,
-    /// Known when all streams are there.
+    /// Set once all streams are found.
     pub(in crate::nats) identity: Option<Arc<StoreIdentity>>,
 }
 
 impl<'s> StreamSetup<'s> {
-    /// Connects.
+    /// Connects to the servers.
     pub(in crate::nats) async fn connect(
         settings: &'s NatsSettings,
         notify: Notify,
@@ -53,17 +53,16 @@ impl<'s> StreamSetup<'s> {
         Ok((Self { settings, outages, context, clustered, warnings, is_new: false, identity: None }, client))
     }
 
-    /// Finds the journal, the blobs and the leases, or makes them.
+    /// Finds the journal, the blobs and the leases, or creates them. Fails if one of them was deleted.
     ///
-    /// What was deleted under us is not made again as if nothing had been in it. The journal is made first and looked
-    /// for last, the leases the other way round: so whoever finds blobs or leases without a journal, or a journal with
-    /// entries without blobs, finds a loss.
+    /// The journal is created first and looked up last, the leases the other way round. So blobs or leases without a
+    /// journal, or a journal with messages but without blobs, mean that a stream was deleted.
     pub(in crate::nats) async fn find_or_create(&mut self) -> Result<[Stream; 3], Unavailable> {
         let leases = self.find(LEASES).await?;
         let mut blobs = self.find(BLOB_STREAM).await?;
         let journal = self.find(JOURNAL).await?;
         if blobs.is_none() && journal.is_some() {
-            // Somebody may have been just making them.
+            // Another process may be creating the store.
             blobs = self.find(BLOB_STREAM).await?;
         }
         let journal = match (journal, &blobs) {
@@ -101,7 +100,7 @@ impl<'s> StreamSetup<'s> {
                 self.create(config).await?
             }
         };
-        // Whoever held a lease that is gone is fenced off by the epoch in the journal.
+        // Deleted leases are harmless: the epoch in the journal fences their holders.
         let leases = match leases {
             Some(leases) => leases,
             None => {
@@ -122,12 +121,12 @@ impl<'s> StreamSetup<'s> {
         Ok([journal, blobs, leases])
     }
 
-    /// A cluster that has just begun has no leader yet, and is waited for.
+    /// Finds a stream. Waits for a cluster that has no leader yet.
     pub(in crate::nats) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
         find_stream(&self.context, &self.outages, name, "open the streams of").await
     }
 
-    /// With as many replicas as there can be. Another process that makes the same stream at the same time is no harm.
+    /// Creates a stream with as many replicas as possible. Several processes may create the same stream.
     pub(in crate::nats) async fn create(&self, mut config: stream::Config) -> Result<Stream, Unavailable> {
         config.num_replicas = self.settings.replicas;
         let (doing, request) = ("create the streams of", self.settings.timeouts.request);
@@ -144,12 +143,12 @@ impl<'s> StreamSetup<'s> {
             let too_many = code(&error).is_some_and(|code| TOO_MANY_REPLICAS.contains(&code));
             let failure = RequestFailure::from_request(error, &config.name);
             if too_many && config.num_replicas > 1 {
-                // A single server stays alone; the others of a cluster may be on their way.
+                // A single server stays alone; other servers of a cluster may still be starting.
                 if !self.clustered || replicas_backoff.wait(failure).await.is_err() {
                     config.num_replicas = 1;
                 }
             } else if let Some(stream) = self.find(&config.name).await? {
-                // Made meanwhile, by somebody with other settings.
+                // Another process created it with a different configuration.
                 return Ok(stream);
             } else {
                 outage.wait(failure).await?;
@@ -157,7 +156,7 @@ impl<'s> StreamSetup<'s> {
         }
     }
 
-    /// Says what is not as it should be.
+    /// Adds a warning for each setting that differs from what we would create.
     pub(in crate::nats) fn check_config(&mut self, config: &stream::Config) {
         let stream = &config.name;
         if config.num_replicas < self.settings.replicas {
@@ -181,7 +180,7 @@ impl<'s> StreamSetup<'s> {
         if config.retention != RetentionPolicy::Limits {
             other("retention", format!("{:?}", config.retention));
         }
-        // All of a run is needed. What buckets and leases should keep of one subject is another matter.
+        // Journal and blobs need every message. Buckets and leases limit the history of a subject on purpose.
         if [JOURNAL, BLOB_STREAM].contains(&stream.as_str()) && config.max_messages_per_subject > 0 {
             other("history", config.max_messages_per_subject.to_string());
         }
@@ -194,7 +193,7 @@ impl<'s> StreamSetup<'s> {
                 other(limit, format!("{length}{unit}"));
             }
         }
-        // A lease has to end by itself, and nothing else may.
+        // Leases must expire, and nothing else may.
         if (stream == LEASES) == config.max_age.is_zero() {
             other("maximum age", format!("{} s", config.max_age.as_secs()));
         }
@@ -217,7 +216,7 @@ impl<'s> StreamSetup<'s> {
     }
 }
 
-/// Looks for a stream until the servers say whether there is one.
+/// Retries until the servers answer whether the stream exists.
 pub(in crate::nats) async fn find_stream(
     context: &Context,
     outages: &Arc<OutageTracker>,
@@ -234,14 +233,14 @@ pub(in crate::nats) async fn find_stream(
     outages.reads(name).retry(doing, ask).await
 }
 
-/// The largest message that a stream takes, without headers, of a server that takes so large ones.
+/// Returns the largest payload that a stream accepts, without headers.
 pub(in crate::nats) fn max_payload(stream: &Stream, server_max_payload: usize) -> usize {
     let limit = usize::try_from(stream.cached_info().config.max_message_size).ok().filter(|size| *size > 0);
-    // What the server counts are payload and headers.
+    // The server's limit counts payload and headers.
     limit.map_or(server_max_payload, |limit| limit.saturating_sub(HEADER_ALLOWANCE).min(server_max_payload))
 }
 
-/// A stream that keeps what it has, and refuses what does not fit.
+/// A stream on disk that refuses messages instead of dropping old ones.
 pub(in crate::nats) fn durable_config() -> stream::Config {
     stream::Config {
         storage: stream::StorageType::File,
@@ -250,7 +249,7 @@ pub(in crate::nats) fn durable_config() -> stream::Config {
     }
 }
 
-/// The id that the journal got when it was made; one that was made by hand is known by when it was.
+/// Returns the id in the journal's metadata. A journal created by hand is identified by its creation time.
 pub(in crate::nats) fn store_id(journal: &stream::Info) -> String {
     match journal.config.metadata.get(ID) {
         Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),

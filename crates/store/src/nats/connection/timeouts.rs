@@ -1,4 +1,4 @@
-//! How long we put up with a server: two budgets, for a lost race and for an outage, and none of them endless.
+//! Timeouts, and the back-off between retries.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use super::outage::Requests;
 use crate::error::Unavailable;
 use crate::store::RACES;
 
-/// How long to wait for what.
+/// How long to wait for a request, a conflict and an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the answer to one question.
+    /// For the answer to one request.
     pub request: Duration,
-    /// For a race with others over one subject.
+    /// For conflicts with other writers of one subject.
     pub conflict: Duration,
-    /// For servers that do not answer, or have no leader. The crash of one takes 4 to 9 seconds.
+    /// For servers that do not answer or have no leader. An election after a crash takes 4 to 9 seconds.
     pub outage: Duration,
 }
 
@@ -30,29 +30,28 @@ impl Default for Timeouts {
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 pub(in crate::nats) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is left of a budget. It is spent from the first fault on.
+/// A back-off between retries, with a deadline. The time counts from the first failure.
 #[derive(Debug)]
 pub(in crate::nats) struct Backoff {
     server: String,
     doing: &'static str,
     length: Duration,
     since: Option<Instant>,
-    /// When the question was asked that has not been answered.
+    /// When the current request was started.
     started: Instant,
     pause: Duration,
-    /// What is asked, if it is not a race but an outage that this is for: then it is spent from the first fault of anybody
-    /// on.
+    /// Set for an outage: the time then counts from the first failure of any request. Not set for a conflict.
     requests: Option<Requests>,
 }
 
 impl Backoff {
-    /// For a race.
+    /// Bounded by the conflict timeout.
     pub(in crate::nats) fn for_conflict(server: &str, doing: &'static str, length: Duration) -> Self {
         let (server, started) = (server.to_owned(), Instant::now());
         Self { server, doing, length, since: None, started, pause: FIRST_PAUSE, requests: None }
     }
 
-    /// For an outage.
+    /// Bounded by the outage timeout, which all requests of a session share.
     pub(in crate::nats) fn for_outage(
         server: &str,
         doing: &'static str,
@@ -62,7 +61,7 @@ impl Backoff {
         Self { requests: Some(requests), ..Self::for_conflict(server, doing, length) }
     }
 
-    /// Waits a little after a fault that may pass, each time longer; gives up when it will not pass, or not in time.
+    /// Sleeps after a failure, longer each time. Fails if a retry cannot succeed, or the deadline has passed.
     pub(in crate::nats) async fn wait(&mut self, failure: RequestFailure) -> Result<(), Unavailable> {
         let source = match failure {
             RequestFailure::Temporary(source)
@@ -83,11 +82,12 @@ impl Backoff {
             .map_or(now, |requests| requests.record_failure(self.started, now, &source));
         let since = all.min(*self.since.get_or_insert(all));
         if now >= since + self.length {
-            // Without a connection nothing was waited for: whoever asks again and again leaves the client no time to make one.
+            // Yield before failing: without a connection no request has waited, and the client needs a turn to
+            // reconnect.
             tokio::task::yield_now().await;
             return Err(self.unavailable(source));
         }
-        // Half of it by chance, so that those who met once do not meet again.
+        // Jitter, so that competing writers do not meet again.
         tokio::time::sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.started = Instant::now();

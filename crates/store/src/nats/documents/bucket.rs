@@ -1,8 +1,8 @@
-//! The bucket of documents: a key-value store of NATS, as its own tools make them, that any client can read.
+//! The KV bucket of documents, which any NATS client can read.
 //!
-//! It is made when the first document is kept. The journal remembers that there was one, so that a bucket that was deleted
-//! is missed, and not made again as if nothing had been in it. It does so by a message, not by a setting of its stream: a
-//! server that is killed while it changes the settings of a stream begins without it.
+//! It is created with the first document. A marker in the journal records that, so that a deleted bucket is not created
+//! again as if it had been empty. The marker is a message and not stream metadata, because a server that is killed
+//! while it updates the configuration of a stream loses the stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,18 +17,18 @@ use crate::nats::connection::{
 use crate::nats::health::NatsWarning;
 use crate::nats::journal::{RUNS, is_unreadable};
 
-/// How many entries of a document the bucket keeps. The journal has them all.
+/// How many entries of a key the bucket keeps. The journal keeps all of them.
 const HISTORY: i64 = 50;
 
-/// What somebody else wrote is kept under keys that begin so.
+/// Prefix of the keys that keep what other clients wrote.
 pub(in crate::nats) const RECOVERY: &str = "recovery.";
 
-/// The stream below a bucket.
+/// The stream of a bucket.
 pub(in crate::nats) fn stream_name(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
 
-/// The key of a run's document; `None` if its name cannot be one. Such a run is kept in the journal alone.
+/// Returns the key of a run's document, or `None` if its name is not a valid key. Such a run is in the journal alone.
 pub(in crate::nats) fn document_key(run: &RunId) -> Option<&str> {
     let name = run.as_str();
     let is_key = name.split('.').all(|token| !token.is_empty()) && !name.starts_with(RECOVERY);
@@ -40,7 +40,7 @@ pub(in crate::nats) fn key_subject(bucket: &str, key: &str) -> String {
     format!("$KV.{bucket}.{key}")
 }
 
-/// Buckets that this process has found.
+/// The buckets that this process has opened.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct Buckets(Mutex<HashMap<String, Bucket>>);
 
@@ -48,9 +48,9 @@ pub(in crate::nats) struct Buckets(Mutex<HashMap<String, Bucket>>);
 pub(in crate::nats) struct Bucket {
     pub(in crate::nats) name: String,
     pub(in crate::nats) handle: StreamHandle,
-    /// The largest entry it takes.
+    /// The largest payload of an entry.
     pub(in crate::nats) largest: usize,
-    /// The journal knows of it.
+    /// Whether the journal has its marker.
     is_marked: bool,
 }
 
@@ -68,7 +68,7 @@ impl Session {
         }
     }
 
-    /// The bucket of this name, if there is one.
+    /// Returns a bucket, if it exists.
     pub(in crate::nats) async fn bucket(&self, name: &str) -> Result<Option<Bucket>, Unavailable> {
         let known = self.buckets.get(name);
         if known.is_some() {
@@ -79,12 +79,12 @@ impl Session {
         Ok(stream.map(|stream| self.register_bucket(&setup, name, stream, false)))
     }
 
-    /// The bucket of a document that was kept there.
+    /// Returns a bucket that holds a document. Fails if it was deleted.
     pub(in crate::nats) async fn existing_bucket(&self, name: &str) -> Result<Bucket, Unavailable> {
         self.bucket(name).await?.ok_or_else(|| self.setup().stream_deleted(&stream_name(name)))
     }
 
-    /// The bucket that documents are kept in from now on. It is made if there never was one.
+    /// Returns the bucket for new documents. Creates it once; fails if it was deleted.
     pub(in crate::nats) async fn bucket_for_writing(&self) -> Result<Bucket, Unavailable> {
         let name = &self.settings.bucket;
         if let Some(known) = self.buckets.get(name).filter(|bucket| bucket.is_marked) {
@@ -98,14 +98,14 @@ impl Session {
             None => self.create_bucket(&setup, config(name)).await?,
         };
         if !had_one {
-            // Whoever remembers it at the same time does it for us.
+            // A conflict means that another process wrote the marker.
             let _by_whom = self.journal.append(&marker_subject(name), 0, MARKER.into()).await?;
         }
         Ok(self.register_bucket(&setup, name, stream, true))
     }
 
-    /// Makes those buckets again that were deleted, with numbers that go on after all that were ever given. What was in them
-    /// is for whoever can put documents together; until then each of their runs finds its own missing.
+    /// Creates deleted buckets again. Their sequences continue after every sequence the journal knows, so that tokens
+    /// stay unique.
     pub(in crate::nats) async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         let setup = self.setup();
         let (mut made, mut highest) = (Vec::new(), None);
@@ -126,7 +126,7 @@ impl Session {
         Ok(made)
     }
 
-    /// Makes a bucket. If it is kept less often than the journal, people are told: of the journal they were told before.
+    /// Creates a bucket. Warns if it has fewer replicas than the journal; the journal's own warning was given before.
     async fn create_bucket(
         &self,
         setup: &StreamSetup<'_>,
@@ -142,7 +142,7 @@ impl Session {
         Ok(bucket)
     }
 
-    /// The highest sequence of an entry that the journal knows of.
+    /// The highest sequence of an entry that the journal refers to.
     async fn highest_sequence(&self) -> Result<u64, Unavailable> {
         let mut highest = 0;
         for run in self.run_names().await? {
@@ -171,7 +171,7 @@ impl Session {
 }
 
 impl StreamSetup<'_> {
-    /// Says what is not as it should be with the bucket, if there is or was one.
+    /// Adds warnings about the bucket, if there is or was one.
     pub(in crate::nats) async fn check_bucket(&mut self, journal: &Stream) -> Result<(), Unavailable> {
         let (name, stream) = (&self.settings.bucket, stream_name(&self.settings.bucket));
         match self.find(&stream).await? {
@@ -192,7 +192,7 @@ impl StreamSetup<'_> {
     }
 }
 
-/// What the journal has where there is a bucket. A run's subject has an `=` only where something is escaped.
+/// The marker of a bucket. The subject of a run has `=` only in an escape, so the two cannot collide.
 const MARKER_PREFIX: &str = "callboard.run.=bucket-";
 const MARKER: &str = "documents are kept in this bucket";
 
@@ -204,7 +204,7 @@ async fn was_created(journal: &StreamHandle, bucket: &str) -> Result<bool, Unava
     Ok(journal.find(&marker_subject(bucket), Lookup::Last).await?.is_some())
 }
 
-/// As the clients of NATS make a bucket.
+/// The configuration that NATS clients use for a bucket.
 fn config(bucket: &str) -> stream::Config {
     stream::Config {
         name: stream_name(bucket),
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_whose_name_no_client_could_ask_for_has_no_key() {
+    fn a_run_whose_name_is_not_a_valid_key_has_no_key() {
         for (name, is_key) in [
             ("peer.spec.=E6=97=A5.cycle.1", true),
             ("a", true),

@@ -1,13 +1,16 @@
-//! One form of a JSON value for digests: a client that reads and writes it again in its own way changes nothing.
+//! A canonical form of JSON for digests, so that a client that only reformats a document changes nothing.
+//!
+//! RFC 8785 (JCS) does not fit: it rounds integers above 2^53, and two documents that differ there would have one
+//! digest.
 
 use std::ops::Range;
 
 use serde_json::{Number, Value};
 
-/// From here on, and up to here, a number without a fraction is one that we read as a whole number: 2^64 and -2^63.
+/// The range of integers that serde_json reads without loss: -2^63 to 2^64.
 const WHOLE: Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
 
-/// The value without spaces and with the members of objects in the order of their names.
+/// Returns the value without spaces and with sorted members.
 pub(in crate::nats) fn canonical(value: &Value) -> Vec<u8> {
     let mut text = Vec::new();
     write(value, &mut text);
@@ -54,7 +57,7 @@ fn plain(value: &impl serde::Serialize, text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("BUG: texts and numbers are JSON");
 }
 
-/// `1.0` and `1e0` are 1, as a client may write them that knows floating point only.
+/// Returns `1.0` and `1e0` as the integer 1. Clients that have only floating point write numbers that way.
 fn whole(number: &Number) -> Option<i128> {
     let value = number.as_f64().filter(|_| number.is_f64())?;
     #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small enough")]
@@ -70,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_the_same() {
+    fn equal_values_have_one_canonical_form() {
         assert_eq!(
             of(r#"{ "b": [1.0, -2e0, 0.5], "a": {"ü": "\u00fc\n", "é": null} }"#),
             of(r#"{"a":{"é":null,"ü":"ü\n"},"b":[1,-2,0.5]}"#)
@@ -78,7 +81,7 @@ mod tests {
         assert_eq!(of(r#"{"b":[true,{}],"a":-0.0}"#), r#"{"a":0,"b":[true,{}]}"#);
         assert_ne!(of("[1,2]"), of("[2,1]"));
         assert_ne!(of("18446744073709551615"), of("18446744073709551614"));
-        // Clients that know only floating point write whole numbers without a fraction, however large they are.
+        // Clients that have only floating point write large integers without an exponent.
         for (ours, theirs) in [
             ("1e16", "10000000000000000"),
             ("-1e18", "-1000000000000000000"),

@@ -1,8 +1,7 @@
-//! One change of a run whose document is kept in a bucket: an entry there, by compare-and-set, and a copy of what it
-//! changed on the run's subject.
+//! A commit of a run whose document is in a bucket: an entry there, by compare-and-set, and a copy in the journal.
 //!
-//! The entry is the commit. The copy is made before the commit is acknowledged, so that the journal has all that anybody
-//! acts on; should we die in between, whoever looks next makes it.
+//! The entry is the commit. The copy is written before the commit is acknowledged, so that the journal has everything
+//! that is acted on. If the process dies in between, the next reader writes the copy.
 
 use bytes::Bytes;
 use protocol::RunId;
@@ -17,8 +16,8 @@ use crate::nats::connection::{Conflict, RequestFailure, Session, StoredMessage};
 use crate::nats::journal::{CommitOptions, CommitPlan, MAX_INLINE_DELTA, OutgoingDelta, check_epoch, json};
 
 impl Session {
-    /// Tries until there is an answer. `unheard` is the sequence of the place after which an attempt without one may yet land, or
-    /// has landed and waits for its copy.
+    /// Commits, and retries until there is an answer. `unanswered` is the sequence after which an unacknowledged entry
+    /// may still land, or has landed without its copy.
     pub(in crate::nats) async fn commit_to_bucket(
         &self,
         commit: Commit,
@@ -31,7 +30,7 @@ impl Session {
             let current = self.reconcile(&commit.run).await?;
             let slot = match &current.slot {
                 Some(slot) if current.head().exists() => slot,
-                // It is about to be kept for the first time: the journal must know that there is a bucket.
+                // The first document of the run: the journal needs the bucket's marker before.
                 Some(slot) => {
                     self.bucket_for_writing().await?;
                     slot
@@ -54,8 +53,8 @@ impl Session {
             }
             check(&commit, &current)?;
             if let Some((expected, source)) = refused.take() {
-                // The run stands where it stood. If what we expected is still there the server is in trouble, nobody was
-                // faster; else somebody has said again what was there.
+                // The run has not moved. If the expected entry is still there, the server refused without a conflict;
+                // otherwise another client repeated the same document.
                 let budget = if expected == after { &mut *outage } else { &mut race };
                 budget.wait(RequestFailure::Temporary(source)).await?;
             }
@@ -79,8 +78,8 @@ impl Session {
         }
     }
 
-    /// Copies the entry that has landed. An engine that was replaced meanwhile is told so: then the commit is true, and not
-    /// for it to act on.
+    /// Writes the copy of an entry that has landed. Fails with `Fenced` if the engine was replaced meanwhile: the
+    /// commit stands, and the next engine acts on it.
     async fn acknowledge(
         &self,
         commit: &Commit,
@@ -92,7 +91,7 @@ impl Session {
         let run = &commit.run;
         let found = StoredMessage { sequence, payload, headers: async_nats::HeaderMap::new() };
         let ParsedEntry::Intact(entry) = self.parse_entry(run, &found)? else {
-            unreachable!("BUG: what we write is ours");
+            unreachable!("BUG: an entry that was just encoded is intact");
         };
         let bucket = &slot.bucket.name;
         match self.copy(run, &plan.tip, &entry, bucket).await? {
@@ -104,13 +103,13 @@ impl Session {
                 let current = self.reconcile(run).await?;
                 check_epoch(commit, &current.head())?;
                 let landed = self.landed_in_bucket(run, commit.write_id).await?;
-                // Others may have written more entries over it than the bucket keeps, before anybody could copy it.
+                // Other clients may have written more entries than the bucket keeps before the copy was made.
                 landed.ok_or_else(|| conflict(commit, &current))
             }
         }
     }
 
-    /// Where a write is, now that all entries have their copies.
+    /// Returns the position of a write. All entries have their copies here.
     async fn landed_in_bucket(
         &self,
         run: &RunId,
@@ -132,7 +131,7 @@ impl Session {
         let plan = self.plan(commit, options, tip).await?;
         let mut document = self.document_for(commit, current, slot).await?;
         let mut outgoing = plan.outgoing(commit);
-        // The journal has to take its copy, too, with the head of the run.
+        // The copy in the journal carries the head of the run as well.
         if json(&plan.delta).len() > MAX_INLINE_DELTA.min(self.max_message / 2) {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(&plan.delta)).await?);
         }
@@ -154,7 +153,7 @@ impl Session {
         }
     }
 
-    /// The document as it shall stand in the bucket. What is large goes into blobs first.
+    /// Returns the document for the bucket, with large values stored as blobs.
     async fn document_for(
         &self,
         commit: &Commit,
@@ -162,7 +161,7 @@ impl Session {
         slot: &DocumentSlot,
     ) -> Result<Map<String, Value>, CommitError> {
         let Some(document) = &commit.document else {
-            // It stays as it is; if that is not there to be seen, its writer has to say what it is.
+            // The document is unchanged. If ours is not in the bucket, the writer has to supply it.
             return slot.document.clone().ok_or_else(|| conflict(commit, current));
         };
         let document = serde_json::from_str(document).expect("BUG: a document is an object as JSON text");
@@ -183,7 +182,7 @@ impl Session {
     }
 }
 
-/// An entry, and what the run will be like once it has landed.
+/// An encoded entry, and the run after it has landed.
 struct EncodedEntry {
     payload: Bytes,
     plan: CommitPlan,

@@ -1,7 +1,8 @@
-//! The entry of a bucket that is a commit: the document on top, for everybody; our part under a name of its own.
+//! An entry of the bucket: the document's fields on top, and the engine's part under one name.
 //!
-//! Our part holds the digest of the document, by which a change is noticed, and a seal over itself. What it says is what a
-//! message of the journal says: where the run stands, and what the commit changed.
+//! The engine's part is what a message of the journal holds: the run's head and what the commit changed. A digest of
+//! the document in it shows whether another client changed the document, and a checksum whether it changed the engine's
+//! part.
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
@@ -15,28 +16,28 @@ use crate::nats::connection::StoredMessage;
 use crate::nats::journal::{CommitMessage, Content, EntryRef, Head, MessageError, OutgoingCommit};
 use crate::{Digest, WriteId};
 
-/// The member that is ours.
+/// The member with the engine's part.
 pub(in crate::nats) const ENGINE_PART: &str = "callboard";
-/// The format this program writes. A reader refuses a newer one.
+/// The format that this version writes. A newer one is refused.
 const FORMAT: u32 = 1;
 
-/// An entry whose part is as we wrote it.
+/// An entry whose engine part is unchanged.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct DocumentEntry {
     pub(in crate::nats) sequence: u64,
-    /// Without our part.
+    /// Without the engine's part.
     pub(in crate::nats) document: Map<String, Value>,
     pub(in crate::nats) head: Head,
     pub(in crate::nats) committed: CommitMessage,
-    /// Of the document as it was written.
+    /// The digest of the document as it was committed.
     pub(in crate::nats) digest: Digest,
 }
 
-/// What stands in the place of a document.
+/// The content of a document's key.
 #[derive(Debug)]
 pub(in crate::nats) enum ParsedEntry {
     Intact(Box<DocumentEntry>),
-    /// Ours but for the document, which has another digest.
+    /// The engine's part is unchanged, the document is not.
     DocumentChanged(Box<DocumentEntry>),
     Invalid(ExternalChange),
 }
@@ -50,7 +51,7 @@ struct EnginePart {
     content: Content,
 }
 
-/// The document as it shall be shown: its fields, less one that has the name of our part.
+/// Removes a member that has the name of the engine's part.
 pub(in crate::nats) fn without_engine_part(mut document: Map<String, Value>) -> Map<String, Value> {
     document.shift_remove(ENGINE_PART);
     document
@@ -60,7 +61,7 @@ pub(in crate::nats) fn digest(document: &Map<String, Value>) -> Digest {
     Digest::of(canonical(&Value::Object(document.clone())))
 }
 
-/// The text of an entry.
+/// Encodes an entry.
 pub(in crate::nats) fn encode(
     run: &RunId,
     document: &Map<String, Value>,
@@ -77,7 +78,8 @@ pub(in crate::nats) fn encode(
     crate::nats::journal::json(&entry)
 }
 
-/// A digest of our part, less the seal itself, and of whose it is: in another run's place it is not ours.
+/// A digest of the run and of the engine's part without its checksum. So an entry that was copied to another key is
+/// noticed.
 fn checksum(run: &RunId, part: &Value) -> Digest {
     let mut part = part.clone();
     if let Some(members) = part.as_object_mut() {
@@ -86,7 +88,7 @@ fn checksum(run: &RunId, part: &Value) -> Digest {
     Digest::of([run.as_str().as_bytes(), b"\n", &canonical(&part)].concat())
 }
 
-/// What stands there. Fails only for what a newer program wrote.
+/// Parses an entry. Fails only if a newer version wrote it.
 pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result<ParsedEntry, MessageError> {
     if is_deleted(&found.headers) {
         return Ok(ParsedEntry::Invalid(ExternalChange::Deleted));
@@ -102,7 +104,7 @@ pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result
     {
         return Err(MessageError::Newer { sequence: found.sequence, found: format });
     }
-    // From its text: a delta is kept as it stands there.
+    // Parsed from its text, because the delta is kept as raw JSON.
     let read = serde_json::from_str::<EnginePart>(&part.to_string());
     let Ok(EnginePart {
         document_digest: written,
@@ -124,7 +126,7 @@ pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result
 }
 
 impl DocumentEntry {
-    /// Whether it is this one, or says the same again.
+    /// Whether it is this commit, or a repetition of it.
     pub(in crate::nats) fn matches(&self, document_entry: &EntryRef) -> bool {
         self.committed.write_id == document_entry.write_id && self.digest == document_entry.digest
     }
@@ -149,13 +151,13 @@ impl DocumentEntry {
 
 const OPERATION: &str = "KV-Operation";
 
-/// Clients delete a key by an entry that says so; the server leaves a mark of its own where it removed one.
+/// Clients delete a key with an entry that says so. The server leaves a marker of its own where it removed a key.
 pub(in crate::nats) fn is_deleted(headers: &HeaderMap) -> bool {
     let operation = headers.get(OPERATION).map(async_nats::HeaderValue::as_str);
     operation.is_some_and(|operation| operation != "PUT") || headers.get("Nats-Marker-Reason").is_some()
 }
 
-/// What makes an entry say that its key is deleted.
+/// The headers of an entry that deletes its key.
 pub(in crate::nats) fn deletion() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(OPERATION, "DEL");
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_stands_on_top_and_is_read_back() {
+    fn the_document_is_the_top_level_of_its_entry() {
         let document = json!({ "version": 2, "phases": { "plan": { "status": "pending", "n": 1.5 } } });
         let payload = written(&document);
         let value: Value = serde_json::from_slice(&payload).unwrap();
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_writes_it_again_in_another_form_changes_nothing() {
+    fn reformatting_an_entry_does_not_change_it() {
         let payload = written(&json!({ "b": [1.0, { "d": "ü", "c": 2 }], "a": {} }));
         fn turned(value: Value) -> Value {
             match value {
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_meddling_has_its_name() {
+    fn each_kind_of_external_change_is_recognised() {
         let payload = written(&json!({ "a": 1 }));
         let with = |change: &dyn Fn(&mut Value)| {
             let mut value: Value = serde_json::from_slice(&payload).unwrap();

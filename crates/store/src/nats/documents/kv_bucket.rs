@@ -1,5 +1,5 @@
-//! A bucket that other programs have made, as it is: to be read from, and to be tidied. Nothing of ours need be on its
-//! servers, and nothing is put there.
+//! A bucket of another program, for `import`: it is read, and keys are deleted from it. There need not be a store on
+//! its servers, and none is created.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::nats::connection::{
 };
 use crate::nats::journal::json;
 
-/// A bucket on servers that may have nothing else of ours.
+/// A KV bucket on servers that need not have a store.
 #[derive(Debug)]
 pub struct KvBucket {
     name: String,
     handle: StreamHandle,
-    /// Where large pieces of our own documents are, if there are any.
+    /// The blobs of a store on the same servers, if there is one.
     blobs: Option<StreamHandle>,
 }
 
@@ -30,24 +30,24 @@ pub struct KvBucket {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KvEntry {
     pub key: String,
-    /// By which a change of it is noticed.
+    /// The sequence, for compare-and-set.
     pub revision: u64,
     pub value: Vec<u8>,
 }
 
-/// How many questions are under way at once.
+/// How many requests run concurrently.
 const CONCURRENCY: usize = 32;
 
 impl KvBucket {
-    /// Looks for the bucket that the settings name; `None` if there is none.
+    /// Finds the bucket of the settings. `None` if it does not exist.
     pub async fn find(settings: &NatsSettings, notify: Notify) -> Result<Option<Self>, Unavailable> {
         let server = settings.server();
         let (_client, context) = connect(settings, notify).await?;
         let stream_name = format!("KV_{}", settings.bucket);
         let (timeouts, outages) = (settings.timeouts, OutageTracker::new(settings, notify));
-        let found = find_stream(&context, &outages, &stream_name, "look for a bucket at").await?;
+        let found = find_stream(&context, &outages, &stream_name, "find a bucket at").await?;
         let Some(stream) = found else { return Ok(None) };
-        let blobs = find_stream(&context, &outages, BLOB_STREAM, "look for blobs at").await?;
+        let blobs = find_stream(&context, &outages, BLOB_STREAM, "find blobs at").await?;
         let handle = |stream, name| {
             let (server, context, outages) = (server.clone(), context.clone(), Arc::clone(&outages));
             StreamHandle { server, context, stream, name, timeouts, outages, identity: None }
@@ -60,14 +60,14 @@ impl KvBucket {
         format!("$KV.{}.{key}", self.name)
     }
 
-    /// The newest entry of every key, in the order of keys. What was deleted has none.
+    /// Returns the newest entry of every key, sorted by key, without deleted keys.
     pub async fn entries(&self) -> Result<Vec<KvEntry>, Unavailable> {
         let subjects = self.handle.subjects(&self.subject(">")).await?;
         let before = self.subject("");
         let questions =
             subjects.iter().filter_map(|subject| subject.strip_prefix(&before)).map(async |key| {
                 let found = self.handle.find(&self.subject(key), Lookup::Last).await?;
-                // Whoever deletes a key leaves an entry without a value.
+                // Deleting a key leaves an entry without a value.
                 let found = found.filter(|found| !found.payload.is_empty());
                 Ok::<_, Unavailable>(found.map(|found| KvEntry {
                     key: key.to_owned(),
@@ -81,7 +81,8 @@ impl KvBucket {
         Ok(entries)
     }
 
-    /// An entry of ours with its large pieces in their places again, as far as they are there; any other as it is.
+    /// Returns an entry of ours with its large values in place of their references. A missing blob leaves the
+    /// reference, and an entry of another program is unchanged.
     pub async fn inline_blobs(&self, entry: &KvEntry) -> Result<KvEntry, Unavailable> {
         let Some(blobs) = &self.blobs else { return Ok(entry.clone()) };
         let Ok(mut document) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else {
@@ -103,8 +104,7 @@ impl KvBucket {
         Ok(KvEntry { value: json(&document).into(), ..entry.clone() })
     }
 
-    /// Deletes a key as the clients of NATS do: its history stays. Says whether it did: it does not if somebody has written
-    /// since.
+    /// Deletes a key as NATS clients do; its history stays. Returns false if another client has written to it since.
     pub async fn delete(&self, entry: &KvEntry) -> Result<bool, Unavailable> {
         let subject = self.subject(&entry.key);
         let mut outage = self.handle.write_backoff("delete a key at");
@@ -125,7 +125,7 @@ impl KvBucket {
                     let failure = RequestFailure::from_publish(error, &self.handle.name);
                     let last = self.handle.find(&subject, Lookup::Last).await?;
                     match last {
-                        // It landed, and nobody heard.
+                        // The deletion landed without an acknowledgement.
                         Some(last) if last.payload.is_empty() => return Ok(true),
                         Some(last) if last.sequence != entry.revision => return Ok(false),
                         _ => outage.wait(failure).await?,

@@ -1,18 +1,18 @@
-//! What of a document is too large to stand in an entry becomes a blob, and its name and size stand in its place.
+//! Large values of a document, which are stored as blobs. A reference with digest and size replaces them in the entry.
 
 use serde_json::{Map, Value, json};
 
 use crate::Digest;
 use crate::nats::journal::json as text_of;
 
-/// A value with a longer text is taken out.
+/// A value whose text is longer is stored as a blob.
 pub(in crate::nats) const MAX_INLINE_VALUE: usize = 100 * 1024;
-/// And if all that is left is still too large for an entry, what is longer than the first of these, then than the second.
+/// The limits that are tried next if the entry as a whole is still too large.
 pub(in crate::nats) const SMALLER_LIMITS: [usize; 2] = [MAX_INLINE_VALUE / 4, MAX_INLINE_VALUE / 16];
-/// Objects above this depth are gone into, never taken out: `phases.plan.status` stays where it is.
+/// Objects down to this depth are descended into and never replaced, so that `phases.plan.status` stays in place.
 const MAX_DEPTH: usize = 2;
 
-/// Takes out what is longer than that; answers the bytes that became blobs.
+/// Replaces values whose text is longer than `longer` by references, and returns their bytes.
 pub(in crate::nats) fn extract_large_values(
     document: &mut Map<String, Value>,
     longer: usize,
@@ -22,12 +22,12 @@ pub(in crate::nats) fn extract_large_values(
     taken
 }
 
-/// What stands in the place of bytes that are in a blob.
+/// Returns the reference to a blob.
 pub(in crate::nats) fn blob_reference(digest: &Digest, bytes: usize) -> Value {
     json!({ "$blob": format!("sha256:{digest}"), "bytes": bytes })
 }
 
-/// Where something was taken out, and the digest of what.
+/// Returns the references in a document, with their digests.
 pub(in crate::nats) fn blob_references(document: &mut Map<String, Value>) -> Vec<(&mut Value, Digest)> {
     let mut found = Vec::new();
     collect_references(1, document, &mut found);
@@ -50,7 +50,7 @@ fn collect_references<'d>(
     }
 }
 
-/// The digest in a note, if it is one.
+/// Returns the digest of a reference, or `None` if the value is not one.
 fn referenced_digest(value: &Value) -> Option<Digest> {
     let digest: Digest = value.get("$blob")?.as_str()?.strip_prefix("sha256:")?.parse().ok()?;
     let bytes = usize::try_from(value.get("bytes")?.as_u64()?).ok()?;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_output_is_taken_out_and_all_around_it_stays() {
+    fn a_large_value_is_replaced_and_its_siblings_stay() {
         let large = json!({ "text": "x".repeat(MAX_INLINE_VALUE) });
         let plan = json!({ "status": "completed", "output": large });
         let mut document =
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_only_together_stays() {
+    fn values_below_the_limit_stay() {
         let phase = json!({ "output": "x".repeat(MAX_INLINE_VALUE - 100) });
         let mut document = json!({ "phases": { "plan": phase, "execute": phase, "express": phase } });
         let before = document.clone();

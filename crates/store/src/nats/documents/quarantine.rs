@@ -1,4 +1,4 @@
-//! What others wrote in the place of documents: kept beside them, and passed over where runs are listed.
+//! Writes of other clients to documents: kept in the same bucket, and ignored when runs are listed.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ use crate::nats::connection::{Conflict, Lookup, Session};
 use crate::nats::journal::{CONCURRENCY, json};
 
 impl Session {
-    /// Keeps every foreign write since our last entry under a key of its own. Twice is once. Answers the key of the newest;
-    /// `None` if it has no bytes.
+    /// Keeps every external write since our last entry under a key of its own. Idempotent.
+    ///
+    /// Returns the key of the newest one, or `None` if it has no bytes.
     pub(in crate::nats) async fn quarantine_external_writes(
         &self,
         run: &RunId,
@@ -47,11 +48,11 @@ impl Session {
         for (sequence, body) in bodies.into_iter().filter(|(_, body)| !body.is_empty()) {
             let aside = format!("{RECOVERY}{key}.{sequence}");
             let body = match body.len() {
-                // It fits without our headers only.
+                // It does not fit into an entry with our headers.
                 size if size > bucket.largest => json(&blob_reference(&self.put_blob(&body).await?, size)),
                 _ => body,
             };
-            // Overtaken by somebody who keeps the same bytes: theirs will do.
+            // A conflict means that another process keeps the same bytes.
             let _there: Result<_, Conflict> =
                 bucket.handle.append(&key_subject(&bucket.name, &aside), 0, body).await?;
             newest = (sequence == foreign.sequence).then_some(aside).or(newest);
@@ -59,7 +60,7 @@ impl Session {
         Ok(newest)
     }
 
-    /// Runs of whose first commit the journal has no copy yet. A bucket that is gone has none.
+    /// Returns the runs whose first commit has no copy in the journal. A deleted bucket has none.
     pub(in crate::nats) async fn uncopied_runs(
         &self,
         copied: &BTreeSet<RunId>,

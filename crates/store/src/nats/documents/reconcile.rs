@@ -1,8 +1,7 @@
-//! A run as journal and bucket have it together.
+//! A run as journal and bucket together describe it.
 //!
-//! Of a run whose document is kept in a bucket, the entry there is the commit, and the journal has a copy of what it
-//! changed. Whoever looks and finds a copy missing makes it; then what is newest in the bucket is what the journal says, or
-//! somebody else wrote it.
+//! The entry in the bucket is the commit, and the journal has a copy of what it changed. A reader that finds a copy
+//! missing writes it. After that the newest entry is the journal's newest commit, or an external write.
 
 use std::time::Instant;
 
@@ -22,20 +21,20 @@ use crate::nats::journal::{Content, EntryRef, Head, MessageError, Record, RunTip
 /// A run at one instant.
 #[derive(Debug)]
 pub(in crate::nats) struct CurrentRun {
-    /// The newest message of its journal, if there is one.
+    /// The last message of its journal, if there is one.
     pub(in crate::nats) record: Option<Record>,
-    /// Where its document is, or could be.
+    /// The key of its document, if it has or could have one.
     pub(in crate::nats) slot: Option<Box<DocumentSlot>>,
 }
 
-/// The place of a document.
+/// The key of a document and what is stored there.
 #[derive(Debug)]
 pub(in crate::nats) struct DocumentSlot {
     pub(in crate::nats) bucket: Bucket,
     pub(in crate::nats) subject: String,
-    /// The sequence of what stands there, 0 if nothing does.
+    /// The sequence of the newest entry, 0 if there is none.
     pub(in crate::nats) last: u64,
-    /// The document that stands there, if it is ours.
+    /// The document, if the newest entry is ours.
     pub(in crate::nats) document: Option<Map<String, Value>>,
     pub(in crate::nats) foreign: Option<ExternalWrite>,
 }
@@ -53,7 +52,8 @@ impl CurrentRun {
         self.slot.as_ref()?.foreign.as_ref()
     }
 
-    /// Where the run stands. Whoever has read a foreign write has another token than whoever has not.
+    /// Returns the position of the run. Its token changes with an external write, so that a commit shows whether its
+    /// writer has seen it.
     pub(in crate::nats) fn position(&self) -> Position {
         let head = self.head();
         let token = self.foreign().map_or_else(|| head.token(), |foreign| Token(foreign.sequence));
@@ -61,25 +61,25 @@ impl CurrentRun {
     }
 }
 
-/// What is found in the place of a document.
+/// What a document's key holds, compared with the journal.
 enum SlotState {
-    /// All that the journal should have, it has.
+    /// The journal has every commit.
     Copied(Box<DocumentSlot>),
     Uncopied(Uncopied),
 }
 
-/// What the journal had not when we asked it. Others may have copied it since.
+/// A commit that the journal did not have when it was read. Another process may have copied it since.
 enum Uncopied {
-    /// The next commit, and the bucket it is in.
+    /// The next commit, and its bucket.
     Next(Box<DocumentEntry>, String),
-    /// A later one. The bucket keeps some entries only: while we looked, more may have been made than it keeps.
+    /// A later commit. More entries may have been written since the journal was read than the bucket keeps.
     Gap(MessageError),
 }
 
 impl Session {
-    /// Looks at a run, and makes the copies that are missing.
+    /// Reads a run, and writes copies that are missing.
     pub(in crate::nats) async fn reconcile(&self, run: &RunId) -> Result<CurrentRun, Unavailable> {
-        // Whoever pauses loses again, so nobody does; but not for ever.
+        // No back-off here: a pause only loses the next race. Bounded by the outage timeout.
         let mut end = None;
         let mut lost_again = || {
             let now = Instant::now();
@@ -87,10 +87,10 @@ impl Session {
                 return Ok(());
             }
             let (server, source) =
-                (self.journal.server.clone(), "others write to the run without pause".into());
-            Err(Unavailable::Server { server, doing: "look at a run of", source })
+                (self.journal.server.clone(), "too many conflicts with other writers of the run".into());
+            Err(Unavailable::Server { server, doing: "read a run from", source })
         };
-        // The journal first: an entry that is newer than what it says has then been there.
+        // The journal is read first, so that an entry newer than the journal is a missing copy and not a race.
         let mut record = self.last_record(run).await?;
         loop {
             let head = record.as_ref().map_or_else(Head::absent, |record| record.head.clone());
@@ -101,7 +101,7 @@ impl Session {
                 SlotState::Copied(slot) => return Ok(CurrentRun { record, slot: Some(slot) }),
                 SlotState::Uncopied(uncopied) => uncopied,
             };
-            // Among many writers the journal has mostly moved on while the bucket was asked.
+            // With many writers the journal has usually moved on meanwhile.
             let tip = RunTip::of(record.as_ref());
             record = self.last_record(run).await?;
             if record.as_ref().map_or(0, |record| record.sequence) != tip.sequence {
@@ -110,7 +110,7 @@ impl Session {
             }
             match uncopied {
                 Uncopied::Next(entry, bucket) => {
-                    // Somebody else may have made it; either way we look again.
+                    // Another process may have written the same copy. Read again in both cases.
                     if let Err(Conflict) = self.copy(run, &tip, &entry, &bucket).await? {
                         lost_again()?;
                     }
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Where the document of a run is kept, or would be. A run that has none has no place.
+    /// Returns the bucket and subject of a run's document, or `None` if the run has no document.
     async fn document_slot(&self, run: &RunId, head: &Head) -> Result<Option<(Bucket, String)>, Unavailable> {
         let Some(key) = document_key(run) else { return Ok(None) };
         let bucket = match &head.document_entry {
@@ -185,7 +185,7 @@ impl Session {
         parse_entry(run, found).map_err(|error| self.message_error(run, error))
     }
 
-    /// What was written to the place since the newest copy was made.
+    /// Reads what was written to the key since the newest copy.
     async fn changes_since_copy(
         &self,
         run: &RunId,
@@ -227,7 +227,7 @@ impl Session {
         Ok(since)
     }
 
-    /// Whether a foreign write changed the newest document and nothing else.
+    /// Decides whether an external write changed the newest document and nothing else.
     async fn classify(
         &self,
         run: &RunId,
@@ -261,7 +261,7 @@ impl Session {
         })
     }
 
-    /// Copies a commit from the bucket to the journal, after what was seen there. Whoever does it, it is the same copy.
+    /// Copies a commit from the bucket to the journal. Every process writes the same copy.
     pub(in crate::nats) async fn copy(
         &self,
         run: &RunId,
@@ -275,7 +275,7 @@ impl Session {
     }
 }
 
-/// Where the run stands after a copy: as the entry says, but for what only the journal knows.
+/// Returns the head after a copy: the entry's head with the fields that only the journal knows.
 pub(in crate::nats) fn copied_head(tip: &RunTip, entry: &DocumentEntry, bucket: &str) -> Head {
     Head {
         commit: tip.head.commit,
@@ -286,10 +286,10 @@ pub(in crate::nats) fn copied_head(tip: &RunTip, entry: &DocumentEntry, bucket: 
     }
 }
 
-/// A server that finds it compares with the last message of that subject instead. The client has no name for it.
+/// With this header the server compares with the last message of another subject. The client has no constant for it.
 const OF_ANOTHER_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 
-/// What stood in the place before, if its writer had to know it.
+/// Returns the sequence that the writer expected before this entry, if it used compare-and-set.
 fn expected_sequence(found: &StoredMessage) -> Option<u64> {
     if found.headers.get(OF_ANOTHER_SUBJECT).is_some() {
         return None;
@@ -301,12 +301,12 @@ fn text(document: Map<String, Value>) -> String {
     Value::Object(document).to_string()
 }
 
-/// What was written to a place.
+/// What was written to a key since the newest copy.
 struct SlotChanges {
     uncopied: Option<Box<DocumentEntry>>,
-    /// The oldest that is left there is newer than what could follow.
+    /// The oldest entry left is not the next commit.
     ahead: Option<MessageError>,
-    /// How many entries that are not ours.
+    /// The number of external writes.
     foreign: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Who is the run's engine: a lease keeps a second one out, and a message in the journal ends what a first one was doing.
+//! Becoming the engine of a run: take the lease, then write a new epoch to the journal, which fences the previous
+//! engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,12 @@ use crate::nats::connection::{Conflict, RequestFailure, Session};
 use crate::nats::journal::{Content, Head, RunTip};
 use crate::{EngineHolder, EngineLock, Tenure};
 
-/// How often we look again at a leader on an errand, and how long we wait between.
+/// How often, and at which interval, the lease of a one-shot holder is polled.
 const MAX_POLLS: u32 = 100;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Session {
-    /// Becomes the leader, or says who is.
+    /// Makes this process the engine. Fails with the holder if there is one.
     pub(in crate::nats) async fn lock(
         self: &Arc<Self>,
         run: &RunId,
@@ -34,7 +35,7 @@ impl Session {
         Ok(EngineLock::new(run.clone(), epoch, Hold::Lease(lease)))
     }
 
-    /// Takes the lease of a run, or says who has it. Whoever has it for an errand is gone in a run_at and is waited for.
+    /// Takes the lease of a run, or returns its holder. Waits for a one-shot holder, which releases it soon.
     pub(in crate::nats) async fn wait_for_lease(
         self: &Arc<Self>,
         run: &RunId,
@@ -54,8 +55,7 @@ impl Session {
         }
     }
 
-    /// Gives the run's next engine its number, on the run's own subject: whatever an engine before it was about to
-    /// commit does not land any more.
+    /// Writes the next epoch to the run's subject. No commit of an earlier engine lands after it.
     pub(in crate::nats) async fn next_epoch(
         &self,
         run: &RunId,
@@ -70,7 +70,8 @@ impl Session {
             match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),
                 Err(Conflict) => {
-                    race.wait(RequestFailure::temporary("others write to the run without pause")).await?
+                    race.wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
+                        .await?
                 }
             }
         }

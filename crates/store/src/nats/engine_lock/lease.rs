@@ -1,7 +1,7 @@
-//! A right that ends by itself: a message that the server forgets unless it is written again.
+//! A lease: a message that the server drops unless it is renewed.
 //!
-//! Only the server's clock counts. A lease is also over when its process is seen to have ended, or has let go of it: so
-//! on one machine nobody waits for a dead engine.
+//! Only the server's clock counts. A lease is also over once its process has ended or released it, which can be seen on
+//! the same machine. So nothing waits there for a dead engine.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use crate::{EngineHolder, Tenure};
 #[derive(Debug)]
 pub(crate) struct Lease {
     name: LeaseId,
-    /// Dropping it wakes the task that renews, which then lets go.
+    /// Dropping it wakes the renewal task, which then releases the lease.
     stop: oneshot::Sender<()>,
     renewal: JoinHandle<()>,
 }
@@ -33,22 +33,22 @@ impl Lease {
         &self.name.0
     }
 
-    /// Lets go, and waits until the server knows, or cannot be told.
+    /// Releases the lease, and waits until the server has acknowledged that or cannot be reached.
     pub(crate) async fn release(self) {
         let Self { name, stop, renewal } = self;
         drop((name, stop));
-        // It ends early only with its runtime, and then nobody waits here.
+        // The task ends early only with its runtime.
         let _ = renewal.await;
     }
 }
 
-/// The id of a lease that this process holds. Dropped, this process knows that it is over; the others learn it in a
-/// run_at.
+/// The id of a lease that this process holds. Dropping it ends the lease for this process at once, and for others with
+/// the next message.
 #[derive(Debug)]
 struct LeaseId(String);
 
 impl LeaseId {
-    /// Ours before it is there: a second taker in this process must not think that we let go of it.
+    /// Registered before the lease is written: a second task of this process must not take it for released.
     fn new() -> Self {
         let id = Uuid::now_v7().to_string();
         held_leases().insert(id.clone());
@@ -62,17 +62,17 @@ impl Drop for LeaseId {
     }
 }
 
-/// What a lease says.
+/// The content of a lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct LeaseMessage {
     id: String,
-    /// Whether it is held still: the last message of its holder says that it is not.
+    /// False in the last message of a holder.
     held: bool,
     tenure: Tenure,
     process: Process,
 }
 
-/// The leases that this process holds.
+/// The ids of leases that this process holds.
 static HELD_LEASES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn held_leases() -> MutexGuard<'static, BTreeSet<String>> {
@@ -95,13 +95,13 @@ fn subject(run: &RunId) -> String {
     format!("callboard.lease.{}", escape(run))
 }
 
-/// Renewed so often within its length: two renewals may fail.
+/// Renewals per lease duration, so that two may fail.
 const RENEWALS: u32 = 3;
 
 impl Session {
     fn bad_lease(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Unavailable {
         let server = self.leases.server.clone();
-        Unavailable::Server { server, doing: "understand a lease of", source: source.into() }
+        Unavailable::Server { server, doing: "parse a lease from", source: source.into() }
     }
 
     fn this_process(&self) -> Result<Process, Unavailable> {
@@ -112,7 +112,7 @@ impl Session {
         serde_json::from_slice(&found.payload).map_err(|error| self.bad_lease(error))
     }
 
-    /// Who holds the lease of a run, if anybody does.
+    /// Returns the holder of a run's lease, if there is one.
     pub(in crate::nats) async fn lease_holder(
         &self,
         run: &RunId,
@@ -122,7 +122,7 @@ impl Session {
         Ok(if lease_message.is_over(&this_process) { None } else { Some(lease_message.holder()) })
     }
 
-    /// Takes the lease of a run, or says who has it.
+    /// Takes the lease of a run, or returns its holder.
     pub(in crate::nats) async fn take_lease(
         self: &Arc<Self>,
         run: &RunId,
@@ -150,13 +150,15 @@ impl Session {
                     let renewal = Renewal { session: Arc::clone(self), subject, lease_message, sequence };
                     return Ok(Ok(Lease { name, stop, renewal: tokio::spawn(renewal.until(stopped)) }));
                 }
-                Err(Conflict) => race.wait(RequestFailure::temporary("others take it without pause")).await?,
+                Err(Conflict) => {
+                    race.wait(RequestFailure::temporary("too many conflicts with other processes")).await?
+                }
             }
         }
     }
 }
 
-/// The task that keeps a lease.
+/// The task that renews a lease.
 struct Renewal {
     session: Arc<Session>,
     subject: String,
@@ -175,19 +177,19 @@ impl Renewal {
                     self.renew().await
                 } => match renewed {
                     Ok(Renewed::Lost) => return,
-                    // An outage that outlasts our patience ends some time; until then nobody else can take the lease either.
+                    // The outage will end. Until then no other process can take the lease either.
                     Ok(Renewed::Held) | Err(_) => {}
                 }
             }
         }
         self.lease_message.held = false;
-        // If it is not heard the lease runs out. Nobody who leaves because of an outage waits for more than one answer.
+        // If the release does not arrive, the lease expires. A process that exits because of an outage waits for one
+        // answer only.
         let timeout = self.session.lease_duration.min(self.session.settings.timeouts.request);
         let _ = tokio::time::timeout(timeout, self.renew()).await;
     }
 
-    /// Says again who holds it, or for the last time that nobody does. What was said before and not waited for may have
-    /// come first.
+    /// Writes the lease again, held or released. An earlier write without an acknowledgement may have landed first.
     async fn renew(&mut self) -> Result<Renewed, Unavailable> {
         let leases = &self.session.leases;
         loop {
@@ -198,12 +200,12 @@ impl Renewal {
                 return Ok(Renewed::Held);
             }
             match leases.find(&self.subject, Lookup::Last).await? {
-                // It ran out and nobody wanted it: it is taken anew.
+                // It expired, and no other process took it.
                 None => self.sequence = 0,
                 Some(found) if self.session.lease_message(&found)?.id == self.lease_message.id => {
                     self.sequence = found.sequence;
                 }
-                // The journal tells our engine, which writes there: its epoch is not the newest any more.
+                // Another process took it. The epoch in the journal tells our engine with its next commit.
                 Some(_) => return Ok(Renewed::Lost),
             }
         }

@@ -1,4 +1,4 @@
-//! Which of the servers that keep our streams have not all of them, as the leader of each stream sees it.
+//! Servers of the cluster whose replicas of our streams are not current, as reported by the leader of each stream.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,30 +9,31 @@ use crate::error::Unavailable;
 use crate::nats::backend::NatsStore;
 use crate::nats::connection::Session;
 
-/// A server of the cluster that has not all that it should keep.
+/// A server of the cluster whose replicas are not current.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaggingReplica {
-    /// As it calls itself.
+    /// The server's name.
     pub server: String,
     pub status: ReplicaStatus,
-    /// The streams of ours that it should keep.
+    /// Our streams that it replicates.
     pub streams: Vec<String>,
 }
 
-/// How it stands with the others.
+/// Why its replicas are not current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaStatus {
-    /// Nobody has heard of it for so long; not at all, if it led and another one had to.
+    /// The other servers have not heard from it for this long. `None` if that is unknown, because it led the stream
+    /// itself.
     Unreachable(Option<Duration>),
-    /// It is there, and this much is still to come.
+    /// It is up and misses this many messages.
     Behind(u64),
 }
 
-/// Servers of a cluster speak to one another every second, or every few.
+/// Servers of a cluster exchange heartbeats every few seconds.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl NatsStore {
-    /// The servers that are down or have not caught up, in the order of their names.
+    /// Returns the servers that are down or lag, sorted by name.
     pub async fn lagging_replicas(&self) -> Result<Vec<LaggingReplica>, Unavailable> {
         self.session().await?.lagging_replicas().await
     }
@@ -57,18 +58,18 @@ impl Session {
 }
 
 impl LaggingReplica {
-    /// A server as each stream that it keeps a copy of knows it; `None` if none of them misses anything.
+    /// Combines what each stream reports about a server. `None` if all its replicas are current.
     fn of(server: String, streams: Vec<(String, Option<ReplicaStatus>)>) -> Option<Self> {
         let status = streams.iter().filter_map(|(_, status)| *status).reduce(ReplicaStatus::worse)?;
-        // Some of them notice later than others that it is down.
+        // Streams notice at different times that a server is down.
         let is_down = matches!(status, ReplicaStatus::Unreachable(_));
         let streams = streams.into_iter().filter(|(_, status)| is_down || status.is_some());
         Some(Self { server, status, streams: streams.map(|(stream, _)| stream).collect() })
     }
 }
 
-/// What is wrong with a server, if anything is, in the eyes of one that has led for so long. Whoever has just begun to lead has
-/// not heard of the others yet: it neither misses them nor knows what they have.
+/// Returns what is wrong with a replica, if anything. A leader that was elected just now has no heartbeats yet, so it
+/// cannot tell.
 fn status(replica: &PeerInfo, led: Duration) -> Option<ReplicaStatus> {
     let &PeerInfo { current, offline, active, lag, .. } = replica;
     let last_seen = Some(active).filter(|active| !active.is_zero());
@@ -82,14 +83,14 @@ fn status(replica: &PeerInfo, led: Duration) -> Option<ReplicaStatus> {
     }
 }
 
-/// How long ago that was, by our clock and in seconds: near enough.
+/// Returns the time since then by our clock. Whole seconds are precise enough.
 fn since(unix_seconds: i64) -> Duration {
     let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(unix_seconds).unwrap_or_default());
     SystemTime::now().duration_since(then).unwrap_or_default()
 }
 
 impl ReplicaStatus {
-    /// One stream may have heard of a server later than another.
+    /// Combines the reports of two streams.
     fn worse(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unreachable(Some(one)), Self::Unreachable(Some(other))) => {
@@ -107,9 +108,9 @@ impl ReplicaStatus {
 mod tests {
     use super::*;
 
-    /// As three servers told it of one that was stopped, killed, killed while it led, and started again.
+    /// Reports of three servers about one that was suspended, killed, killed while leader, and restarted.
     #[test]
-    fn who_is_silent_is_told_from_who_is_behind_and_from_who_has_not_been_asked_yet() {
+    fn unreachable_lagging_and_unknown_replicas_are_distinguished() {
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(2));
         let of = |current, offline, active, led| {
             let (name, active) = ("n2".to_owned(), Duration::from_secs(active));

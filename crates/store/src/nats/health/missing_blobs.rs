@@ -1,5 +1,5 @@
-//! What is left of runs whose blobs were deleted. Nothing of theirs can be played without them, so the store does not open;
-//! its journal can still be read.
+//! Runs whose blobs were deleted. They cannot run without them, so the store does not open; the journal can still be
+//! read.
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
@@ -9,22 +9,21 @@ use crate::nats::backend::NatsStore;
 use crate::nats::connection::{JOURNAL, Lookup, NatsSettings, Notify, StreamHandle, StreamSetup};
 use crate::nats::journal::{DeltaLocation, Head, RUNS, decode, run_of};
 
-/// A run that lacks its blobs. What it was opened with was always one of them.
+/// A run without its blobs. The definition of every run is a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingBlobs {
     pub run: RunId,
-    /// How many entries it has.
+    /// The newest revision.
     pub revision: Revision,
-    /// Those of them that were too large for a message, and so were blobs.
+    /// The revisions whose delta was in a blob.
     pub lost: Vec<Revision>,
 }
 
-/// How many runs are read at once.
+/// How many runs are read concurrently.
 const CONCURRENCY: usize = 8;
 
 impl NatsStore {
-    /// The runs of a store whose blobs were deleted, in the order of their names, as its journal tells them. `None` if that
-    /// is gone, too.
+    /// Returns the runs of a store whose blobs were deleted, sorted by name. `None` if the journal was deleted, too.
     pub async fn missing_blobs(
         settings: &NatsSettings,
         notify: Notify,
@@ -50,7 +49,7 @@ async fn read(
     let mut missing_blobs = MissingBlobs { run, revision: Revision(0), lost: Vec::new() };
     let mut exists = false;
     for found in journal.scan(subject, 1, last.sequence).await? {
-        // What a newer program wrote hides nothing of the rest.
+        // A message in a newer format does not hide the others.
         let Ok(record) = decode(&found) else { continue };
         let Head { revision, .. } = record.head;
         exists = record.head.exists();

@@ -1,7 +1,7 @@
-//! Messages that somebody else has put on the subject of a run. Compare-and-set keeps the order of what is written there, not
-//! its meaning: nobody can go on behind one, and so nothing of ours ever follows it.
+//! Messages on the subject of a run that Callboard did not write.
 //!
-//! To take it away is a person's word. It is kept under a name of its own first; then the run ends with what we wrote last.
+//! Compare-and-set protects the order of messages, not their content. No commit follows an unknown message. A user
+//! decides to remove one: it is stored as an object first, and the run then continues after the last message of ours.
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::RunId;
@@ -10,16 +10,16 @@ use crate::error::Unavailable;
 use crate::nats::connection::{Lookup, RequestFailure, Session};
 use crate::nats::journal::{CONCURRENCY, MessageError, decode, is_unreadable, subject};
 
-/// A message on the subject of a run that is not ours.
+/// A message on the subject of a run that Callboard did not write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMessage {
     pub run: RunId,
-    /// Its number in the journal.
+    /// Its sequence in the journal.
     pub sequence: u64,
 }
 
 impl UnknownMessage {
-    /// What it is called when it is set aside, among the objects of the store.
+    /// The name of the object that keeps the message.
     #[must_use]
     pub fn name(&self) -> String {
         format!("recovery.{}.{}", self.run, self.sequence)
@@ -27,7 +27,8 @@ impl UnknownMessage {
 }
 
 impl Session {
-    /// All of them. What says that it is ours is none, though we cannot read it: a newer program may have written it.
+    /// Returns all unknown messages. A message in our format that cannot be parsed is not one of them: a newer program
+    /// may have written it.
     pub(in crate::nats) async fn unknown_messages(&self) -> Result<Vec<UnknownMessage>, Unavailable> {
         let runs =
             self.runs_with_messages().await?.into_iter().map(async |run| self.unknown_messages_of(run).await);
@@ -37,7 +38,7 @@ impl Session {
 
     async fn unknown_messages_of(&self, run: RunId) -> Result<Vec<UnknownMessage>, Unavailable> {
         match self.last_record(&run).await {
-            // Whoever writes looks at the last message first: where that is ours, all are.
+            // A writer reads the last message first, so a known last message means that all are known.
             Ok(_) => return Ok(Vec::new()),
             Err(error) if is_unreadable(&error) => {}
             Err(error) => return Err(error),
@@ -50,13 +51,13 @@ impl Session {
         Ok(strange.map(|found| UnknownMessage { run: run.clone(), sequence: found.sequence }).collect())
     }
 
-    /// Keeps a message under its name, and takes it out of the journal. Twice is once.
+    /// Stores a message as an object and removes it from the journal. Idempotent.
     pub(in crate::nats) async fn quarantine_message(
         &self,
         message: &UnknownMessage,
     ) -> Result<(), Unavailable> {
         let (subject, sequence) = (subject(&message.run), message.sequence);
-        let mut outage = self.journal.write_backoff("set a message aside at");
+        let mut outage = self.journal.write_backoff("remove a message from");
         loop {
             let found = self.journal.find(&subject, Lookup::From(sequence)).await?;
             let Some(found) = found.filter(|found| found.sequence == sequence) else { return Ok(()) };

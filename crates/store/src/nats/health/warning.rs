@@ -1,27 +1,27 @@
-//! What is not as it should be with the servers and their streams, though they can be used.
+//! What is wrong with servers and streams that can still be used.
 
 use std::time::Duration;
 
-/// What somebody who runs the store should know.
+/// A warning for the operator of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NatsWarning {
-    /// The server works, a newer one works better.
+    /// The server works; a newer one is recommended.
     OldServer { version: String },
-    /// The loss of one server is the loss of what it keeps. One that is alone cannot have more.
+    /// The stream has fewer replicas than configured. A single server cannot have more than one.
     FewerReplicas { stream: String, wanted: usize, found: usize, single_server: bool },
-    /// Whoever made the stream settled how long a lease is; here it is set to something else.
+    /// The maximum age of the lease stream differs from the configured lease, and wins.
     LeaseDiffers { stream: String, wanted: Duration, found: Duration },
-    /// Something else than we would have set. It is used as it is.
+    /// A setting differs from what we would create. The stream is used as it is.
     ConfigDiffers { stream: String, setting: &'static str, found: String },
-    /// Somebody deleted it. It is not made again; what needs it cannot go on.
+    /// The stream was deleted. It is not created again, and runs that need it cannot continue.
     StreamDeleted { stream: String },
 }
 
 impl NatsWarning {
-    /// What the loss of servers means for what is kept so many times.
+    /// Says which failures a stream with this many replicas survives.
     #[must_use]
     pub fn failure_tolerance(replicas: usize) -> &'static str {
-        // More than half of them have to be there.
+        // A majority of the replicas must be up.
         match replicas.saturating_sub(1) / 2 {
             0 => "does not survive the loss of a server",
             _ => "survives the loss of one server, not of two",
@@ -41,16 +41,13 @@ impl std::fmt::Display for NatsWarning {
             }
             Self::LeaseDiffers { stream, wanted, found } => {
                 let (wanted, found) = (wanted.as_secs_f64(), found.as_secs_f64());
-                write!(
-                    f,
-                    "a lease ends after {found} s, as stream `{stream}` says, not after {wanted} s as it is set here"
-                )
+                write!(f, "leases last {found} s, as set in stream `{stream}`, not {wanted} s as configured")
             }
             Self::ConfigDiffers { stream, setting, found } => {
-                write!(f, "stream `{stream}` is not as we make it: its {setting} is {found}")
+                write!(f, "stream `{stream}` has an unexpected {setting}: {found}")
             }
             Self::StreamDeleted { stream } => {
-                write!(f, "stream `{stream}` was deleted: the runs whose documents it kept cannot go on")
+                write!(f, "stream `{stream}` was deleted: runs whose documents it held cannot continue")
             }
         }
     }

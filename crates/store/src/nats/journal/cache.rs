@@ -1,6 +1,6 @@
-//! What this process remembers of runs: enough to commit without reading first.
+//! What this process remembers of runs, so that it can commit without reading first.
 //!
-//! It is never believed, only tried: the server compares the sequence, and whoever was wrong reads.
+//! The cache may be stale: the server compares sequences, and a writer that is refused reads again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use super::index::RunIndex;
 use super::message::{Head, Record};
 use crate::commit::{Token, WriteId};
 
-/// A run as we saw it last.
+/// The last known message of a run.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct RunTip {
-    /// Of the last message on the run's subject, 0 if there is none.
+    /// The sequence of the last message on the run's subject, 0 if there is none.
     pub(in crate::nats) sequence: u64,
     pub(in crate::nats) head: Head,
-    /// What the messages up to there add up to, if we have read them all.
+    /// The index of all messages up to it, if they were read.
     pub(in crate::nats) index: Option<RunIndex>,
 }
 
@@ -30,19 +30,18 @@ impl RunTip {
     }
 }
 
-/// How many runs are remembered, and of how many what their messages add up to, which may be much. A process that works
-/// on more reads more.
+/// How many runs are cached, and how many with their index, which may be large.
 const RUNS: usize = 2048;
 const FOLDS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(in crate::nats) struct RunCache {
     runs: Mutex<HashMap<RunId, RunTip>>,
-    /// Writes whose outcome we do not know.
+    /// Writes that were not acknowledged.
     pending_write: Mutex<HashMap<WriteId, PendingWrite>>,
 }
 
-/// Where a write is to come, and after which sequence.
+/// Where an unacknowledged write may land, and after which sequence.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::nats) enum PendingWrite {
     Journal(u64),
@@ -50,7 +49,7 @@ pub(in crate::nats) enum PendingWrite {
 }
 
 impl RunCache {
-    /// Takes out what we know of the run if it is as of that commit; whoever has used it puts it back.
+    /// Removes and returns the tip of a run if it is at `token`. The caller puts it back after use.
     pub(in crate::nats) fn take(&self, run: &RunId, token: Token) -> Option<RunTip> {
         let mut runs = lock(&self.runs);
         if runs.get(run)?.head.token() == token { runs.remove(run) } else { None }
@@ -74,7 +73,7 @@ impl RunCache {
         }
     }
 
-    /// Whether the commits of a run are entries of a bucket; `None` if we do not know the run.
+    /// Whether the commits of a run are entries of a bucket. `None` if the run is not cached.
     pub(in crate::nats) fn has_document(&self, run: &RunId) -> Option<bool> {
         let runs = lock(&self.runs);
         let head = &runs.get(run)?.head;
@@ -94,7 +93,7 @@ impl RunCache {
     }
 }
 
-/// A panic cannot leave a map half changed.
+/// A panic cannot leave these maps inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! One change of one run: a message on its subject, by compare-and-set.
+//! A commit: one message on the run's subject, by compare-and-set.
 
 use jiff::Timestamp;
 use protocol::RunId;
@@ -12,7 +12,7 @@ use crate::error::{CommitError, ReadError, Unavailable};
 use crate::nats::connection::{RequestFailure, Session};
 use crate::nats::documents::document_key;
 
-/// The delta of a larger message goes into a blob, so that the journal stays quick to read.
+/// A larger delta is stored as a blob, so that the journal stays fast to read.
 pub(in crate::nats) const MAX_INLINE_DELTA: usize = 100 * 1024;
 
 impl Session {
@@ -34,7 +34,7 @@ impl Session {
             Box::pin(self.commit_to_journal(commit, options, &mut unanswered)).await
         };
         match outcome {
-            // Something of ours may still be on its way, whatever went wrong since.
+            // An unacknowledged write may still land, whatever failed since.
             Err(CommitError::Unavailable(trouble)) if let Some(after) = unanswered => {
                 let goes_to =
                     if uses_bucket { PendingWrite::Bucket(after) } else { PendingWrite::Journal(after) };
@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// Whether a commit is an entry of a bucket: so it is from the first one on, or never.
+    /// Whether the commit is an entry of a bucket. This is decided by the run's first commit.
     async fn uses_bucket(&self, commit: &Commit) -> Result<bool, Unavailable> {
         if let Some(uses_bucket) = self.cache.has_document(&commit.run) {
             return Ok(uses_bucket);
@@ -55,8 +55,8 @@ impl Session {
         Ok(if head.exists() { head.document_entry.is_some() } else { first() })
     }
 
-    /// Tries until there is an answer. `unheard` is the sequence after which an attempt without one may yet land: a second
-    /// try after the same sequence cannot double it.
+    /// Commits, and retries until there is an answer. `unanswered` is the sequence after which an unacknowledged
+    /// message may still land: a retry after the same sequence cannot land twice.
     async fn commit_to_journal(
         &self,
         commit: Commit,
@@ -92,10 +92,10 @@ impl Session {
                 RequestFailure::WrongSequence(source) => {
                     let tip = RunTip::of(self.last_record(&commit.run).await?.as_ref());
                     if tip.sequence == after {
-                        // Refused although what we expected is still there: the server is in trouble, nobody was faster.
+                        // Refused without a conflict: the server is in trouble.
                         outage.wait(RequestFailure::Temporary(source)).await?;
                     } else if tip.head.token() == commit.expected.token {
-                        // The run stands where it stood; somebody became its engine, or marked its views.
+                        // The run has not moved: a new engine or view marks came between.
                         race.wait(RequestFailure::Temporary(source)).await?;
                     }
                     known = Some(tip);
@@ -110,7 +110,7 @@ impl Session {
         }
     }
 
-    /// Where a write is that was to come right after a sequence, now that something did.
+    /// Returns the position of `write_id` if it is the message right after `after`.
     pub(in crate::nats) async fn landed_after(
         &self,
         run: &RunId,
@@ -123,7 +123,7 @@ impl Session {
             .map(|r| r.position()))
     }
 
-    /// Works out what shall follow what was seen.
+    /// Works out the head and delta that follow `tip`.
     pub(in crate::nats) async fn plan(
         &self,
         commit: &Commit,
@@ -162,7 +162,7 @@ impl Session {
         Ok(CommitPlan { tip, head, delta })
     }
 
-    /// Builds the message that shall follow what was seen.
+    /// Encodes the message that follows `tip`.
     async fn encode_message(
         &self,
         commit: &Commit,
@@ -183,7 +183,7 @@ impl Session {
         }
     }
 
-    /// A commit with a checkpoint must know what came before it.
+    /// Converts a failed read of the run's past, which a checkpoint needs.
     pub(in crate::nats) fn as_unavailable(&self, error: ReadError) -> Unavailable {
         match error {
             ReadError::Unavailable(unavailable) => unavailable,
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Remembers the run as it is after our commit.
+    /// Caches the run as it is after our commit.
     pub(in crate::nats) fn cache_commit(&self, run: &RunId, plan: CommitPlan, sequence: u64) -> Position {
         let CommitPlan { tip, mut head, delta } = plan;
         head.commit = sequence;
@@ -211,22 +211,22 @@ impl Session {
     }
 }
 
-/// How a commit differs from one that is made as it happens.
+/// Options of commits that belong to an import.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct CommitOptions {
     /// When the run was created, if not now.
     pub(in crate::nats) created: Option<Timestamp>,
-    /// More of the run follows, and it is no run before.
+    /// More commits follow. Until the last one the run does not exist.
     pub(in crate::nats) importing: bool,
 }
 
-/// A message, and what the run will be like once it has landed.
+/// An encoded message, and the run after it has landed.
 struct EncodedCommit {
     payload: bytes::Bytes,
     plan: CommitPlan,
 }
 
-/// A change that is not a message yet.
+/// A commit before it is encoded.
 pub(in crate::nats) struct CommitPlan {
     pub(in crate::nats) tip: RunTip,
     pub(in crate::nats) head: Head,
@@ -254,7 +254,7 @@ fn check(commit: &Commit, head: &Head) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Fenced before conflict: an engine that was replaced must stop, not read again.
+/// Fails if the engine was replaced. Checked before conflicts: such an engine must stop, not read again.
 pub(in crate::nats) fn check_epoch(commit: &Commit, head: &Head) -> Result<(), CommitError> {
     match commit.epoch {
         Some(held) if head.epoch > held => Err(CommitError::Fenced { held, by: head.epoch }),
@@ -263,7 +263,7 @@ pub(in crate::nats) fn check_epoch(commit: &Commit, head: &Head) -> Result<(), C
 }
 
 impl Record {
-    /// Where the run stands after it.
+    /// Returns the position of the run after this message.
     pub(in crate::nats) fn position(&self) -> Position {
         Position { revision: self.head.revision, token: self.head.token() }
     }

@@ -1,5 +1,5 @@
-//! A run that comes from elsewhere. Its commits are messages one after the other, as of any run; until the last one is there
-//! each says that more is to come, and the run is none for whoever looks.
+//! Importing a whole run. Its commits are ordinary messages; all but the last are marked as importing, and the run does
+//! not exist before the last one.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Session {
             let mut position = Position::absent();
             for mut commit in commits {
                 commit.expected = position;
-                // Nobody is to see the document before the run is whole.
+                // The document becomes visible with the last commit.
                 commit.document = None;
                 position = self.commit_with(commit, &CommitOptions { created, importing: true }).await?;
             }
@@ -51,9 +51,9 @@ impl Session {
         written
     }
 
-    /// Removes what somebody left who was stopped half-way: it never was a run.
+    /// Removes what an interrupted import left. Fails if the run exists.
     async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), DraftError> {
-        let mut outage = self.journal.write_backoff("remove half a run from");
+        let mut outage = self.journal.write_backoff("remove an incomplete import from");
         while let Some(last) = self.last_record(run).await? {
             if last.head.exists() {
                 let (run, found) = (run.clone(), last.head.revision);
@@ -64,7 +64,7 @@ impl Session {
             if !last.head.has_commits() {
                 break;
             }
-            // No further than we have seen: it may be heard late, when the run is there.
+            // Only up to what was read: the request may arrive late, when the run exists.
             let tip = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
             let purge =
                 async { tip.await.map_err(|error| RequestFailure::from_request(error, &self.journal.name)) };
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-/// The very entry, not another one of the same number: it may have been read from other servers.
+/// Compares the bytes as well, because the entry may have been read from another server.
 fn is_that(foreign: &ExternalWrite, entry: &KvEntry) -> bool {
     foreign.sequence == entry.revision && foreign.body.as_ref() == Some(&entry.value)
 }

@@ -1,4 +1,4 @@
-//! What the messages of a run add up to: what is still to be done, what was written to views, where each part is.
+//! What the messages of a run add up to: the outbox, the view marks, and the location of each part.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::commit::{OutboxItem, ViewMark};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::nats) struct RunIndex {
-    /// In the order of committing.
+    /// In the order of commits.
     outbox: Vec<OutboxItem>,
     views: BTreeMap<String, ViewMark>,
     /// The sequence of the commit with the newest body of each part.
@@ -15,7 +15,7 @@ pub(in crate::nats) struct RunIndex {
 }
 
 impl RunIndex {
-    /// Goes on by one commit.
+    /// Applies the next commit.
     pub(in crate::nats) fn apply(&mut self, sequence: u64, delta: &Delta) {
         match &delta.checkpoint {
             Some(checkpoint) => *self = Self::from(checkpoint),
@@ -33,7 +33,7 @@ impl RunIndex {
         self.views.extend(views.iter().map(|view| (view.path.clone(), view.clone())));
     }
 
-    /// What `delta` shall carry to spare its readers what came before.
+    /// Returns the checkpoint for `delta`, which replaces everything before it.
     pub(in crate::nats) fn checkpoint(&self, delta: &Delta, snapshot: String) -> Checkpoint {
         let mut after = self.clone();
         after.apply(0, delta);
@@ -59,7 +59,7 @@ impl RunIndex {
     }
 }
 
-/// An item named twice in one commit is the second one.
+/// If a commit names an item twice, the second one counts.
 fn last_of_each(items: &[OutboxItem]) -> impl Iterator<Item = OutboxItem> {
     let is_last =
         move |place: usize, item: &OutboxItem| !items[place + 1..].iter().any(|later| later.id == item.id);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_is_as_good_as_all_that_came_before_it() {
+    fn a_checkpoint_replaces_every_message_before_it() {
         let before = [delta(&["a", "b"], &[], &["x", "y"]), delta(&["b"], &["x"], &["z", "y"])];
         let last = delta(&["a"], &["z"], &["w"]);
         let mut index = RunIndex::default();

@@ -1,8 +1,7 @@
-//! What a message of a run's subject says.
+//! The content of a message on a run's subject.
 //!
-//! Every message carries the run's head, small and up to date, so that the newest message alone tells where the run
-//! stands. What a commit changed is its delta: in the message, or in a blob if it is large. How it becomes text is in
-//! `wire`.
+//! Every message carries the run's head, so that the last message alone gives the position of the run. What a commit
+//! changed is its delta, which is in the message or, if large, in a blob. The encoding is in `wire`.
 
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
@@ -13,7 +12,7 @@ use super::trailer::{OutgoingTrailer, Trailer};
 use crate::commit::{Commit, OutboxItem, Part, ViewMark, WriteId};
 use crate::{Digest, Token};
 
-/// A message and its place.
+/// A message and its sequence.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct Record {
     pub(in crate::nats) sequence: u64,
@@ -23,40 +22,39 @@ pub(in crate::nats) struct Record {
     pub(in crate::nats) previous_commit: u64,
 }
 
-/// Where a run stands.
+/// The state of a run after a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::nats) struct Head {
     pub(in crate::nats) protocol: String,
     pub(in crate::nats) created: Timestamp,
     pub(in crate::nats) revision: Revision,
-    /// The sequence of the newest commit. A commit cannot know its own: there it is the one before.
+    /// The sequence of the newest commit. A commit does not know its own sequence and names the one before.
     pub(in crate::nats) commit: u64,
-    /// The sequence of the newest commit with a checkpoint; the same holds.
+    /// The sequence of the newest commit with a checkpoint, with the same exception.
     pub(in crate::nats) checkpoint: Option<u64>,
-    /// The newest engine's number.
+    /// The epoch of the newest engine.
     pub(in crate::nats) epoch: Epoch,
     pub(in crate::nats) summary: String,
-    /// More of it is on its way from elsewhere: it is no run yet.
+    /// The run is being imported and does not exist yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::nats) importing: bool,
-    /// Of a run whose document is kept in a bucket: the entry there that is its newest commit. An entry cannot know its
-    /// own place: there it is missing.
+    /// The entry that is the newest commit, if the document is in a bucket. Missing in the entry itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::nats) document_entry: Option<EntryRef>,
 }
 
-/// An entry of a bucket.
+/// A reference to an entry of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::nats) struct EntryRef {
     pub(in crate::nats) bucket: String,
     pub(in crate::nats) sequence: u64,
     pub(in crate::nats) write_id: WriteId,
-    /// Of the document in it.
+    /// The digest of its document.
     pub(in crate::nats) digest: Digest,
 }
 
 impl Head {
-    /// Before anything was written.
+    /// The head before the first message.
     pub(in crate::nats) fn absent() -> Self {
         Self {
             protocol: String::new(),
@@ -71,7 +69,7 @@ impl Head {
         }
     }
 
-    /// Whether there is a run: somebody may lead it before its first commit.
+    /// Whether the run exists. Its engine may hold it before the first commit.
     pub(in crate::nats) fn exists(&self) -> bool {
         self.has_commits() && !self.importing
     }
@@ -89,16 +87,16 @@ impl Head {
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum Content {
     Commit(CommitMessage),
-    /// A new engine. Being on the run's own subject it ends every compare-and-set of the one before.
+    /// A new engine. On the run's own subject, so that it fails every compare-and-set of the engine before.
     EngineLock {
         lease: String,
     },
-    /// What was written to view files outside a commit.
+    /// View files that were written outside a commit.
     ViewMarks {
         id: String,
         views: Vec<ViewMark>,
     },
-    /// Nothing, but in the way of a write whose outcome was not known: from now on it cannot land.
+    /// No content: it occupies the sequence of an unacknowledged write, which then cannot land any more.
     Fence {
         against: WriteId,
     },
@@ -107,14 +105,14 @@ pub(in crate::nats) enum Content {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::nats) struct CommitMessage {
     pub(in crate::nats) write_id: WriteId,
-    /// A digest of run, revision, write id and entry, by which a changed byte is noticed.
+    /// A digest of run, revision, write id and entry, to detect changes.
     pub(in crate::nats) checksum: Digest,
     /// Whether the delta has a checkpoint.
     pub(in crate::nats) checkpoint: bool,
     pub(in crate::nats) delta: DeltaLocation,
 }
 
-/// Where a delta is.
+/// Where a delta is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum DeltaLocation {
@@ -123,7 +121,7 @@ pub(in crate::nats) enum DeltaLocation {
     Blob(Digest),
 }
 
-/// A [`Committed`] on its way.
+/// A [`CommitMessage`] to be encoded.
 #[derive(Debug, Serialize)]
 pub(in crate::nats) struct OutgoingCommit<'a> {
     pub(in crate::nats) write_id: WriteId,
@@ -132,7 +130,7 @@ pub(in crate::nats) struct OutgoingCommit<'a> {
     pub(in crate::nats) delta: OutgoingDelta<'a>,
 }
 
-/// A [`Place`] on its way.
+/// A [`DeltaLocation`] to be encoded.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum OutgoingDelta<'a> {
@@ -157,19 +155,19 @@ pub(in crate::nats) struct Delta {
     pub(in crate::nats) checkpoint: Option<Checkpoint>,
 }
 
-/// All that the messages up to this one add up to, so that nobody has to read them again.
+/// The sum of all messages up to this one, so that they need not be read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::nats) struct Checkpoint {
-    /// The writer's own: its state.
+    /// The writer's snapshot of its state.
     pub(in crate::nats) snapshot: String,
     pub(in crate::nats) outbox: Vec<OutboxItem>,
     pub(in crate::nats) views: Vec<ViewMark>,
-    /// Which commit has the newest body of each part, save for those in this very delta.
+    /// The sequence of the commit with the newest body of each part, without the parts of this delta.
     pub(in crate::nats) parts: Vec<(String, u64)>,
 }
 
 impl Delta {
-    /// What the writer wants to change. The checkpoint is for whoever knows what came before.
+    /// Returns the delta of a commit, without a checkpoint.
     pub(in crate::nats) fn of(commit: &Commit) -> Self {
         Self {
             entry: commit.entry.clone(),

@@ -1,4 +1,4 @@
-//! What a run was and is, put together from its messages.
+//! Reading a run: its messages, added up.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::error::ReadError;
 use crate::nats::connection::Session;
 use crate::store::{CaughtUp, Loaded, RunRow, StoredEntry};
 
-/// How many questions are under way at once where many are asked.
+/// How many requests run concurrently.
 pub(in crate::nats) const CONCURRENCY: usize = 32;
 
 /// A run up to one of its messages.
@@ -24,7 +24,7 @@ struct Replayed {
     /// The commits after the snapshot.
     tail: Vec<StoredEntry>,
     index: RunIndex,
-    /// What was read on the way, by sequence.
+    /// The deltas that were read, by sequence.
     deltas: HashMap<u64, Delta>,
 }
 
@@ -49,7 +49,7 @@ impl Session {
         Ok(Some(loaded))
     }
 
-    /// A document in a bucket may be changed by others, too.
+    /// Returns `None` for a run with a document, because external writes are not entries.
     pub(in crate::nats) async fn catch_up(
         &self,
         run: &RunId,
@@ -103,8 +103,8 @@ impl Session {
         Ok(replayed)
     }
 
-    /// The marks that a checkpoint may not know of: its entry was made, then somebody marked views, then it was copied. Where
-    /// the journal is the commit nothing can come between.
+    /// Returns the view marks that a checkpoint lacks because they came between its entry and the copy of it. Only runs
+    /// with a document can have such marks.
     async fn view_marks_before_copy(
         &self,
         run: &RunId,
@@ -120,12 +120,12 @@ impl Session {
             Content::ViewMarks { views, .. } => Some(views),
             Content::Commit(_) | Content::EngineLock { .. } | Content::Fence { .. } => None,
         });
-        // What the commit itself says of a view is newer.
+        // The commit's own view marks are newer.
         let is_known = |mark: &ViewMark| delta.views.iter().any(|view| view.path == mark.path);
         Ok(marks.flatten().filter(|mark| !is_known(mark)).collect())
     }
 
-    /// What the messages add up to, as far as they were seen.
+    /// Returns the index of all messages up to `tip`.
     pub(in crate::nats) async fn index_at(&self, run: &RunId, tip: &RunTip) -> Result<RunIndex, ReadError> {
         match self.record_from(run, tip.sequence).await? {
             Some(upper) if tip.sequence > 0 && upper.sequence == tip.sequence => {
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// The commit that a look at `revision` begins from: that revision's, or the newest one.
+    /// Returns the commit of `revision`, or the newest one if it is older.
     async fn commit_at(&self, run: &RunId, revision: Revision) -> Result<Option<Record>, ReadError> {
         if revision == Revision(0) {
             return Ok(None);
@@ -163,14 +163,14 @@ impl Session {
         };
         let from = match after {
             Revision(0) => 1,
-            // To look for the one entry that is asked for is quicker than to look for the one before it.
+            // A single entry: no need to search for the one before it.
             after if after.next() == last => to,
             after => self.find_commit(run, after, &newest).await?.map_or(1, |record| record.sequence + 1),
         };
         self.entries_within(run, from, to).await
     }
 
-    /// The entries of the commits between two sequences, both included.
+    /// Returns the entries of the commits between two sequences, inclusive.
     async fn entries_within(&self, run: &RunId, from: u64, to: u64) -> Result<Vec<StoredEntry>, ReadError> {
         let mut entries = Vec::new();
         for record in self.records(run, from, to).await? {
@@ -188,7 +188,7 @@ impl Session {
         for record in self.records(run, 1, newest.sequence).await? {
             let Some(committed) = record.commit() else { continue };
             let revision = record.head.revision;
-            // A body that cannot be read is not what was written, either.
+            // An unreadable delta is not intact either.
             let Ok(delta) = self.delta(run, record.sequence, committed).await else { break };
             if revision != last.next()
                 || committed.checksum != checksum(run, revision, committed.write_id, &delta.entry)
@@ -235,7 +235,7 @@ impl Session {
         self.parts_of(run, &index, deltas).await
     }
 
-    /// The bodies of parts, from the commits that have them.
+    /// Reads the bodies of parts from their commits.
     async fn parts_of(
         &self,
         run: &RunId,
@@ -266,10 +266,10 @@ impl Session {
         }
     }
 
-    /// All runs, oldest first.
+    /// Returns all runs, oldest first.
     pub(in crate::nats) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
         let questions = self.run_names().await?.into_iter().map(async |run| {
-            // What the journal has of a run is enough to list it; only of one that it has not, the bucket is asked.
+            // The journal is enough to list a run. The bucket is read only for a run without messages.
             let newest = async {
                 match self.last_record(&run).await?.filter(|record| record.head.exists()) {
                     Some(newest) => Ok(Some(newest)),
@@ -278,7 +278,7 @@ impl Session {
             };
             let head = match newest.await {
                 Ok(newest) => newest.map(|record| record.head),
-                // One that a newer program wrote, or somebody else, hides none of the others.
+                // An unreadable run must not hide the others.
                 Err(error) if is_unreadable(&error) => Some(Head::absent()),
                 Err(error) => return Err(ReadError::from(error)),
             };

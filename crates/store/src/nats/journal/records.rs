@@ -1,4 +1,4 @@
-//! The subject of a run: its messages, and how to find a revision among sequences that all runs share.
+//! Subjects of runs, and how messages are found on them. All runs share the sequences of the stream.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::nats::connection::{Conflict, Lookup, Session};
 
 pub(in crate::nats) const RUNS: &str = "callboard.run.";
 
-/// One token: what separates tokens in a subject, or could be taken for an escape, is escaped.
+/// Returns the subject of a run. Its name is one token: `.` and `=` are escaped.
 pub(in crate::nats) fn subject(run: &RunId) -> String {
     format!("{RUNS}{}", escape(run))
 }
@@ -29,14 +29,14 @@ pub(in crate::nats) fn escape(run: &RunId) -> String {
     token
 }
 
-/// The run of a subject, `None` if it is no run's.
+/// Returns the run of a subject, or `None` if it belongs to no run.
 pub(in crate::nats) fn run_of(subject: &str) -> Option<RunId> {
     let token = subject.strip_prefix(RUNS)?;
     let run = RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()?;
     (escape(&run) == token).then_some(run)
 }
 
-/// Whether the server has answered, and what it has of a run is not as we write it.
+/// Whether the servers answered and the run's messages cannot be understood.
 pub(in crate::nats) fn is_unreadable(error: &Unavailable) -> bool {
     matches!(error, Unavailable::NotUnderstood { .. } | Unavailable::NewerWriter { .. })
 }
@@ -62,12 +62,12 @@ impl Session {
         found.map(|found| decode(&found).map_err(|error| self.message_error(run, error))).transpose()
     }
 
-    /// The newest message, whatever it is.
+    /// Returns the last message of any kind.
     pub(in crate::nats) async fn last_record(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
         self.get_record(run, Lookup::Last).await
     }
 
-    /// The first message from a sequence on.
+    /// Returns the first message at or after a sequence.
     pub(in crate::nats) async fn record_from(
         &self,
         run: &RunId,
@@ -76,9 +76,9 @@ impl Session {
         self.get_record(run, Lookup::From(sequence)).await
     }
 
-    /// The newest message of a run that exists.
+    /// Returns the last message of a run, or `None` if the run does not exist.
     ///
-    /// What was acknowledged is in the journal; so the past can be read even if the bucket of its document is gone.
+    /// Falls back to the journal if the bucket was deleted, so that the past stays readable.
     pub(in crate::nats) async fn newest_record(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
         let record = match self.reconcile(run).await {
             Ok(current) => current.record,
@@ -100,8 +100,9 @@ impl Session {
         found.iter().map(|found| decode(found).map_err(|error| self.message_error(run, error))).collect()
     }
 
-    /// The commit that made a revision, which is not newer than `newest`. Revisions grow with sequences, so it is found
-    /// by halving what lies before it; what other runs wrote there is skipped by the server.
+    /// Finds the commit of a revision, which is not newer than `newest`.
+    ///
+    /// Revisions grow with sequences, so a binary search finds it. The server skips messages of other runs.
     pub(in crate::nats) async fn find_commit(
         &self,
         run: &RunId,
@@ -130,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Adds a message that is no commit, after what was seen. The run goes on where it stands.
+    /// Appends a message that is not a commit after `tip`.
     pub(in crate::nats) async fn append_content(
         &self,
         run: &RunId,
@@ -154,7 +155,7 @@ impl Session {
         Ok(Ok(()))
     }
 
-    /// What a commit changed, from wherever it is.
+    /// Returns what a commit changed, wherever that is stored.
     pub(in crate::nats) async fn delta(
         &self,
         run: &RunId,
@@ -175,14 +176,14 @@ impl Session {
         }
     }
 
-    /// The runs that have messages, whoever wrote them.
+    /// Returns the runs that have messages, ours or not.
     pub(in crate::nats) async fn runs_with_messages(&self) -> Result<BTreeSet<RunId>, Unavailable> {
         let subjects = self.journal.subjects(&format!("{RUNS}*")).await?;
         Ok(subjects.iter().filter_map(|subject| run_of(subject)).collect())
     }
 
-    /// The runs that have messages, in the order of their names, and those whose first commit is only in the bucket.
-    /// Somebody may lead a run that has no commit yet.
+    /// Returns the runs that have messages or a first commit without a copy, sorted by name. A run with an engine lock
+    /// only is among them.
     pub(in crate::nats) async fn run_names(&self) -> Result<Vec<RunId>, Unavailable> {
         let mut runs = self.runs_with_messages().await?;
         let uncopied = self.uncopied_runs(&runs).await?;

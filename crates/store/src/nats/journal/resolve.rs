@@ -1,4 +1,4 @@
-//! Whether a write landed.
+//! Finding out whether an unacknowledged write landed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::error::ReadError;
 use crate::nats::connection::{Lookup, RequestFailure, Session};
 use crate::nats::documents::{DocumentSlot, blob_reference, deletion, is_deleted};
 
-/// The write ids of runs, as far as somebody asked: who asks twice reads the journal once.
+/// The write ids of runs, so that a second call does not read the journal again.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct WriteIndex(Mutex<HashMap<RunId, IndexedWrites>>);
 
@@ -42,15 +42,14 @@ impl Session {
         }
     }
 
-    /// A write of ours that nobody answered can land as long as nothing else comes after the sequence it was made for:
-    /// so we put something there, and then it is certain.
+    /// Occupies the sequence that the write expects. After that it has landed or never will.
     async fn resolve_journal_write(
         &self,
         run: &RunId,
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let mut outage = self.journal.write_backoff("settle a write at");
+        let mut outage = self.journal.write_backoff("resolve a write at");
         loop {
             let tip = RunTip::of(self.last_record(run).await?.as_ref());
             if tip.sequence != after {
@@ -60,22 +59,22 @@ impl Session {
             }
             let fence = encode(&tip.head, &Content::Fence { against: write_id });
             match self.journal.append_once(&subject(run), after, fence).await {
-                // The next round finds it in the way.
+                // The next iteration finds the fence.
                 Ok(_) => {}
                 Err(failure) => outage.wait(failure).await?,
             }
         }
     }
 
-    /// The same for an entry of a bucket. What stands in its place is put there once more: that says nothing new, and is in
-    /// the way. Where nothing stands, the entry of a deleted key says that.
+    /// Occupies the sequence in the bucket by repeating the newest entry. Without one, by an entry that deletes the
+    /// key.
     async fn resolve_bucket_write(
         &self,
         run: &RunId,
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let (mut outage, mut race) = (None, self.journal.conflict_backoff("settle a write at"));
+        let (mut outage, mut race) = (None, self.journal.conflict_backoff("resolve a write at"));
         loop {
             let current = self.reconcile(run).await?;
             let slot = current.slot.filter(|slot| slot.last == after);
@@ -85,19 +84,20 @@ impl Session {
                 return Ok(landed);
             };
             let DocumentSlot { bucket, subject, foreign, .. } = *slot;
-            let outage = outage.get_or_insert_with(|| bucket.handle.write_backoff("settle a write at"));
+            let outage = outage.get_or_insert_with(|| bucket.handle.write_backoff("resolve a write at"));
             let (payload, headers) = match bucket.handle.find(&subject, Lookup::Last).await? {
                 Some(found) if found.sequence == after => {
                     (found.payload, if is_deleted(&found.headers) { deletion() } else { HeaderMap::new() })
                 }
                 None if after == 0 => (Bytes::new(), deletion()),
                 Some(_) | None => {
-                    race.wait(RequestFailure::temporary("somebody is just writing there")).await?;
+                    race.wait(RequestFailure::temporary("another client is writing to the document")).await?;
                     continue;
                 }
             };
             let payload = match foreign {
-                // Ours are smaller. With our headers it would not fit: it is kept, and its name put in its place.
+                // An external entry may be too large to be repeated with our headers. It is quarantined, and a
+                // reference takes its place.
                 Some(foreign) if payload.len() > bucket.largest => {
                     self.quarantine_external_writes(run, &foreign).await?;
                     json(&blob_reference(&Digest::of(&payload), payload.len()))
@@ -105,7 +105,7 @@ impl Session {
                 Some(_) | None => payload,
             };
             match bucket.handle.append_with(&subject, after, payload, headers).await {
-                // The next round finds it in the way.
+                // The next iteration finds the entry.
                 Ok(_) => {}
                 Err(failure) => outage.wait(failure).await?,
             }

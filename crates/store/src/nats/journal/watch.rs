@@ -1,5 +1,5 @@
-//! News from other processes and machines: an ordered consumer from the revision on that was seen last, and one more for
-//! what others write in the place of the document.
+//! Following a run: an ordered consumer of its subject from the last known revision on, and one of its document's key
+//! for external writes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,30 +21,30 @@ use crate::nats::connection::{RequestFailure, Session, StoredMessage, StreamHand
 use crate::nats::documents::{ParsedEntry, document_key, key_subject, parse_entry};
 use crate::store::StoredEntry;
 
-/// Follows a run's journal.
+/// Follows the journal of a run.
 pub(crate) struct Watch {
     session: Arc<Session>,
     run: RunId,
     after: Revision,
     feed: Option<Ordered>,
-    /// What the feed gave and we have not read yet, and how much the server has behind it.
+    /// Messages that were received and not decoded, each with the number of messages that the server has after it.
     received: VecDeque<(StoredMessage, u64)>,
-    /// What we have read and not given yet.
+    /// Entries that were decoded and not returned.
     ready: Vec<StoredEntry>,
     document: Option<DocumentFeed>,
-    /// Somebody else wrote in the place of the document, and we have not said so.
+    /// Another client wrote to the document, and the caller was not told.
     has_external_write: bool,
-    /// When we last heard something, or made sure that there was nothing: calls that are dropped are one silence.
+    /// When a message last arrived, or a check found none. Dropped calls do not reset it.
     last_checked: Instant,
 }
 
-/// The place of the run's document.
+/// The consumer of the document's key.
 struct DocumentFeed {
     bucket: String,
     subject: String,
-    /// From here on we have not heard.
+    /// The sequence after the last message received.
     next: u64,
-    /// The newest revision that was there.
+    /// The newest revision seen in the bucket.
     highest: Revision,
     feed: Option<Ordered>,
 }
@@ -55,9 +55,9 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// After so long a silence we ask whether it is true: the feed waits without end for a stream that was deleted.
+/// After this time without messages the stream is checked: the consumer waits for ever on a deleted stream.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
-/// How long we wait for what the server says is coming, when we have something to give already.
+/// How long to wait for messages that the server has announced, if there are entries to return already.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 
 type FeedItem = Option<Result<Message, OrderedError>>;
@@ -80,7 +80,7 @@ impl Watch {
         self.after
     }
 
-    /// A call that is dropped half-way loses nothing: whatever was heard is kept until it is given.
+    /// Returns the next entries. A dropped call loses nothing: received messages are kept until they are returned.
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         let mut outage = self.session.journal.read_backoff("watch");
         loop {
@@ -95,7 +95,7 @@ impl Watch {
             self.open().await?;
             let silence = CHECK_INTERVAL.saturating_sub(self.last_checked.elapsed());
             let wait = if self.ready.is_empty() { silence } else { BATCH_WAIT };
-            let feed = self.feed.as_mut().expect("BUG: it was just opened");
+            let feed = self.feed.as_mut().expect("BUG: the consumer was just opened");
             let document = self.document.as_mut();
             let received = tokio::time::timeout(wait, async {
                 tokio::select! {
@@ -115,7 +115,7 @@ impl Watch {
             };
             match trouble {
                 Some(failure) => outage.wait(failure).await?,
-                // It has answered: what comes now is another outage.
+                // An answer ends the outage.
                 None => {
                     self.last_checked = Instant::now();
                     outage = self.session.journal.read_backoff("watch");
@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// Takes in what the journal's feed says.
+    /// Queues a message of the journal.
     fn receive_commit(&mut self, received: FeedItem) -> Option<RequestFailure> {
         match received {
             Some(Ok(message)) => match message_of(&message) {
@@ -146,7 +146,7 @@ impl Watch {
         }
     }
 
-    /// Takes in what the feed of the document's place says. Our own entries come by the journal.
+    /// Handles a message of the document's key. Our own entries arrive through the journal.
     fn receive_document(&mut self, received: FeedItem) -> Option<RequestFailure> {
         let document = self.document.as_mut()?;
         match received {
@@ -155,7 +155,7 @@ impl Watch {
                     document.next = message_of.sequence + 1;
                     self.has_external_write |= match parse_entry(&self.run, &message_of) {
                         Ok(ParsedEntry::Intact(entry)) => {
-                            // One that was there before undoes what came after it.
+                            // An older entry of ours was written again, which undoes later ones.
                             let is_older = entry.revision() < document.highest;
                             document.highest = entry.revision().max(document.highest);
                             is_older
@@ -184,7 +184,7 @@ impl Watch {
         ready
     }
 
-    /// Reads what was heard, and says how much there is still to hear.
+    /// Decodes received messages, and returns how many the server still has.
     async fn read(&mut self) -> Result<u64, ReadError> {
         let mut behind = 0;
         while let Some((message_of, pending)) = self.received.front() {
@@ -203,7 +203,7 @@ impl Watch {
         Ok(behind)
     }
 
-    /// Follows the place of the document as well, from what this head knows on.
+    /// Starts to follow the document's key as well.
     fn watch_document(&mut self, head: &Head) {
         if self.document.is_none()
             && let (Some(document_entry), Some(key)) = (&head.document_entry, document_key(&self.run))
@@ -214,7 +214,7 @@ impl Watch {
         }
     }
 
-    /// Makes sure that silence means that nothing happened.
+    /// Restarts the consumer if it missed a commit.
     async fn check_for_missed_commits(&mut self) -> Result<(), Unavailable> {
         let newest = self.session.newest_record(&self.run).await?;
         if newest.is_some_and(|newest| newest.head.revision > self.after) {
@@ -223,7 +223,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Opens what is to be followed and is not.
+    /// Creates the consumers that are missing.
     async fn open(&mut self) -> Result<(), Unavailable> {
         if self.feed.is_none() {
             let start = self.start().await?;
@@ -236,7 +236,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The sequence from which on there may be news. Too early a one does no harm.
+    /// Returns the sequence from which to read. Too early a sequence does no harm.
     async fn start(&mut self) -> Result<u64, Unavailable> {
         let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
         let record = self.session.newest_record(&self.run).await?;
@@ -254,7 +254,7 @@ impl Watch {
     }
 }
 
-/// The next thing that is heard of a place; never comes back where there is none.
+/// Returns the next message of a document's key. Pending for ever without one.
 async fn next_of(document: Option<&mut DocumentFeed>) -> FeedItem {
     match document.and_then(|document| document.feed.as_mut()) {
         Some(feed) => feed.next().await,
@@ -262,7 +262,7 @@ async fn next_of(document: Option<&mut DocumentFeed>) -> FeedItem {
     }
 }
 
-/// A message of a feed, and how many there are behind it.
+/// Converts a message of a consumer, and returns how many messages the server has after it.
 fn message_of(message: &Message) -> Result<(StoredMessage, u64), RequestFailure> {
     let info = message.info().map_err(RequestFailure::Temporary)?;
     let (sequence, pending) = (info.stream_sequence, info.pending);

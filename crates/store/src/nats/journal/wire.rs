@@ -1,5 +1,4 @@
-//! What lies on the wire: one line of JSON per message of a run's subject, and behind it, as they are, the bodies of a
-//! commit.
+//! Encoding of messages: one line of JSON, followed by the bodies of a commit.
 
 use bytes::Bytes;
 use protocol::Revision;
@@ -10,7 +9,7 @@ use super::trailer::{self, OutgoingTrailer};
 use crate::Digest;
 use crate::nats::connection::StoredMessage;
 
-/// The format this program writes. A reader refuses a newer one.
+/// The format that this version writes. A newer one is refused.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -20,19 +19,19 @@ struct Wire {
     content: Content,
 }
 
-/// A message that is not as we write them.
+/// A message that cannot be understood.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::nats) enum MessageError {
-    #[error("message {sequence} has format {found}; this callboard knows {FORMAT}")]
+    #[error("message {sequence} has format {found}; this version of callboard reads format {FORMAT}")]
     Newer { sequence: u64, found: u32 },
-    #[error("message {sequence} is not one of ours")]
+    #[error("message {sequence} was not written by callboard")]
     ExternalWrite { sequence: u64, source: serde_json::Error },
-    /// It says that it is ours: perhaps of a program that has more to say than this one.
-    #[error("message {sequence} has a format that this callboard knows, and is not as it writes them")]
+    /// Our format, but perhaps of a version with more kinds of content.
+    #[error("message {sequence} has a known format and cannot be parsed")]
     Malformed { sequence: u64, source: serde_json::Error },
-    #[error("entry {sequence} is of revision {found}, and the journal ends with revision {newest}")]
+    #[error("entry {sequence} has revision {found}, and the journal ends at revision {newest}")]
     Gap { sequence: u64, found: Revision, newest: Revision },
-    #[error("message {sequence} is not as long as it says")]
+    #[error("message {sequence} does not have the length it states")]
     Truncated { sequence: u64 },
     #[error("message {sequence} is missing")]
     Missing { sequence: u64 },
@@ -44,8 +43,7 @@ pub(in crate::nats) fn encode(head: &Head, content: &Content) -> Bytes {
     encoded(head, content, 0).into()
 }
 
-/// The same for a commit whose delta is not text yet: its bodies follow the line, if they can. `size` is about how large
-/// that will be.
+/// Encodes a commit. The bodies of its delta follow the line if they can. `size` is an estimate of the length.
 pub(in crate::nats) fn encode_commit(head: &Head, committed: &OutgoingCommit<'_>, size: usize) -> Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
@@ -80,14 +78,14 @@ fn encoded(head: &Head, content: &impl Serialize, size: usize) -> Vec<u8> {
     text
 }
 
-/// JSON as we write it has none of these.
+/// Compact JSON contains no newline.
 const END_OF_LINE: u8 = b'\n';
 
-/// What a message needs besides what its writer put into it.
+/// An estimate of the size without bodies.
 const HEAD_CAPACITY: usize = 1024;
 const SERIALIZABLE: &str = "BUG: texts, numbers and lists are JSON";
 
-/// Our own types as text.
+/// Serializes one of our own types.
 pub(in crate::nats) fn json<T: Serialize>(value: &T) -> Bytes {
     serde_json::to_vec(value).expect(SERIALIZABLE).into()
 }
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_knows_its_place_only_when_it_is_read() {
+    fn a_commit_gets_its_sequence_when_it_is_decoded() {
         let delta = RawValue::from_string("{\"entry\":\"\"}".to_owned()).unwrap();
         let committed = CommitMessage {
             write_id: WriteId::new(),
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_on_its_way_is_read_as_a_commit() {
+    fn an_encoded_commit_is_decoded_unchanged() {
         let run = RunId::new("r").unwrap();
         let (write_id, head) = (WriteId::new(), Head { revision: Revision(1), ..Head::absent() });
         let delta: Delta = serde_json::from_str("{\"entry\":\"ü\\n\"}").unwrap();
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_lost_bytes_or_got_some_is_noticed() {
+    fn a_message_with_missing_or_extra_bytes_is_detected() {
         let delta: Delta = serde_json::from_str(
             r#"{"entry":"ü","parts":[{"path":"p","body":"{}"}],"outbox":[{"id":"o","body":"\""}]}"#,
         )
@@ -213,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_newer_or_foreign_is_told_apart() {
+    fn newer_malformed_and_external_messages_are_distinguished() {
         let read = |text: &str| decode(&found(1, text.to_owned().into())).unwrap_err();
         assert!(matches!(read("{\"format\":2,\"body\":{}}"), MessageError::Newer { found: 2, .. }));
         assert!(matches!(read("{\"format\":1}"), MessageError::Malformed { .. }));
