@@ -197,7 +197,7 @@ impl Store for NatsStore {
 
     async fn mark_views(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
         let session = self.session().await?;
-        let mut race = session.journal.conflict_backoff("mark views at");
+        let mut conflicts = session.journal.conflict_backoff("mark views at");
         let content = Content::ViewMarks { id: Uuid::now_v7().to_string(), views };
         loop {
             let Some(newest) = session.newest_record(run).await? else {
@@ -206,7 +206,8 @@ impl Store for NatsStore {
             match session.append_content(run, RunTip::of(Some(&newest)), &content).await? {
                 Ok(()) => return Ok(()),
                 Err(Conflict) => {
-                    race.wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
+                    conflicts
+                        .wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
                         .await?
                 }
             }

@@ -111,7 +111,8 @@ impl Session {
             nuid,
         };
         // A conflict means that another client stored the same bytes.
-        let _there: Result<_, _> = self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
+        let _conflict_is_fine: Result<_, _> =
+            self.blobs.append(&meta_subject(name), last, json(&meta)).await?;
         Ok(())
     }
 

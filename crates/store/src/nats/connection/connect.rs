@@ -15,7 +15,7 @@ use crate::error::Unavailable;
 /// Older servers have a broken compare-and-set with replicas, or lose whole streams when they are killed.
 pub const MIN_VERSION: [u64; 3] = [2, 10, 25];
 /// Servers from here on have had every feature we use for several releases.
-pub(in crate::nats) const RECOMMENDED_VERSION: [u64; 3] = [2, 12, 0];
+pub(super) const RECOMMENDED_VERSION: [u64; 3] = [2, 12, 0];
 
 /// Why a server cannot be used as a store.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +122,7 @@ async fn client(settings: &NatsSettings, notify: Notify) -> Result<Client, NatsC
 }
 
 /// Fails if the server is older than [`MIN_VERSION`].
-pub(in crate::nats) fn check_version(server: &ServerInfo) -> Result<(), NatsConnectError> {
+pub(super) fn check_version(server: &ServerInfo) -> Result<(), NatsConnectError> {
     match version(&server.version) {
         Some(version) if version < MIN_VERSION => Err(NatsConnectError::TooOld(server.version.clone())),
         Some(_) | None => Ok(()),

@@ -33,19 +33,19 @@ pub(in crate::nats) enum RequestFailure {
     StoreReplaced,
 }
 
-pub(in crate::nats) type Source = Box<dyn Error + Send + Sync>;
+pub(super) type Source = Box<dyn Error + Send + Sync>;
 
 /// "wrong last sequence", with the sequence, and without it while another write to that subject is in flight.
 const WRONG_SEQUENCE: [u64; 2] = [10071, 10164];
-pub(in crate::nats) const NO_STREAM: u64 = 10059;
+pub(super) const NO_STREAM: u64 = 10059;
 /// The cluster has fewer servers than the requested replicas, or the server is not clustered.
-pub(in crate::nats) const TOO_MANY_REPLICAS: [u64; 2] = [10005, 10074];
+pub(super) const TOO_MANY_REPLICAS: [u64; 2] = [10005, 10074];
 /// Message too large, account limits, storage limits, memory or disk full, stream full or sealed, message cannot be
 /// deleted.
 const PERMANENT: [u64; 9] = [10054, 10002, 10023, 10028, 10047, 10077, 10109, 10122, 10057];
 
 /// Returns the server's error code, found among the causes or inside an error kind.
-pub(in crate::nats) fn code(error: &(dyn Error + 'static)) -> Option<u64> {
+pub(super) fn code(error: &(dyn Error + 'static)) -> Option<u64> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(answer) = answer(error) {
@@ -119,7 +119,7 @@ impl RequestFailure {
     }
 
     /// Returns the cause to report to the user.
-    pub(in crate::nats) fn into_source(self) -> Source {
+    pub(super) fn into_source(self) -> Source {
         match self {
             Self::WrongSequence(source)
             | Self::Temporary(source)

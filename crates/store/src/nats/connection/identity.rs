@@ -25,43 +25,42 @@ pub(in crate::nats) struct StoreIdentity {
     /// The id of the store.
     id: String,
     /// The number of the connection on which the id was last checked.
-    tip: AtomicU64,
+    checked: AtomicU64,
 }
 
 impl StoreIdentity {
     /// `connection` is the number of the connection on which the store was opened.
-    pub(in crate::nats) fn new(client: Client, context: Context, id: String, opened_on: u64) -> Self {
+    pub(in crate::nats) fn new(client: Client, context: Context, id: String, connection: u64) -> Self {
         let connections = client.statistics();
-        Self { client, context, connections, id, tip: AtomicU64::new(opened_on) }
+        Self { client, context, connections, id, checked: AtomicU64::new(connection) }
     }
 
     /// Fails without a connection: the client would buffer the request and send it to whichever server it finds next.
-    pub(in crate::nats) async fn check_connection(&self) -> Result<(), RequestFailure> {
+    pub(super) async fn check_connection(&self) -> Result<(), RequestFailure> {
         match self.client.connection_state() {
-            State::Connected => self.check_identity().await,
+            State::Connected => self.check().await,
             State::Pending | State::Disconnected => Err(RequestFailure::temporary("not connected")),
         }
     }
 
     /// Fails if the client has reconnected to another store.
-    pub(in crate::nats) async fn check_identity(&self) -> Result<(), RequestFailure> {
+    pub(in crate::nats) async fn check(&self) -> Result<(), RequestFailure> {
         let connection = connection_count(&self.connections);
-        if connection == self.tip.load(Ordering::Relaxed) {
+        if connection == self.checked.load(Ordering::Relaxed) {
             return Ok(());
         }
-        check_version(&self.client.server_info())
-            .map_err(|failure| RequestFailure::Permanent(failure.into()))?;
+        check_version(&self.client.server_info()).map_err(|error| RequestFailure::Permanent(error.into()))?;
         let journal = self.context.get_stream(JOURNAL).await;
         let journal = journal.map_err(|error| RequestFailure::from_request(error, JOURNAL))?;
         if store_id(journal.cached_info()) != self.id {
             return Err(RequestFailure::StoreReplaced);
         }
-        self.tip.store(connection, Ordering::Relaxed);
+        self.checked.store(connection, Ordering::Relaxed);
         Ok(())
     }
 }
 
 /// Returns how often the client has connected.
-pub(in crate::nats) fn connection_count(connections: &Statistics) -> u64 {
+pub(super) fn connection_count(connections: &Statistics) -> u64 {
     connections.connects.load(Ordering::Relaxed)
 }

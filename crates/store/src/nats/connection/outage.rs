@@ -1,7 +1,7 @@
 //! Outages, shared by all requests of a session.
 //!
 //! An outage starts with the first request that fails, and ends with the next answer to a request of that kind. All
-//! requests share one outage timeout instead of waiting for it one after the other, and the user is told once.
+//! requests share one outage timeout instead of waiting for it one after the other, and the user is reported once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use super::timeouts::{Backoff, LONGEST_PAUSE, Timeouts};
 use crate::error::Unavailable;
 use crate::nats::health::NatsWarning;
 
-/// What the user is told while a store is in use.
+/// What the user is reported while a store is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NatsNotice {
     /// The servers have not answered for longer than expected.
@@ -59,22 +59,22 @@ pub(in crate::nats) fn ignore(_: &NatsNotice) {}
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Reports a connect that takes long: one of several servers may not answer.
-pub(in crate::nats) async fn report_slow_connect<T, E>(
+pub(super) async fn report_slow_connect<T, E>(
     settings: &NatsSettings,
     longest: Duration,
     notify: Notify,
     connecting: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let (begun, mut connecting) = (Instant::now(), pin!(connecting));
+    let (started, mut connecting) = (Instant::now(), pin!(connecting));
     if let Ok(connected) = tokio::time::timeout(REPORT_AFTER, &mut connecting).await {
         return connected;
     }
     let (server, why) = (settings.server(), "no answer".to_owned());
-    let left = longest.saturating_sub(begun.elapsed());
+    let left = longest.saturating_sub(started.elapsed());
     notify(&NatsNotice::Waiting { server, why, left });
     let connected = connecting.await;
     if connected.is_ok() {
-        notify(&NatsNotice::Recovered { server: settings.server(), lasted: begun.elapsed() });
+        notify(&NatsNotice::Recovered { server: settings.server(), lasted: started.elapsed() });
     }
     connected
 }
@@ -139,8 +139,8 @@ impl OutageTracker {
         self.requests(stream, true)
     }
 
-    pub(in crate::nats) fn notify(&self, news: &NatsNotice) {
-        (self.notify)(news);
+    pub(in crate::nats) fn notify(&self, notice: &NatsNotice) {
+        (self.notify)(notice);
     }
 
     fn requests(self: &Arc<Self>, stream: &str, writes: bool) -> Requests {
@@ -216,7 +216,7 @@ impl OutageTracker {
 }
 
 impl Requests {
-    pub(in crate::nats) fn record_failure(&self, started: Instant, now: Instant, why: &Source) -> Instant {
+    pub(super) fn record_failure(&self, started: Instant, now: Instant, why: &Source) -> Instant {
         self.outages.record_failure(&self.question, started, now, why)
     }
 
@@ -254,7 +254,7 @@ mod tests {
         OutageTracker::new(&"nats://one".parse().unwrap(), notify)
     }
 
-    async fn give_up(requests: Requests) -> Unavailable {
+    async fn fail(requests: Requests) -> Unavailable {
         let requests = requests.retry("ask", async || Err::<(), _>(RequestFailure::temporary("no leader")));
         requests.await.unwrap_err()
     }
@@ -262,11 +262,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_requests_share_one_outage_timeout() {
         let (outages, begin) = (outages(ignore), Instant::now());
-        give_up(outages.writes("journal")).await;
+        fail(outages.writes("journal")).await;
         assert!(begin.elapsed() >= Timeouts::default().outage);
         let begin = Instant::now();
         for requests in [outages.reads("journal"), outages.writes("leases"), outages.reads("blobs")] {
-            give_up(requests).await;
+            fail(requests).await;
         }
         assert!(begin.elapsed().is_zero(), "the same outage is not waited for twice");
     }
@@ -274,10 +274,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_ends_an_outage_and_the_next_one_has_its_own_timeout() {
         let outages = outages(ignore);
-        give_up(outages.reads("journal")).await;
+        fail(outages.reads("journal")).await;
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
         let begin = Instant::now();
-        give_up(outages.reads("journal")).await;
+        fail(outages.reads("journal")).await;
         assert!(begin.elapsed() >= Timeouts::default().outage);
     }
 
@@ -285,21 +285,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_readable_stream_does_not_end_an_outage_of_writes() {
         let outages = outages(ignore);
-        give_up(outages.writes("journal")).await;
+        fail(outages.writes("journal")).await;
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
         outages.writes("leases").retry("ask", async || Ok(())).await.unwrap();
         let begin = Instant::now();
-        give_up(outages.writes("journal")).await;
+        fail(outages.writes("journal")).await;
         assert!(begin.elapsed().is_zero());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_is_not_repeated_expires() {
         let outages = outages(ignore);
-        give_up(outages.reads("blobs")).await;
+        fail(outages.reads("blobs")).await;
         tokio::time::advance(Duration::from_secs(3600)).await;
         let begin = Instant::now();
-        give_up(outages.reads("journal")).await;
+        fail(outages.reads("journal")).await;
         assert!(begin.elapsed() >= Timeouts::default().outage);
     }
 
@@ -308,10 +308,10 @@ mod tests {
     async fn a_stream_that_answers_has_its_own_timeout_though_another_has_failed() {
         for writes in [false, true] {
             let outages = outages(ignore);
-            give_up(outages.writes("leases")).await;
+            fail(outages.writes("leases")).await;
             outages.writes("journal").retry("ask", async || Ok(())).await.unwrap();
             let begin = Instant::now();
-            give_up(outages.requests("journal", writes)).await;
+            fail(outages.requests("journal", writes)).await;
             assert!(begin.elapsed() >= Timeouts::default().outage);
         }
     }
@@ -319,51 +319,51 @@ mod tests {
     /// A write without an acknowledgement may be found by reading, and then is not repeated.
     #[tokio::test(start_paused = true)]
     async fn recovery_is_reported_even_if_the_failed_request_is_not_repeated() {
-        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let outages = outages(|news| TOLD.lock().unwrap().push(news.to_string()));
+        static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let outages = outages(|notice| REPORTED.lock().unwrap().push(notice.to_string()));
         let mut outage = outages.writes("journal").backoff("commit to");
         for _ in 0..12 {
             outage.wait(RequestFailure::temporary("no leader")).await.unwrap();
         }
         tokio::time::advance(Duration::from_secs(3600)).await;
         outages.reads("leases").retry("ask", async || Ok(())).await.unwrap();
-        let told = std::mem::take(&mut *TOLD.lock().unwrap());
-        let [_, over] = &told[..] else { panic!("{told:?}") };
-        let lasted = over.split(' ').rev().nth(1).and_then(|seconds| seconds.parse().ok());
-        assert!((1..60).contains(&lasted.unwrap_or(0)), "{over}");
+        let reported = std::mem::take(&mut *REPORTED.lock().unwrap());
+        let [_, recovered] = &reported[..] else { panic!("{reported:?}") };
+        let lasted = recovered.split(' ').rev().nth(1).and_then(|seconds| seconds.parse().ok());
+        assert!((1..60).contains(&lasted.unwrap_or(0)), "{recovered}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_reported_once_and_its_end_once() {
-        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let outages = outages(|news| TOLD.lock().unwrap().push(news.to_string()));
+        static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let outages = outages(|notice| REPORTED.lock().unwrap().push(notice.to_string()));
         let mut times = 0..12;
         let requests = || {
             std::future::ready(times.next().map_or(Ok(()), |_| Err(RequestFailure::temporary("no leader"))))
         };
         outages.reads("journal").retry("ask", requests).await.unwrap();
         outages.reads("journal").retry("ask", async || Ok(())).await.unwrap();
-        let told = std::mem::take(&mut *TOLD.lock().unwrap());
-        let [begun, over] = &told[..] else { panic!("{told:?}") };
+        let reported = std::mem::take(&mut *REPORTED.lock().unwrap());
+        let [waiting, recovered] = &reported[..] else { panic!("{reported:?}") };
         assert!(
-            begun.starts_with("waiting for the NATS server `nats://one` (no leader); giving up in 5"),
-            "{begun}"
+            waiting.starts_with("waiting for the NATS server `nats://one` (no leader); giving up in 5"),
+            "{waiting}"
         );
-        assert!(over.starts_with("the NATS server `nats://one` answers again, after "), "{over}");
+        assert!(recovered.starts_with("the NATS server `nats://one` answers again, after "), "{recovered}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_connect_is_reported_and_a_fast_one_is_not() {
-        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let settings = "nats://one,nats://two".parse().unwrap();
         let took = async |seconds, answer: Result<(), ()>| {
             let connecting = async {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 answer
             };
-            let notify = |news: &NatsNotice| TOLD.lock().unwrap().push(news.to_string());
+            let notify = |notice: &NatsNotice| REPORTED.lock().unwrap().push(notice.to_string());
             let _ = report_slow_connect(&settings, Duration::from_secs(10), notify, connecting).await;
-            std::mem::take(&mut *TOLD.lock().unwrap())
+            std::mem::take(&mut *REPORTED.lock().unwrap())
         };
         assert_eq!(took(1, Ok(())).await, [""; 0]);
         let waiting = "waiting for the NATS server `nats://one,nats://two` (no answer); giving up in 8 s";
@@ -374,7 +374,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_short_outage_is_not_reported() {
-        let outages = outages(|news| panic!("{news}"));
+        let outages = outages(|notice| panic!("{notice}"));
         let mut times = 0..3;
         let requests = || {
             std::future::ready(times.next().map_or(Ok(()), |_| Err(RequestFailure::temporary("no leader"))))

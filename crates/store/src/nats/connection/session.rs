@@ -17,7 +17,7 @@ use crate::nats::journal::{RunCache, WriteIndex};
 /// The size of blob chunks, unless the server accepts only smaller messages.
 const MAX_CHUNK: usize = 128 * 1024;
 /// Reserved for headers, which count towards the size of a message.
-pub(in crate::nats) const HEADER_ALLOWANCE: usize = 4 * 1024;
+pub(super) const HEADER_ALLOWANCE: usize = 4 * 1024;
 
 /// An open store.
 #[derive(Debug)]

@@ -112,7 +112,7 @@ impl StreamHandle {
     /// Checks before an answer is used that it came from our store.
     pub(in crate::nats) async fn check_identity(&self) -> Result<(), RequestFailure> {
         match &self.identity {
-            Some(identity) => identity.check_identity().await,
+            Some(identity) => identity.check().await,
             None => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ use crate::nats::health::NatsWarning;
 pub(in crate::nats) const JOURNAL: &str = "callboard-journal";
 /// The metadata key in the journal's configuration that holds the id of the store.
 const ID: &str = "callboard-store";
-pub(in crate::nats) const LEASES: &str = "callboard-leases";
+const LEASES: &str = "callboard-leases";
 /// The object store bucket of blobs, and its stream.
 pub(in crate::nats) const BLOBS: &str = "callboard-blobs";
 pub const BLOB_STREAM: &str = "OBJ_callboard-blobs";
@@ -57,7 +57,7 @@ impl<'s> StreamSetup<'s> {
     ///
     /// The journal is created first and looked up last, the leases the other way round. So blobs or leases without a
     /// journal, or a journal with messages but without blobs, mean that a stream was deleted.
-    pub(in crate::nats) async fn find_or_create(&mut self) -> Result<[Stream; 3], Unavailable> {
+    pub(super) async fn find_or_create(&mut self) -> Result<[Stream; 3], Unavailable> {
         let leases = self.find(LEASES).await?;
         let mut blobs = self.find(BLOB_STREAM).await?;
         let journal = self.find(JOURNAL).await?;
@@ -250,7 +250,7 @@ pub(in crate::nats) fn durable_config() -> stream::Config {
 }
 
 /// Returns the id in the journal's metadata. A journal created by hand is identified by its creation time.
-pub(in crate::nats) fn store_id(journal: &stream::Info) -> String {
+pub(super) fn store_id(journal: &stream::Info) -> String {
     match journal.config.metadata.get(ID) {
         Some(id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => id.clone(),
         _ => Digest::of(journal.created.unix_timestamp_nanos().to_string()).as_str()[..32].to_owned(),

@@ -28,7 +28,7 @@ impl Default for Timeouts {
 
 /// The first pause, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-pub(in crate::nats) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A back-off between retries, with a deadline. The time counts from the first failure.
 #[derive(Debug)]
@@ -46,13 +46,13 @@ pub(in crate::nats) struct Backoff {
 
 impl Backoff {
     /// Bounded by the conflict timeout.
-    pub(in crate::nats) fn for_conflict(server: &str, doing: &'static str, length: Duration) -> Self {
+    pub(super) fn for_conflict(server: &str, doing: &'static str, length: Duration) -> Self {
         let (server, started) = (server.to_owned(), Instant::now());
         Self { server, doing, length, since: None, started, pause: FIRST_PAUSE, requests: None }
     }
 
     /// Bounded by the outage timeout, which all requests of a session share.
-    pub(in crate::nats) fn for_outage(
+    pub(super) fn for_outage(
         server: &str,
         doing: &'static str,
         length: Duration,

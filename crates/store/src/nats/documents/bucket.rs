@@ -21,10 +21,10 @@ use crate::nats::journal::{RUNS, is_unreadable};
 const HISTORY: i64 = 50;
 
 /// Prefix of the keys that keep what other clients wrote.
-pub(in crate::nats) const RECOVERY: &str = "recovery.";
+pub(super) const RECOVERY: &str = "recovery.";
 
 /// The stream of a bucket.
-pub(in crate::nats) fn stream_name(bucket: &str) -> String {
+pub(super) fn stream_name(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
 
@@ -49,7 +49,7 @@ pub(in crate::nats) struct Bucket {
     pub(in crate::nats) name: String,
     pub(in crate::nats) handle: StreamHandle,
     /// The largest payload of an entry.
-    pub(in crate::nats) largest: usize,
+    pub(in crate::nats) max_payload: usize,
     /// Whether the journal has its marker.
     is_marked: bool,
 }
@@ -70,9 +70,9 @@ impl Session {
 
     /// Returns a bucket, if it exists.
     pub(in crate::nats) async fn bucket(&self, name: &str) -> Result<Option<Bucket>, Unavailable> {
-        let known = self.buckets.get(name);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.buckets.get(name);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let setup = self.setup();
         let stream = setup.find(&stream_name(name)).await?;
@@ -85,21 +85,21 @@ impl Session {
     }
 
     /// Returns the bucket for new documents. Creates it once; fails if it was deleted.
-    pub(in crate::nats) async fn bucket_for_writing(&self) -> Result<Bucket, Unavailable> {
+    pub(super) async fn bucket_for_writing(&self) -> Result<Bucket, Unavailable> {
         let name = &self.settings.bucket;
-        if let Some(known) = self.buckets.get(name).filter(|bucket| bucket.is_marked) {
-            return Ok(known);
+        if let Some(cached) = self.buckets.get(name).filter(|bucket| bucket.is_marked) {
+            return Ok(cached);
         }
         let setup = self.setup();
-        let had_one = was_created(&self.journal, name).await?;
+        let was_created_before = was_created(&self.journal, name).await?;
         let stream = match setup.find(&stream_name(name)).await? {
             Some(stream) => stream,
-            None if had_one => return Err(setup.stream_deleted(&stream_name(name))),
+            None if was_created_before => return Err(setup.stream_deleted(&stream_name(name))),
             None => self.create_bucket(&setup, config(name)).await?,
         };
-        if !had_one {
+        if !was_created_before {
             // A conflict means that another process wrote the marker.
-            let _by_whom = self.journal.append(&marker_subject(name), 0, MARKER.into()).await?;
+            let _conflict_is_fine = self.journal.append(&marker_subject(name), 0, MARKER.into()).await?;
         }
         Ok(self.register_bucket(&setup, name, stream, true))
     }
@@ -163,8 +163,8 @@ impl Session {
         stream: Stream,
         is_marked: bool,
     ) -> Bucket {
-        let (name, largest) = (name.to_owned(), max_payload(&stream, self.server_max_payload));
-        let bucket = Bucket { name, handle: setup.handle(stream), largest, is_marked };
+        let (name, max_payload) = (name.to_owned(), max_payload(&stream, self.server_max_payload));
+        let bucket = Bucket { name, handle: setup.handle(stream), max_payload, is_marked };
         self.buckets.put(bucket.clone());
         bucket
     }

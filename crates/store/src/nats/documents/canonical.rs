@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde_json::{Number, Value};
 
 /// The range of integers that serde_json reads without loss: -2^63 to 2^64.
-const WHOLE: Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
+const INTEGERS: Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
 
 /// Returns the value without spaces and with sorted members.
 pub(in crate::nats) fn canonical(value: &Value) -> Vec<u8> {
@@ -23,17 +23,17 @@ fn write(value: &Value, text: &mut Vec<u8>) {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_unstable_by_key(|(name, _)| *name);
             list(text, *b"{}", members, |(name, value), text| {
-                plain(name, text);
+                push_json(name, text);
                 text.push(b':');
                 write(value, text);
             });
         }
         Value::Array(entries) => list(text, *b"[]", entries, write),
-        Value::Number(number) => match whole(number) {
-            Some(whole) => plain(&whole, text),
-            None => plain(number, text),
+        Value::Number(number) => match as_integer(number) {
+            Some(whole) => push_json(&whole, text),
+            None => push_json(number, text),
         },
-        Value::Null | Value::Bool(_) | Value::String(_) => plain(value, text),
+        Value::Null | Value::Bool(_) | Value::String(_) => push_json(value, text),
     }
 }
 
@@ -53,15 +53,15 @@ fn list<T>(
     text.push(close);
 }
 
-fn plain(value: &impl serde::Serialize, text: &mut Vec<u8>) {
+fn push_json(value: &impl serde::Serialize, text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("BUG: texts and numbers are JSON");
 }
 
 /// Returns `1.0` and `1e0` as the integer 1. Clients that have only floating point write numbers that way.
-fn whole(number: &Number) -> Option<i128> {
+fn as_integer(number: &Number) -> Option<i128> {
     let value = number.as_f64().filter(|_| number.is_f64())?;
     #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small enough")]
-    (value.fract() == 0.0 && WHOLE.contains(&value)).then_some(value as i128)
+    (value.fract() == 0.0 && INTEGERS.contains(&value)).then_some(value as i128)
 }
 
 #[cfg(test)]

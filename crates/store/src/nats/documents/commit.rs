@@ -24,7 +24,7 @@ impl Session {
         options: &CommitOptions,
         unanswered: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
-        let (mut outage, mut race) = (None, self.journal.conflict_backoff("commit to"));
+        let (mut outage, mut conflicts) = (None, self.journal.conflict_backoff("commit to"));
         let mut refused: Option<(u64, _)> = None;
         loop {
             let current = self.reconcile(&commit.run).await?;
@@ -55,8 +55,8 @@ impl Session {
             if let Some((expected, source)) = refused.take() {
                 // The run has not moved. If the expected entry is still there, the server refused without a conflict;
                 // otherwise another client repeated the same document.
-                let budget = if expected == after { &mut *outage } else { &mut race };
-                budget.wait(RequestFailure::Temporary(source)).await?;
+                let backoff = if expected == after { &mut *outage } else { &mut conflicts };
+                backoff.wait(RequestFailure::Temporary(source)).await?;
             }
             let encoded = self.encode_entry(&commit, options, &current, slot).await?;
             let failure = match handle.append_once(&slot.subject, after, encoded.payload.clone()).await {
@@ -126,8 +126,8 @@ impl Session {
         slot: &DocumentSlot,
     ) -> Result<EncodedEntry, CommitError> {
         let mut tip = current.tip();
-        let known = self.cache.take(&commit.run, tip.head.token());
-        tip.index = known.filter(|known| known.sequence == tip.sequence).and_then(|known| known.index);
+        let cached = self.cache.take(&commit.run, tip.head.token());
+        tip.index = cached.filter(|cached| cached.sequence == tip.sequence).and_then(|cached| cached.index);
         let plan = self.plan(commit, options, tip).await?;
         let mut document = self.document_for(commit, current, slot).await?;
         let mut outgoing = plan.outgoing(commit);
@@ -136,7 +136,7 @@ impl Session {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(&plan.delta)).await?);
         }
         let mut payload = entry::encode(&commit.run, &document, &plan.head, &outgoing);
-        let limit = slot.bucket.largest;
+        let limit = slot.bucket.max_payload;
         if payload.len() > limit && matches!(outgoing.delta, OutgoingDelta::Inline(_)) {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(&plan.delta)).await?);
             payload = entry::encode(&commit.run, &document, &plan.head, &outgoing);

@@ -17,7 +17,7 @@ use crate::nats::journal::{CommitMessage, Content, EntryRef, Head, MessageError,
 use crate::{Digest, WriteId};
 
 /// The member with the engine's part.
-pub(in crate::nats) const ENGINE_PART: &str = "callboard";
+pub(super) const ENGINE_PART: &str = "callboard";
 /// The format that this version writes. A newer one is refused.
 const FORMAT: u32 = 1;
 
@@ -52,7 +52,7 @@ struct EnginePart {
 }
 
 /// Removes a member that has the name of the engine's part.
-pub(in crate::nats) fn without_engine_part(mut document: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn without_engine_part(mut document: Map<String, Value>) -> Map<String, Value> {
     document.shift_remove(ENGINE_PART);
     document
 }
@@ -139,7 +139,7 @@ impl DocumentEntry {
         self.committed.write_id
     }
 
-    pub(in crate::nats) fn entry_ref(&self, bucket: &str) -> EntryRef {
+    pub(super) fn entry_ref(&self, bucket: &str) -> EntryRef {
         EntryRef {
             bucket: bucket.to_owned(),
             sequence: self.sequence,

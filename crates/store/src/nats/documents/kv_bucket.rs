@@ -64,18 +64,17 @@ impl KvBucket {
     pub async fn entries(&self) -> Result<Vec<KvEntry>, Unavailable> {
         let subjects = self.handle.subjects(&self.subject(">")).await?;
         let before = self.subject("");
-        let questions =
-            subjects.iter().filter_map(|subject| subject.strip_prefix(&before)).map(async |key| {
-                let found = self.handle.find(&self.subject(key), Lookup::Last).await?;
-                // Deleting a key leaves an entry without a value.
-                let found = found.filter(|found| !found.payload.is_empty());
-                Ok::<_, Unavailable>(found.map(|found| KvEntry {
-                    key: key.to_owned(),
-                    revision: found.sequence,
-                    value: found.payload.to_vec(),
-                }))
-            });
-        let entries = futures_util::stream::iter(questions).buffer_unordered(CONCURRENCY);
+        let requests = subjects.iter().filter_map(|subject| subject.strip_prefix(&before)).map(async |key| {
+            let found = self.handle.find(&self.subject(key), Lookup::Last).await?;
+            // Deleting a key leaves an entry without a value.
+            let found = found.filter(|found| !found.payload.is_empty());
+            Ok::<_, Unavailable>(found.map(|found| KvEntry {
+                key: key.to_owned(),
+                revision: found.sequence,
+                value: found.payload.to_vec(),
+            }))
+        });
+        let entries = futures_util::stream::iter(requests).buffer_unordered(CONCURRENCY);
         let mut entries: Vec<_> = entries.try_filter_map(async |entry| Ok(entry)).try_collect().await?;
         entries.sort_by(|one, other| one.key.cmp(&other.key));
         Ok(entries)

@@ -6,29 +6,26 @@ use crate::Digest;
 use crate::nats::journal::json as text_of;
 
 /// A value whose text is longer is stored as a blob.
-pub(in crate::nats) const MAX_INLINE_VALUE: usize = 100 * 1024;
+pub(super) const MAX_INLINE_VALUE: usize = 100 * 1024;
 /// The limits that are tried next if the entry as a whole is still too large.
-pub(in crate::nats) const SMALLER_LIMITS: [usize; 2] = [MAX_INLINE_VALUE / 4, MAX_INLINE_VALUE / 16];
+pub(super) const SMALLER_LIMITS: [usize; 2] = [MAX_INLINE_VALUE / 4, MAX_INLINE_VALUE / 16];
 /// Objects down to this depth are descended into and never replaced, so that `phases.plan.status` stays in place.
 const MAX_DEPTH: usize = 2;
 
 /// Replaces values whose text is longer than `longer` by references, and returns their bytes.
-pub(in crate::nats) fn extract_large_values(
-    document: &mut Map<String, Value>,
-    longer: usize,
-) -> Vec<Vec<u8>> {
-    let mut taken = Vec::new();
-    extract_at(1, document, longer, &mut taken);
-    taken
+pub(super) fn extract_large_values(document: &mut Map<String, Value>, longer: usize) -> Vec<Vec<u8>> {
+    let mut extracted = Vec::new();
+    extract_at(1, document, longer, &mut extracted);
+    extracted
 }
 
 /// Returns the reference to a blob.
-pub(in crate::nats) fn blob_reference(digest: &Digest, bytes: usize) -> Value {
+pub(super) fn blob_reference(digest: &Digest, bytes: usize) -> Value {
     json!({ "$blob": format!("sha256:{digest}"), "bytes": bytes })
 }
 
 /// Returns the references in a document, with their digests.
-pub(in crate::nats) fn blob_references(document: &mut Map<String, Value>) -> Vec<(&mut Value, Digest)> {
+pub(super) fn blob_references(document: &mut Map<String, Value>) -> Vec<(&mut Value, Digest)> {
     let mut found = Vec::new();
     collect_references(1, document, &mut found);
     found
@@ -57,17 +54,17 @@ fn referenced_digest(value: &Value) -> Option<Digest> {
     (*value == blob_reference(&digest, bytes)).then_some(digest)
 }
 
-fn extract_at(depth: usize, members: &mut Map<String, Value>, longer: usize, taken: &mut Vec<Vec<u8>>) {
+fn extract_at(depth: usize, members: &mut Map<String, Value>, longer: usize, extracted: &mut Vec<Vec<u8>>) {
     for value in members.values_mut() {
         let text = text_of(value);
         if text.len() <= longer {
             continue;
         }
         match value {
-            Value::Object(members) if depth <= MAX_DEPTH => extract_at(depth + 1, members, longer, taken),
+            Value::Object(members) if depth <= MAX_DEPTH => extract_at(depth + 1, members, longer, extracted),
             large => {
                 *large = blob_reference(&Digest::of(&text), text.len());
-                taken.push(text.into());
+                extracted.push(text.into());
             }
         }
     }
@@ -83,17 +80,17 @@ mod tests {
         let plan = json!({ "status": "completed", "output": large });
         let mut document =
             json!({ "version": 2, "phases": { "plan": plan, "execute": { "status": "pending" } } });
-        let taken = extract_large_values(document.as_object_mut().unwrap(), MAX_INLINE_VALUE);
-        assert_eq!(taken, [serde_json::to_vec(&large).unwrap()]);
+        let extracted = extract_large_values(document.as_object_mut().unwrap(), MAX_INLINE_VALUE);
+        assert_eq!(extracted, [serde_json::to_vec(&large).unwrap()]);
         let there = &document["phases"]["plan"]["output"];
-        assert_eq!(there["$blob"], format!("sha256:{}", Digest::of(&taken[0])));
-        assert_eq!(there["bytes"], taken[0].len());
+        assert_eq!(there["$blob"], format!("sha256:{}", Digest::of(&extracted[0])));
+        assert_eq!(there["bytes"], extracted[0].len());
         assert_eq!(document["phases"]["plan"]["status"], "completed");
         assert_eq!(document["phases"]["execute"], json!({ "status": "pending" }));
         let found = blob_references(document.as_object_mut().unwrap());
         let digests: Vec<_> =
-            found.into_iter().map(|(place, digest)| (place["bytes"].clone(), digest)).collect();
-        assert_eq!(digests, [(json!(taken[0].len()), Digest::of(&taken[0]))]);
+            found.into_iter().map(|(value, digest)| (value["bytes"].clone(), digest)).collect();
+        assert_eq!(digests, [(json!(extracted[0].len()), Digest::of(&extracted[0]))]);
     }
 
     #[test]

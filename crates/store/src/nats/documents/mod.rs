@@ -21,5 +21,4 @@ mod reconcile;
 pub(in crate::nats) use bucket::{Buckets, document_key, key_subject};
 pub(in crate::nats) use entry::{ParsedEntry, deletion, is_deleted, parse_entry};
 pub use kv_bucket::{KvBucket, KvEntry};
-pub(in crate::nats) use large_values::blob_reference;
 pub(in crate::nats) use reconcile::DocumentSlot;

@@ -21,15 +21,17 @@ impl Session {
     pub(in crate::nats) async fn quarantine_external_writes(
         &self,
         run: &RunId,
-        foreign: &ExternalWrite,
+        external_write: &ExternalWrite,
     ) -> Result<Option<String>, Unavailable> {
         let Some(key) = document_key(run) else { return Ok(None) };
-        let bucket = self.existing_bucket(&foreign.bucket).await?;
+        let bucket = self.existing_bucket(&external_write.bucket).await?;
         let head = self.last_record(run).await?.map(|record| record.head);
         let document_entry =
             head.and_then(|head| head.document_entry).map_or(0, |document_entry| document_entry.sequence);
-        let between =
-            bucket.handle.scan(&key_subject(&bucket.name, key), document_entry + 1, foreign.sequence).await?;
+        let between = bucket
+            .handle
+            .scan(&key_subject(&bucket.name, key), document_entry + 1, external_write.sequence)
+            .await?;
         let mut bodies = Vec::new();
         for found in between {
             match self.parse_entry(run, &found)? {
@@ -39,23 +41,25 @@ impl Session {
                 }
             }
         }
-        if let Some(body) = &foreign.body
-            && bodies.iter().all(|(sequence, _)| *sequence != foreign.sequence)
+        if let Some(body) = &external_write.body
+            && bodies.iter().all(|(sequence, _)| *sequence != external_write.sequence)
         {
-            bodies.push((foreign.sequence, Bytes::copy_from_slice(body)));
+            bodies.push((external_write.sequence, Bytes::copy_from_slice(body)));
         }
         let mut newest = None;
         for (sequence, body) in bodies.into_iter().filter(|(_, body)| !body.is_empty()) {
-            let aside = format!("{RECOVERY}{key}.{sequence}");
+            let quarantined = format!("{RECOVERY}{key}.{sequence}");
             let body = match body.len() {
                 // It does not fit into an entry with our headers.
-                size if size > bucket.largest => json(&blob_reference(&self.put_blob(&body).await?, size)),
+                size if size > bucket.max_payload => {
+                    json(&blob_reference(&self.put_blob(&body).await?, size))
+                }
                 _ => body,
             };
             // A conflict means that another process keeps the same bytes.
-            let _there: Result<_, Conflict> =
-                bucket.handle.append(&key_subject(&bucket.name, &aside), 0, body).await?;
-            newest = (sequence == foreign.sequence).then_some(aside).or(newest);
+            let _conflict_is_fine: Result<_, Conflict> =
+                bucket.handle.append(&key_subject(&bucket.name, &quarantined), 0, body).await?;
+            newest = (sequence == external_write.sequence).then_some(quarantined).or(newest);
         }
         Ok(newest)
     }
@@ -71,18 +75,18 @@ impl Session {
             subjects => subjects?,
         };
         let prefix = key_subject(&bucket.name, "");
-        let unknown = subjects.into_iter().filter_map(|subject| {
+        let candidates = subjects.into_iter().filter_map(|subject| {
             let key = subject.strip_prefix(&prefix).and_then(|key| RunId::new(key).ok());
             let run = key.filter(|run| document_key(run).is_some() && !copied.contains(run))?;
             Some((subject, run))
         });
-        let questions = unknown.map(async |(subject, run)| {
+        let requests = candidates.map(async |(subject, run)| {
             let found = bucket.handle.find(&subject, Lookup::Last).await?;
             let is_ours = |found| matches!(self.parse_entry(&run, &found), Ok(ParsedEntry::Intact(_)));
             let is_ours = found.is_some_and(is_ours);
             Ok::<_, Unavailable>(is_ours.then_some(run))
         });
-        let runs = futures_util::stream::iter(questions).buffer_unordered(CONCURRENCY);
+        let runs = futures_util::stream::iter(requests).buffer_unordered(CONCURRENCY);
         runs.try_filter_map(async |run| Ok(run)).try_collect().await
     }
 }

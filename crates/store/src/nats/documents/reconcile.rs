@@ -36,7 +36,7 @@ pub(in crate::nats) struct DocumentSlot {
     pub(in crate::nats) last: u64,
     /// The document, if the newest entry is ours.
     pub(in crate::nats) document: Option<Map<String, Value>>,
-    pub(in crate::nats) foreign: Option<ExternalWrite>,
+    pub(in crate::nats) external_write: Option<ExternalWrite>,
 }
 
 impl CurrentRun {
@@ -48,15 +48,15 @@ impl CurrentRun {
         RunTip::of(self.record.as_ref())
     }
 
-    pub(in crate::nats) fn foreign(&self) -> Option<&ExternalWrite> {
-        self.slot.as_ref()?.foreign.as_ref()
+    pub(in crate::nats) fn external_write(&self) -> Option<&ExternalWrite> {
+        self.slot.as_ref()?.external_write.as_ref()
     }
 
     /// Returns the position of the run. Its token changes with an external write, so that a commit shows whether its
     /// writer has seen it.
     pub(in crate::nats) fn position(&self) -> Position {
         let head = self.head();
-        let token = self.foreign().map_or_else(|| head.token(), |foreign| Token(foreign.sequence));
+        let token = self.external_write().map_or_else(|| head.token(), |write| Token(write.sequence));
         Position { revision: head.revision, token }
     }
 }
@@ -68,7 +68,7 @@ enum SlotState {
     Uncopied(Uncopied),
 }
 
-/// A commit that the journal did not have when it was read. Another process may have copied it since.
+/// A commit that the journal did not have when it was read. Another process may have copied it changes.
 enum Uncopied {
     /// The next commit, and its bucket.
     Next(Box<DocumentEntry>, String),
@@ -80,10 +80,10 @@ impl Session {
     /// Reads a run, and writes copies that are missing.
     pub(in crate::nats) async fn reconcile(&self, run: &RunId) -> Result<CurrentRun, Unavailable> {
         // No back-off here: a pause only loses the next race. Bounded by the outage timeout.
-        let mut end = None;
-        let mut lost_again = || {
+        let mut deadline = None;
+        let mut check_deadline = || {
             let now = Instant::now();
-            if now < *end.get_or_insert(now + self.journal.timeouts.outage) {
+            if now < *deadline.get_or_insert(now + self.journal.timeouts.outage) {
                 return Ok(());
             }
             let (server, source) =
@@ -105,18 +105,18 @@ impl Session {
             let tip = RunTip::of(record.as_ref());
             record = self.last_record(run).await?;
             if record.as_ref().map_or(0, |record| record.sequence) != tip.sequence {
-                lost_again()?;
+                check_deadline()?;
                 continue;
             }
             match uncopied {
                 Uncopied::Next(entry, bucket) => {
                     // Another process may have written the same copy. Read again in both cases.
                     if let Err(Conflict) = self.copy(run, &tip, &entry, &bucket).await? {
-                        lost_again()?;
+                        check_deadline()?;
                     }
                     record = self.last_record(run).await?;
                 }
-                Uncopied::Gap(ahead) => return Err(self.message_error(run, ahead)),
+                Uncopied::Gap(gap) => return Err(self.message_error(run, gap)),
             }
         }
     }
@@ -125,7 +125,7 @@ impl Session {
     async fn document_slot(&self, run: &RunId, head: &Head) -> Result<Option<(Bucket, String)>, Unavailable> {
         let Some(key) = document_key(run) else { return Ok(None) };
         let bucket = match &head.document_entry {
-            Some(document_entry) => Some(self.existing_bucket(&document_entry.bucket).await?),
+            Some(entry) => Some(self.existing_bucket(&entry.bucket).await?),
             None if head.exists() => None,
             None => self.bucket(&self.settings.bucket).await?,
         };
@@ -144,10 +144,10 @@ impl Session {
     ) -> Result<SlotState, Unavailable> {
         let found = bucket.handle.find(&subject, Lookup::Last).await?;
         let last = found.as_ref().map_or(0, |found| found.sequence);
-        let mut slot = Box::new(DocumentSlot { bucket, subject, last, document: None, foreign: None });
+        let mut slot = Box::new(DocumentSlot { bucket, subject, last, document: None, external_write: None });
         let Some(found) = found else {
             if head.document_entry.is_some() {
-                slot.foreign = Some(slot.foreign(None, Err(ExternalChange::Deleted)));
+                slot.external_write = Some(slot.external_write(None, Err(ExternalChange::Deleted)));
             }
             return Ok(SlotState::Copied(slot));
         };
@@ -158,20 +158,20 @@ impl Session {
             slot.document = Some(entry.document.clone());
             return Ok(SlotState::Copied(slot));
         }
-        let since = self.changes_since_copy(run, head, &slot, &found).await?;
-        if let Some(ahead) = since.ahead {
-            return Ok(SlotState::Uncopied(Uncopied::Gap(ahead)));
+        let changes = self.changes_since_copy(run, head, &slot, &found).await?;
+        if let Some(gap) = changes.gap {
+            return Ok(SlotState::Uncopied(Uncopied::Gap(gap)));
         }
-        if let Some(entry) = since.uncopied {
+        if let Some(entry) = changes.uncopied {
             return Ok(SlotState::Uncopied(Uncopied::Next(entry, slot.bucket.name)));
         }
-        slot.foreign = match (&head.document_entry, newest) {
+        slot.external_write = match (&head.document_entry, newest) {
             (None, ParsedEntry::Invalid(ExternalChange::Deleted)) => None,
-            (None, _) => Some(slot.foreign(Some(&found), Err(ExternalChange::NoPart))),
+            (None, _) => Some(slot.external_write(Some(&found), Err(ExternalChange::NoPart))),
             (Some(document_entry), newest) => {
-                let unseen = since.foreign > 1 && expected_sequence(&found).is_none();
+                let unseen = changes.external_writes > 1 && expected_sequence(&found).is_none();
                 let change = self.classify(run, document_entry, &slot, newest, unseen).await?;
-                Some(slot.foreign(Some(&found), change))
+                Some(slot.external_write(Some(&found), change))
             }
         };
         Ok(SlotState::Copied(slot))
@@ -193,10 +193,10 @@ impl Session {
         slot: &DocumentSlot,
         newest: &StoredMessage,
     ) -> Result<SlotChanges, Unavailable> {
-        let mut since = SlotChanges { uncopied: None, ahead: None, foreign: 0 };
-        let after = head.document_entry.as_ref().map_or(0, |document_entry| document_entry.sequence);
+        let mut changes = SlotChanges { uncopied: None, gap: None, external_writes: 0 };
+        let after = head.document_entry.as_ref().map_or(0, |entry| entry.sequence);
         if slot.last <= after {
-            return Ok(since);
+            return Ok(changes);
         }
         let written = if expected_sequence(newest) == Some(after) {
             vec![newest.clone()]
@@ -206,13 +206,13 @@ impl Session {
         for found in written {
             match self.parse_entry(run, &found)? {
                 ParsedEntry::Intact(entry) if entry.revision() == head.revision.next() => {
-                    since.uncopied = Some(entry);
-                    return Ok(since);
+                    changes.uncopied = Some(entry);
+                    return Ok(changes);
                 }
                 ParsedEntry::Intact(entry) if entry.revision() > head.revision && head.exists() => {
                     let (found, newest) = (entry.revision(), head.revision);
-                    since.ahead = Some(MessageError::Gap { sequence: entry.sequence, found, newest });
-                    return Ok(since);
+                    changes.gap = Some(MessageError::Gap { sequence: entry.sequence, found, newest });
+                    return Ok(changes);
                 }
                 ParsedEntry::Intact(entry)
                     if head
@@ -220,11 +220,11 @@ impl Session {
                         .as_ref()
                         .is_some_and(|document_entry| entry.matches(document_entry)) => {}
                 ParsedEntry::Intact(_) | ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
-                    since.foreign += 1
+                    changes.external_writes += 1
                 }
             }
         }
-        Ok(since)
+        Ok(changes)
     }
 
     /// Decides whether an external write changed the newest document and nothing else.
@@ -276,7 +276,7 @@ impl Session {
 }
 
 /// Returns the head after a copy: the entry's head with the fields that only the journal knows.
-pub(in crate::nats) fn copied_head(tip: &RunTip, entry: &DocumentEntry, bucket: &str) -> Head {
+pub(super) fn copied_head(tip: &RunTip, entry: &DocumentEntry, bucket: &str) -> Head {
     Head {
         commit: tip.head.commit,
         checkpoint: tip.head.checkpoint,
@@ -286,14 +286,8 @@ pub(in crate::nats) fn copied_head(tip: &RunTip, entry: &DocumentEntry, bucket: 
     }
 }
 
-/// With this header the server compares with the last message of another subject. The client has no constant for it.
-const OF_ANOTHER_SUBJECT: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
-
 /// Returns the sequence that the writer expected before this entry, if it used compare-and-set.
 fn expected_sequence(found: &StoredMessage) -> Option<u64> {
-    if found.headers.get(OF_ANOTHER_SUBJECT).is_some() {
-        return None;
-    }
     found.headers.get(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE)?.as_str().parse().ok()
 }
 
@@ -305,13 +299,13 @@ fn text(document: Map<String, Value>) -> String {
 struct SlotChanges {
     uncopied: Option<Box<DocumentEntry>>,
     /// The oldest entry left is not the next commit.
-    ahead: Option<MessageError>,
+    gap: Option<MessageError>,
     /// The number of external writes.
-    foreign: usize,
+    external_writes: usize,
 }
 
 impl DocumentSlot {
-    fn foreign(
+    fn external_write(
         &self,
         found: Option<&StoredMessage>,
         change: Result<Rewritten, ExternalChange>,

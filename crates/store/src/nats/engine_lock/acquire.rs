@@ -62,7 +62,7 @@ impl Session {
         lease: &str,
         least: Epoch,
     ) -> Result<Epoch, Unavailable> {
-        let mut race = self.journal.conflict_backoff("become the engine at");
+        let mut conflicts = self.journal.conflict_backoff("become the engine at");
         loop {
             let tip = RunTip::of(self.last_record(run).await?.as_ref());
             let epoch = tip.head.epoch.next().max(least);
@@ -70,7 +70,8 @@ impl Session {
             match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),
                 Err(Conflict) => {
-                    race.wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
+                    conflicts
+                        .wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
                         .await?
                 }
             }

@@ -123,13 +123,13 @@ impl Session {
     }
 
     /// Takes the lease of a run, or returns its holder.
-    pub(in crate::nats) async fn take_lease(
+    pub(super) async fn take_lease(
         self: &Arc<Self>,
         run: &RunId,
         tenure: Tenure,
     ) -> Result<Result<Lease, EngineHolder>, Unavailable> {
         let (subject, this_process) = (subject(run), self.this_process()?);
-        let mut race = self.leases.conflict_backoff("take a lease at");
+        let mut conflicts = self.leases.conflict_backoff("take a lease at");
         loop {
             let expected = match self.leases.find(&subject, Lookup::Last).await? {
                 Some(found) => {
@@ -151,7 +151,9 @@ impl Session {
                     return Ok(Ok(Lease { name, stop, renewal: tokio::spawn(renewal.until(stopped)) }));
                 }
                 Err(Conflict) => {
-                    race.wait(RequestFailure::temporary("too many conflicts with other processes")).await?
+                    conflicts
+                        .wait(RequestFailure::temporary("too many conflicts with other processes"))
+                        .await?
                 }
             }
         }

@@ -42,9 +42,9 @@ impl NatsStore {
 impl Session {
     async fn lagging_replicas(&self) -> Result<Vec<LaggingReplica>, Unavailable> {
         let bucket = self.bucket(&self.settings.bucket).await?;
-        let ours = [&self.journal, &self.blobs, &self.leases];
+        let streams = [&self.journal, &self.blobs, &self.leases];
         let mut tip: BTreeMap<String, Vec<(String, Option<ReplicaStatus>)>> = BTreeMap::new();
-        for handle in ours.into_iter().chain(bucket.as_ref().map(|bucket| &bucket.handle)) {
+        for handle in streams.into_iter().chain(bucket.as_ref().map(|bucket| &bucket.handle)) {
             let info = handle.info().await?;
             let Some(cluster) = info.cluster else { continue };
             let led = since(cluster.leader_since.unwrap_or(info.created).unix_timestamp());

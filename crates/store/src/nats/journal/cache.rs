@@ -31,19 +31,19 @@ impl RunTip {
 }
 
 /// How many runs are cached, and how many with their index, which may be large.
-const RUNS: usize = 2048;
-const FOLDS: usize = 64;
+const MAX_RUNS: usize = 2048;
+const MAX_INDEXES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(in crate::nats) struct RunCache {
     runs: Mutex<HashMap<RunId, RunTip>>,
     /// Writes that were not acknowledged.
-    pending_write: Mutex<HashMap<WriteId, PendingWrite>>,
+    pending_writes: Mutex<HashMap<WriteId, PendingWrite>>,
 }
 
 /// Where an unacknowledged write may land, and after which sequence.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::nats) enum PendingWrite {
+pub(super) enum PendingWrite {
     Journal(u64),
     Bucket(u64),
 }
@@ -61,12 +61,12 @@ impl RunCache {
 
     pub(in crate::nats) fn put(&self, run: &RunId, tip: RunTip) {
         let mut runs = lock(&self.runs);
-        if runs.len() >= RUNS {
+        if runs.len() >= MAX_RUNS {
             runs.clear();
         }
-        let is_new = tip.index.is_some();
+        let has_index = tip.index.is_some();
         runs.insert(run.clone(), tip);
-        if is_new && runs.values().filter(|tip| tip.index.is_some()).count() > FOLDS {
+        if has_index && runs.values().filter(|tip| tip.index.is_some()).count() > MAX_INDEXES {
             for (_, other) in runs.iter_mut().filter(|(other, _)| *other != run) {
                 other.index = None;
             }
@@ -74,22 +74,22 @@ impl RunCache {
     }
 
     /// Whether the commits of a run are entries of a bucket. `None` if the run is not cached.
-    pub(in crate::nats) fn has_document(&self, run: &RunId) -> Option<bool> {
+    pub(super) fn has_document(&self, run: &RunId) -> Option<bool> {
         let runs = lock(&self.runs);
         let head = &runs.get(run)?.head;
         head.exists().then_some(head.document_entry.is_some())
     }
 
-    pub(in crate::nats) fn add_pending_write(&self, write_id: WriteId, goes_to: PendingWrite) {
-        lock(&self.pending_write).insert(write_id, goes_to);
+    pub(super) fn add_pending_write(&self, write_id: WriteId, write: PendingWrite) {
+        lock(&self.pending_writes).insert(write_id, write);
     }
 
-    pub(in crate::nats) fn pending_write(&self, write_id: WriteId) -> Option<PendingWrite> {
-        lock(&self.pending_write).get(&write_id).copied()
+    pub(super) fn pending_write(&self, write_id: WriteId) -> Option<PendingWrite> {
+        lock(&self.pending_writes).get(&write_id).copied()
     }
 
-    pub(in crate::nats) fn remove_pending_write(&self, write_id: WriteId) {
-        lock(&self.pending_write).remove(&write_id);
+    pub(super) fn remove_pending_write(&self, write_id: WriteId) {
+        lock(&self.pending_writes).remove(&write_id);
     }
 }
 

@@ -20,7 +20,7 @@ impl Session {
         self.commit_with(commit, &CommitOptions::default()).await
     }
 
-    pub(in crate::nats) async fn commit_with(
+    pub(super) async fn commit_with(
         &self,
         commit: Commit,
         options: &CommitOptions,
@@ -35,11 +35,11 @@ impl Session {
         };
         match outcome {
             // An unacknowledged write may still land, whatever failed since.
-            Err(CommitError::Unavailable(trouble)) if let Some(after) = unanswered => {
-                let goes_to =
+            Err(CommitError::Unavailable(unavailable)) if let Some(after) = unanswered => {
+                let pending =
                     if uses_bucket { PendingWrite::Bucket(after) } else { PendingWrite::Journal(after) };
-                self.cache.add_pending_write(write_id, goes_to);
-                Err(CommitError::Unknown { write_id, source: trouble.into() })
+                self.cache.add_pending_write(write_id, pending);
+                Err(CommitError::Unknown { write_id, source: unavailable.into() })
             }
             outcome => outcome,
         }
@@ -64,11 +64,11 @@ impl Session {
         unanswered: &mut Option<u64>,
     ) -> Result<Position, CommitError> {
         let subject = subject(&commit.run);
-        let mut known = self.cache.take(&commit.run, commit.expected.token);
-        let (mut outage, mut race) =
+        let mut cached = self.cache.take(&commit.run, commit.expected.token);
+        let (mut outage, mut conflicts) =
             (self.journal.write_backoff("commit to"), self.journal.conflict_backoff("commit to"));
         loop {
-            let tip = match known.take() {
+            let tip = match cached.take() {
                 Some(tip) => tip,
                 None => RunTip::of(self.last_record(&commit.run).await?.as_ref()),
             };
@@ -92,13 +92,13 @@ impl Session {
                 RequestFailure::WrongSequence(source) => {
                     let tip = RunTip::of(self.last_record(&commit.run).await?.as_ref());
                     if tip.sequence == after {
-                        // Refused without a conflict: the server is in trouble.
+                        // Refused without a conflict: the server is in unavailable.
                         outage.wait(RequestFailure::Temporary(source)).await?;
                     } else if tip.head.token() == commit.expected.token {
                         // The run has not moved: a new engine or view marks came between.
-                        race.wait(RequestFailure::Temporary(source)).await?;
+                        conflicts.wait(RequestFailure::Temporary(source)).await?;
                     }
-                    known = Some(tip);
+                    cached = Some(tip);
                 }
                 failure => {
                     if matches!(failure, RequestFailure::Unanswered(_)) {
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Returns the position of `write_id` if it is the message right after `after`.
-    pub(in crate::nats) async fn landed_after(
+    pub(super) async fn landed_after(
         &self,
         run: &RunId,
         write_id: WriteId,
@@ -217,7 +217,7 @@ pub(in crate::nats) struct CommitOptions {
     /// When the run was created, if not now.
     pub(in crate::nats) created: Option<Timestamp>,
     /// More commits follow. Until the last one the run does not exist.
-    pub(in crate::nats) importing: bool,
+    pub(super) importing: bool,
 }
 
 /// An encoded message, and the run after it has landed.

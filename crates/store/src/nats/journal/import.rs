@@ -22,13 +22,13 @@ impl Session {
         }
         let lease = match self.wait_for_lease(&run, Tenure::OneShot).await? {
             Ok(lease) => lease,
-            Err(leader) => {
-                let stopped = leader.is_stopped();
-                return Err(EngineLockError::Held { run, pid: leader.pid, host: leader.host, stopped }.into());
+            Err(holder) => {
+                let stopped = holder.is_stopped();
+                return Err(EngineLockError::Held { run, pid: holder.pid, host: holder.host, stopped }.into());
             }
         };
         let written = async {
-            self.forget_arrival(&run).await?;
+            self.remove_incomplete_import(&run).await?;
             self.next_epoch(&run, lease.id(), epoch).await?;
             let mut position = Position::absent();
             for mut commit in commits {
@@ -37,9 +37,9 @@ impl Session {
                 commit.document = None;
                 position = self.commit_with(commit, &CommitOptions { created, importing: true }).await?;
             }
-            last.expected = match self.reconcile(&run).await?.foreign() {
-                Some(foreign) if over.is_some_and(|over| is_that(foreign, &over)) => {
-                    Position { token: Token(foreign.sequence), ..position }
+            last.expected = match self.reconcile(&run).await?.external_write() {
+                Some(write) if over.is_some_and(|over| is_same_entry(write, &over)) => {
+                    Position { token: Token(write.sequence), ..position }
                 }
                 Some(_) | None => position,
             };
@@ -52,7 +52,7 @@ impl Session {
     }
 
     /// Removes what an interrupted import left. Fails if the run exists.
-    async fn forget_arrival(&self, run: &protocol::RunId) -> Result<(), DraftError> {
+    async fn remove_incomplete_import(&self, run: &protocol::RunId) -> Result<(), DraftError> {
         let mut outage = self.journal.write_backoff("remove an incomplete import from");
         while let Some(last) = self.last_record(run).await? {
             if last.head.exists() {
@@ -65,9 +65,10 @@ impl Session {
                 break;
             }
             // Only up to what was read: the request may arrive late, when the run exists.
-            let tip = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
-            let purge =
-                async { tip.await.map_err(|error| RequestFailure::from_request(error, &self.journal.name)) };
+            let purge = self.journal.stream.purge().filter(subject(run)).sequence(last.sequence + 1);
+            let purge = async {
+                purge.await.map_err(|error| RequestFailure::from_request(error, &self.journal.name))
+            };
             if let Err(failure) = self.journal.verified(purge).await {
                 outage.wait(failure).await?;
             }
@@ -77,6 +78,6 @@ impl Session {
 }
 
 /// Compares the bytes as well, because the entry may have been read from another server.
-fn is_that(foreign: &ExternalWrite, entry: &KvEntry) -> bool {
-    foreign.sequence == entry.revision && foreign.body.as_ref() == Some(&entry.value)
+fn is_same_entry(write: &ExternalWrite, entry: &KvEntry) -> bool {
+    write.sequence == entry.revision && write.body.as_ref() == Some(&entry.value)
 }

@@ -16,7 +16,7 @@ pub(in crate::nats) struct RunIndex {
 
 impl RunIndex {
     /// Applies the next commit.
-    pub(in crate::nats) fn apply(&mut self, sequence: u64, delta: &Delta) {
+    pub(super) fn apply(&mut self, sequence: u64, delta: &Delta) {
         match &delta.checkpoint {
             Some(checkpoint) => *self = Self::from(checkpoint),
             None => {
@@ -61,9 +61,14 @@ impl RunIndex {
 
 /// If a commit names an item twice, the second one counts.
 fn last_of_each(items: &[OutboxItem]) -> impl Iterator<Item = OutboxItem> {
-    let is_last =
-        move |place: usize, item: &OutboxItem| !items[place + 1..].iter().any(|later| later.id == item.id);
-    items.iter().enumerate().filter(move |(place, item)| is_last(*place, item)).map(|(_, item)| item.clone())
+    let is_last = move |position: usize, item: &OutboxItem| {
+        !items[position + 1..].iter().any(|later| later.id == item.id)
+    };
+    items
+        .iter()
+        .enumerate()
+        .filter(move |(position, item)| is_last(*position, item))
+        .map(|(_, item)| item.clone())
 }
 
 impl From<&Checkpoint> for RunIndex {

@@ -19,7 +19,7 @@ pub(in crate::nats) struct Record {
     pub(in crate::nats) head: Head,
     pub(in crate::nats) content: Content,
     /// The sequence of the newest commit before this message.
-    pub(in crate::nats) previous_commit: u64,
+    pub(super) previous_commit: u64,
 }
 
 /// The state of a run after a message.
@@ -74,7 +74,7 @@ impl Head {
         self.has_commits() && !self.importing
     }
 
-    pub(in crate::nats) fn has_commits(&self) -> bool {
+    pub(super) fn has_commits(&self) -> bool {
         self.revision != Revision(0)
     }
 
@@ -159,7 +159,7 @@ pub(in crate::nats) struct Delta {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::nats) struct Checkpoint {
     /// The writer's snapshot of its state.
-    pub(in crate::nats) snapshot: String,
+    pub(super) snapshot: String,
     pub(in crate::nats) outbox: Vec<OutboxItem>,
     pub(in crate::nats) views: Vec<ViewMark>,
     /// The sequence of the commit with the newest body of each part, without the parts of this delta.

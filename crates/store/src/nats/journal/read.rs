@@ -43,7 +43,7 @@ impl Session {
             tail,
             outbox: index.outbox().to_vec(),
             views: index.views().cloned().collect(),
-            foreign: current.slot.and_then(|place| place.foreign),
+            foreign: current.slot.and_then(|slot| slot.external_write),
         };
         self.cache.put(run, RunTip { index: Some(index), ..RunTip::of(Some(&newest)) });
         Ok(Some(loaded))
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Returns the index of all messages up to `tip`.
-    pub(in crate::nats) async fn index_at(&self, run: &RunId, tip: &RunTip) -> Result<RunIndex, ReadError> {
+    pub(super) async fn index_at(&self, run: &RunId, tip: &RunTip) -> Result<RunIndex, ReadError> {
         match self.record_from(run, tip.sequence).await? {
             Some(upper) if tip.sequence > 0 && upper.sequence == tip.sequence => {
                 Ok(self.replay(run, &upper).await?.index)
@@ -223,8 +223,8 @@ impl Session {
         run: &RunId,
         revision: Revision,
     ) -> Result<Vec<Part>, ReadError> {
-        let known = self.cache.get(run).filter(|tip| tip.head.revision == revision);
-        let (index, deltas) = match known.and_then(|tip| tip.index) {
+        let cached = self.cache.get(run).filter(|tip| tip.head.revision == revision);
+        let (index, deltas) = match cached.and_then(|tip| tip.index) {
             Some(index) => (index, HashMap::new()),
             None => {
                 let Some(upper) = self.commit_at(run, revision).await? else { return Ok(Vec::new()) };

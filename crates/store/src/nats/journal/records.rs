@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// Returns the first message at or after a sequence.
-    pub(in crate::nats) async fn record_from(
+    pub(super) async fn record_from(
         &self,
         run: &RunId,
         sequence: u64,
@@ -103,7 +103,7 @@ impl Session {
     /// Finds the commit of a revision, which is not newer than `newest`.
     ///
     /// Revisions grow with sequences, so a binary search finds it. The server skips messages of other runs.
-    pub(in crate::nats) async fn find_commit(
+    pub(super) async fn find_commit(
         &self,
         run: &RunId,
         revision: Revision,
@@ -163,14 +163,14 @@ impl Session {
         committed: &CommitMessage,
     ) -> Result<Delta, ReadError> {
         let bad = |error| ReadError::from(self.message_error(run, error));
-        let foreign = |source| bad(MessageError::ExternalWrite { sequence, source });
+        let external = |source| bad(MessageError::ExternalWrite { sequence, source });
         match &committed.delta {
-            DeltaLocation::Inline(text) => serde_json::from_str(text.get()).map_err(foreign),
+            DeltaLocation::Inline(text) => serde_json::from_str(text.get()).map_err(external),
             DeltaLocation::Trailer(trailer) => {
                 trailer.delta().ok_or_else(|| bad(MessageError::Truncated { sequence }))
             }
             DeltaLocation::Blob(digest) => match self.blob(digest).await? {
-                Some(body) => serde_json::from_slice(&body).map_err(foreign),
+                Some(body) => serde_json::from_slice(&body).map_err(external),
                 None => Err(bad(MessageError::MissingBlob { sequence, digest: digest.clone() })),
             },
         }

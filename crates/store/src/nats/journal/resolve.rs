@@ -11,12 +11,11 @@ use bytes::Bytes;
 use super::cache::{PendingWrite, RunTip};
 use super::message::Content;
 use super::records::subject;
-use super::wire::{encode, json};
-use crate::Digest;
+use super::wire::encode;
 use crate::commit::{Position, WriteId};
 use crate::error::ReadError;
 use crate::nats::connection::{Lookup, RequestFailure, Session};
-use crate::nats::documents::{DocumentSlot, blob_reference, deletion, is_deleted};
+use crate::nats::documents::{DocumentSlot, deletion, is_deleted};
 
 /// The write ids of runs, so that a second call does not read the journal again.
 #[derive(Debug, Default)]
@@ -74,7 +73,7 @@ impl Session {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, ReadError> {
-        let (mut outage, mut race) = (None, self.journal.conflict_backoff("resolve a write at"));
+        let (mut outage, mut conflicts) = (None, self.journal.conflict_backoff("resolve a write at"));
         loop {
             let current = self.reconcile(run).await?;
             let slot = current.slot.filter(|slot| slot.last == after);
@@ -83,7 +82,7 @@ impl Session {
                 self.cache.remove_pending_write(write_id);
                 return Ok(landed);
             };
-            let DocumentSlot { bucket, subject, foreign, .. } = *slot;
+            let DocumentSlot { bucket, subject, .. } = *slot;
             let outage = outage.get_or_insert_with(|| bucket.handle.write_backoff("resolve a write at"));
             let (payload, headers) = match bucket.handle.find(&subject, Lookup::Last).await? {
                 Some(found) if found.sequence == after => {
@@ -91,18 +90,11 @@ impl Session {
                 }
                 None if after == 0 => (Bytes::new(), deletion()),
                 Some(_) | None => {
-                    race.wait(RequestFailure::temporary("another client is writing to the document")).await?;
+                    conflicts
+                        .wait(RequestFailure::temporary("another client is writing to the document"))
+                        .await?;
                     continue;
                 }
-            };
-            let payload = match foreign {
-                // An external entry may be too large to be repeated with our headers. It is quarantined, and a
-                // reference takes its place.
-                Some(foreign) if payload.len() > bucket.largest => {
-                    self.quarantine_external_writes(run, &foreign).await?;
-                    json(&blob_reference(&Digest::of(&payload), payload.len()))
-                }
-                Some(_) | None => payload,
             };
             match bucket.handle.append_with(&subject, after, payload, headers).await {
                 // The next iteration finds the entry.

@@ -26,12 +26,12 @@ pub(crate) struct Watch {
     session: Arc<Session>,
     run: RunId,
     after: Revision,
-    feed: Option<Ordered>,
+    consumer: Option<Ordered>,
     /// Messages that were received and not decoded, each with the number of messages that the server has after it.
     received: VecDeque<(StoredMessage, u64)>,
     /// Entries that were decoded and not returned.
     ready: Vec<StoredEntry>,
-    document: Option<DocumentFeed>,
+    document: Option<DocumentConsumer>,
     /// Another client wrote to the document, and the caller was not told.
     has_external_write: bool,
     /// When a message last arrived, or a check found none. Dropped calls do not reset it.
@@ -39,14 +39,14 @@ pub(crate) struct Watch {
 }
 
 /// The consumer of the document's key.
-struct DocumentFeed {
+struct DocumentConsumer {
     bucket: String,
     subject: String,
     /// The sequence after the last message received.
     next: u64,
     /// The newest revision seen in the bucket.
     highest: Revision,
-    feed: Option<Ordered>,
+    consumer: Option<Ordered>,
 }
 
 impl fmt::Debug for Watch {
@@ -60,7 +60,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// How long to wait for messages that the server has announced, if there are entries to return already.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 
-type FeedItem = Option<Result<Message, OrderedError>>;
+type Delivery = Option<Result<Message, OrderedError>>;
 
 impl Watch {
     pub(in crate::nats) async fn subscribe(
@@ -69,9 +69,18 @@ impl Watch {
         after: Revision,
     ) -> Result<Self, Unavailable> {
         let (received, ready) = (VecDeque::new(), Vec::new());
-        let (feed, document, has_external_write, last_checked) = (None, None, false, Instant::now());
-        let mut watch =
-            Self { session, run, after, feed, received, ready, document, has_external_write, last_checked };
+        let (consumer, document, has_external_write, last_checked) = (None, None, false, Instant::now());
+        let mut watch = Self {
+            session,
+            run,
+            after,
+            consumer,
+            received,
+            ready,
+            document,
+            has_external_write,
+            last_checked,
+        };
         watch.open().await?;
         Ok(watch)
     }
@@ -88,22 +97,22 @@ impl Watch {
                 outage.wait(failure).await?;
                 continue;
             }
-            let behind = self.read().await?;
-            if behind == 0 && (!self.ready.is_empty() || self.has_external_write) {
+            let pending = self.read().await?;
+            if pending == 0 && (!self.ready.is_empty() || self.has_external_write) {
                 return Ok(self.take_ready());
             }
             self.open().await?;
-            let silence = CHECK_INTERVAL.saturating_sub(self.last_checked.elapsed());
-            let wait = if self.ready.is_empty() { silence } else { BATCH_WAIT };
-            let feed = self.feed.as_mut().expect("BUG: the consumer was just opened");
+            let until_check = CHECK_INTERVAL.saturating_sub(self.last_checked.elapsed());
+            let wait = if self.ready.is_empty() { until_check } else { BATCH_WAIT };
+            let consumer = self.consumer.as_mut().expect("BUG: the consumer was just opened");
             let document = self.document.as_mut();
             let received = tokio::time::timeout(wait, async {
                 tokio::select! {
-                    journal = feed.next() => (Some(journal), None),
-                    document = next_of(document) => (None, Some(document)),
+                    journal = consumer.next() => (Some(journal), None),
+                    document = next_document(document) => (None, Some(document)),
                 }
             });
-            let trouble = match received.await {
+            let failure = match received.await {
                 Ok((Some(journal), _)) => self.receive_commit(journal),
                 Ok((None, Some(document))) => self.receive_document(document),
                 Ok((None, None)) => None,
@@ -113,7 +122,7 @@ impl Watch {
                     None
                 }
             };
-            match trouble {
+            match failure {
                 Some(failure) => outage.wait(failure).await?,
                 // An answer ends the outage.
                 None => {
@@ -125,35 +134,35 @@ impl Watch {
     }
 
     /// Queues a message of the journal.
-    fn receive_commit(&mut self, received: FeedItem) -> Option<RequestFailure> {
+    fn receive_commit(&mut self, received: Delivery) -> Option<RequestFailure> {
         match received {
-            Some(Ok(message)) => match message_of(&message) {
-                Ok(message_of) => {
+            Some(Ok(message)) => match stored_message(&message) {
+                Ok(message) => {
                     self.session.journal.record_answer();
-                    self.received.push_back(message_of);
+                    self.received.push_back(message);
                     None
                 }
                 Err(failure) => Some(failure),
             },
             Some(Err(error)) => {
-                self.feed = None;
+                self.consumer = None;
                 Some(RequestFailure::temporary(error))
             }
             None => {
-                self.feed = None;
+                self.consumer = None;
                 None
             }
         }
     }
 
     /// Handles a message of the document's key. Our own entries arrive through the journal.
-    fn receive_document(&mut self, received: FeedItem) -> Option<RequestFailure> {
+    fn receive_document(&mut self, received: Delivery) -> Option<RequestFailure> {
         let document = self.document.as_mut()?;
         match received {
-            Some(Ok(message)) => match message_of(&message) {
-                Ok((message_of, _)) => {
-                    document.next = message_of.sequence + 1;
-                    self.has_external_write |= match parse_entry(&self.run, &message_of) {
+            Some(Ok(message)) => match stored_message(&message) {
+                Ok((message, _)) => {
+                    document.next = message.sequence + 1;
+                    self.has_external_write |= match parse_entry(&self.run, &message) {
                         Ok(ParsedEntry::Intact(entry)) => {
                             // An older entry of ours was written again, which undoes later ones.
                             let is_older = entry.revision() < document.highest;
@@ -167,11 +176,11 @@ impl Watch {
                 Err(failure) => Some(failure),
             },
             Some(Err(error)) => {
-                document.feed = None;
+                document.consumer = None;
                 Some(RequestFailure::temporary(error))
             }
             None => {
-                document.feed = None;
+                document.consumer = None;
                 None
             }
         }
@@ -186,10 +195,10 @@ impl Watch {
 
     /// Decodes received messages, and returns how many the server still has.
     async fn read(&mut self) -> Result<u64, ReadError> {
-        let mut behind = 0;
-        while let Some((message_of, pending)) = self.received.front() {
-            let record = decode(message_of).map_err(|error| self.session.message_error(&self.run, error))?;
-            behind = *pending;
+        let mut remaining = 0;
+        while let Some((message, pending)) = self.received.front() {
+            let record = decode(message).map_err(|error| self.session.message_error(&self.run, error))?;
+            remaining = *pending;
             let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
             if let Some(committed) = record.commit()
                 && record.head.revision > newest
@@ -200,7 +209,7 @@ impl Watch {
             self.watch_document(&record.head);
             self.received.pop_front();
         }
-        Ok(behind)
+        Ok(remaining)
     }
 
     /// Starts to follow the document's key as well.
@@ -210,7 +219,7 @@ impl Watch {
         {
             let (bucket, subject) = (document_entry.bucket.clone(), key_subject(&document_entry.bucket, key));
             let (next, highest) = (document_entry.sequence + 1, head.revision);
-            self.document = Some(DocumentFeed { bucket, subject, next, highest, feed: None });
+            self.document = Some(DocumentConsumer { bucket, subject, next, highest, consumer: None });
         }
     }
 
@@ -218,20 +227,20 @@ impl Watch {
     async fn check_for_missed_commits(&mut self) -> Result<(), Unavailable> {
         let newest = self.session.newest_record(&self.run).await?;
         if newest.is_some_and(|newest| newest.head.revision > self.after) {
-            self.feed = None;
+            self.consumer = None;
         }
         Ok(())
     }
 
     /// Creates the consumers that are missing.
     async fn open(&mut self) -> Result<(), Unavailable> {
-        if self.feed.is_none() {
+        if self.consumer.is_none() {
             let start = self.start().await?;
-            self.feed = Some(open(&self.session.journal, subject(&self.run), start).await?);
+            self.consumer = Some(open(&self.session.journal, subject(&self.run), start).await?);
         }
-        if let Some(document) = self.document.as_mut().filter(|document| document.feed.is_none()) {
+        if let Some(document) = self.document.as_mut().filter(|document| document.consumer.is_none()) {
             let handle = self.session.existing_bucket(&document.bucket).await?.handle;
-            document.feed = Some(open(&handle, document.subject.clone(), document.next).await?);
+            document.consumer = Some(open(&handle, document.subject.clone(), document.next).await?);
         }
         Ok(())
     }
@@ -255,15 +264,15 @@ impl Watch {
 }
 
 /// Returns the next message of a document's key. Pending for ever without one.
-async fn next_of(document: Option<&mut DocumentFeed>) -> FeedItem {
-    match document.and_then(|document| document.feed.as_mut()) {
-        Some(feed) => feed.next().await,
+async fn next_document(document: Option<&mut DocumentConsumer>) -> Delivery {
+    match document.and_then(|document| document.consumer.as_mut()) {
+        Some(consumer) => consumer.next().await,
         None => std::future::pending().await,
     }
 }
 
 /// Converts a message of a consumer, and returns how many messages the server has after it.
-fn message_of(message: &Message) -> Result<(StoredMessage, u64), RequestFailure> {
+fn stored_message(message: &Message) -> Result<(StoredMessage, u64), RequestFailure> {
     let info = message.info().map_err(RequestFailure::Temporary)?;
     let (sequence, pending) = (info.stream_sequence, info.pending);
     let (payload, headers) = (message.payload.clone(), message.headers.clone().unwrap_or_default());

@@ -44,7 +44,7 @@ pub(in crate::nats) fn encode(head: &Head, content: &Content) -> Bytes {
 }
 
 /// Encodes a commit. The bodies of its delta follow the line if they can. `size` is an estimate of the length.
-pub(in crate::nats) fn encode_commit(head: &Head, committed: &OutgoingCommit<'_>, size: usize) -> Bytes {
+pub(super) fn encode_commit(head: &Head, committed: &OutgoingCommit<'_>, size: usize) -> Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
     enum Content<'a> {
