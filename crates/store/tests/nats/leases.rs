@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
-use store::{CommitError, EngineLockError, NatsSettings, NatsStore, NatsWarning, Position, Store as _};
+use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Position, Store as _};
 use testkit::nats::{Server, Wire};
 
 use crate::contract::roles::Player;
@@ -88,27 +88,6 @@ async fn a_lead_that_was_given_back_is_free_for_other_machines_at_once() {
     assert!(is_held().await);
     lock.release().await;
     assert!(!is_held().await);
-}
-
-#[tokio::test]
-async fn where_somebody_made_leases_that_never_end_they_are_given_back_and_that_is_noted() {
-    let server = Server::start();
-    // Without the other streams they would tell of a loss.
-    NatsStore::new(server.settings()).open().await.unwrap();
-    let client = async_nats::connect(server.address()).await.unwrap();
-    let client = async_nats::jetstream::new(client);
-    client.delete_stream("callboard-leases").await.unwrap();
-    let (name, subjects) = ("callboard-leases".to_owned(), vec!["callboard.lease.*".to_owned()]);
-    let config = async_nats::jetstream::stream::Config { name, subjects, ..Default::default() };
-    let leases = client.create_stream(config).await.unwrap();
-    let (store, run) = (NatsStore::new(server.settings()), run("led"));
-    let notes = store.open().await.unwrap();
-    let is_it =
-        |note: &NatsWarning| matches!(note, NatsWarning::ConfigDiffers { setting: "maximum age", .. });
-    assert_eq!(notes.iter().filter(|note| is_it(note)).count(), 1, "{notes:?}");
-    store.lock_engine(&run).await.unwrap().release().await;
-    let last = leases.get_last_raw_message_by_subject("callboard.lease.led").await.unwrap();
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(&last.payload).unwrap()["held"], false);
 }
 
 #[tokio::test]

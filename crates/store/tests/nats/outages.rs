@@ -120,45 +120,44 @@ async fn a_deleted_journal_is_noticed_by_a_watch_that_is_never_waited_for_long()
 async fn a_server_killed_under_eight_writers_loses_and_doubles_nothing() {
     let mut server = Server::start();
     let mut writers = Writers::start(&server);
-    for _ in 0..3 {
-        writers.go_on();
+    for _ in 0..2 {
+        writers.wait_for_commits();
         server.kill();
         server.restart();
     }
-    writers.go_on();
-    writers.check(server.store()).await;
+    writers.wait_for_commits();
+    writers.check(&server.store()).await;
 }
 
-/// Processes that commit to one run as fast as they can, and say what was acknowledged.
+/// Processes that commit to one run as fast as they can, and print what was acknowledged.
 pub(crate) struct Writers {
-    run: RunId,
-    players: Vec<Player>,
+    pub(crate) run: RunId,
+    children: Vec<Player>,
     acknowledged: Vec<String>,
 }
 
 impl Writers {
     pub(crate) fn start<B: Backend>(backend: &B) -> Self {
         let run = run("written");
-        let players = (0..8).map(|_| Player::start(backend, "write", &run, u64::MAX)).collect();
-        Self { run, players, acknowledged: Vec::new() }
+        let children = (0..8).map(|_| Player::start(backend, "write", &run, u64::MAX)).collect();
+        Self { run, children, acknowledged: Vec::new() }
     }
 
-    /// Waits until each of them has been acknowledged a few times more.
-    pub(crate) fn go_on(&mut self) {
-        for player in &mut self.players {
-            for _ in 0..5 {
-                self.acknowledged.push(player.hear().expect("a writer gave up"));
-            }
+    /// Waits until each of them has been acknowledged three more times.
+    pub(crate) fn wait_for_commits(&mut self) {
+        for child in &mut self.children {
+            self.acknowledged.extend((0..3).map(|_| child.hear().expect("a writer gave up")));
         }
     }
 
-    /// Ends them, and demands every acknowledged commit where it was said to be, and nothing twice.
-    pub(crate) async fn check(self, store: impl Store) {
-        let Self { run, players, mut acknowledged } = self;
-        for player in players {
-            acknowledged.extend(player.kill());
+    /// Kills them, and checks that every acknowledged commit is there exactly once. Returns the newest revision.
+    pub(crate) async fn check(self, store: &impl Store) -> Revision {
+        let Self { run, children, mut acknowledged } = self;
+        for child in children {
+            acknowledged.extend(child.kill());
         }
-        let last = expect_acknowledged(&store, &run, &acknowledged).await;
-        assert_eq!(store.intact(&run).await.unwrap(), last);
+        let newest = expect_acknowledged(store, &run, &acknowledged).await;
+        assert_eq!(store.intact(&run).await.unwrap(), newest);
+        newest
     }
 }

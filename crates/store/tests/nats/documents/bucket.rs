@@ -10,14 +10,11 @@ use store::{
     CommitError, NatsSettings, NatsStore, NatsWarning, Position, ReadError, Store as _, Unavailable,
 };
 
-use crate::client::{BUCKET, Client};
+use super::client::{BUCKET, Client};
+use super::with_documents;
 use crate::contract::{change, run};
-use crate::showing::Showing;
+use crate::test_store::TestStore;
 use testkit::nats::Server;
-
-fn direct(server: &Server) -> Showing {
-    Showing(testkit::nats::any(NatsStore::new(server.settings())))
-}
 
 fn is_the_bucket(unavailable: &Unavailable) -> bool {
     matches!(unavailable, Unavailable::NoStream { stream, .. } if stream == "KV_agent-os-peer-state")
@@ -30,7 +27,7 @@ async fn it_is_made_for_the_first_document_as_the_tools_of_nats_make_one() {
     let store = NatsStore::new(server.settings());
     store.commit(change(&run("plain"), Position::absent(), "1")).await.unwrap();
     assert!(client.context.get_stream(format!("KV_{BUCKET}")).await.is_err(), "nobody has asked for it");
-    direct(&server).commit(change(&run("shown"), Position::absent(), "1")).await.unwrap();
+    with_documents(&server).commit(change(&run("shown"), Position::absent(), "1")).await.unwrap();
     let Config { max_messages_per_subject, storage, max_age, allow_rollup, deny_delete, .. } =
         client.bucket().await.cached_info().config.clone();
     assert_eq!((max_messages_per_subject, storage, max_age), (50, StorageType::File, Duration::ZERO));
@@ -51,7 +48,7 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
         ..Config::default()
     };
     client.context.create_stream(config).await.unwrap();
-    let store = direct(&server);
+    let store = with_documents(&server);
     let mut position = Position::absent();
     for n in 1..=8 {
         position = store.commit(change(&run("shown"), position, &n.to_string())).await.unwrap();
@@ -80,10 +77,10 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
 async fn another_name_for_it_is_kept_with_each_run() {
     let server = Server::start();
     let named = NatsSettings { bucket: "elsewhere".to_owned(), ..server.settings() };
-    let (store, run) = (Showing(testkit::nats::any(NatsStore::new(named))), run("shown"));
+    let (store, run) = (TestStore::with_documents(testkit::nats::any(NatsStore::new(named))), run("shown"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     // Whoever has another setting finds it where it is.
-    let second = direct(&server).commit(change(&run, first, "2")).await.unwrap();
+    let second = with_documents(&server).commit(change(&run, first, "2")).await.unwrap();
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
     assert!(Client::of(&server).await.context.get_stream(format!("KV_{BUCKET}")).await.is_err());
 }
@@ -93,7 +90,7 @@ async fn another_name_for_it_is_kept_with_each_run() {
 #[tokio::test]
 async fn a_server_killed_while_the_first_document_was_kept_began_without_the_journal() {
     let mut server = Server::start();
-    let (store, run) = (direct(&server), run("shown"));
+    let (store, run) = (with_documents(&server), run("shown"));
     store.runs().await.unwrap();
     let checksum = server.stream("callboard-journal").join("meta.sum");
     let before = fs::read(&checksum).unwrap();
@@ -101,18 +98,18 @@ async fn a_server_killed_while_the_first_document_was_kept_began_without_the_jou
     server.kill();
     fs::write(&checksum, before).unwrap();
     server.restart();
-    assert_eq!(direct(&server).load(&run).await.unwrap().unwrap().position, position);
+    assert_eq!(with_documents(&server).load(&run).await.unwrap().unwrap().position, position);
 }
 
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_missed_and_not_made_again() {
     let server = Server::start();
-    let (store, run, plain) = (direct(&server), run("shown"), run("plain"));
+    let (store, run, plain) = (with_documents(&server), run("shown"), run("plain"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let alone = NatsStore::new(server.settings());
     let other = alone.commit(change(&plain, Position::absent(), "1")).await.unwrap();
     Client::of(&server).await.context.delete_stream(format!("KV_{BUCKET}")).await.unwrap();
-    for store in [store, direct(&server)] {
+    for store in [store, with_documents(&server)] {
         let ReadError::Unavailable(error) = store.load(&run).await.unwrap_err() else { panic!() };
         assert!(is_the_bucket(&error), "{error}");
         for (run, position) in [(&run, first), (&crate::contract::run("new"), Position::absent())] {

@@ -4,19 +4,15 @@ use protocol::Revision;
 use serde_json::{Value, json};
 use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _};
 
-use crate::client::Client;
+use super::client::Client;
+use super::with_documents;
 use crate::contract::{change, part, run};
-use crate::showing::Showing;
 use testkit::nats::Server;
-
-fn direct(server: &Server) -> Showing {
-    Showing(testkit::nats::any(NatsStore::new(server.settings())))
-}
 
 #[tokio::test]
 async fn an_output_that_is_large_stands_there_as_a_blob_and_is_whole_for_us() {
     let server = Server::start();
-    let (store, run) = (direct(&server), run("peer.spec.large.cycle.1"));
+    let (store, run) = (with_documents(&server), run("peer.spec.large.cycle.1"));
     let output = json!({ "text": "ü".repeat(400_000) });
     let phases = json!({ "plan": { "status": "completed", "output": output } });
     let document = json!({ "version": 2, "phases": phases }).to_string();
@@ -32,7 +28,7 @@ async fn an_output_that_is_large_stands_there_as_a_blob_and_is_whole_for_us() {
     let named = plan["output"]["$blob"].as_str().unwrap().strip_prefix("sha256:").unwrap();
     let digest: Digest = named.parse().unwrap();
     assert_eq!(store.blob(&digest).await.unwrap().unwrap(), text.into_bytes());
-    let another = direct(&server);
+    let another = with_documents(&server);
     assert_eq!(another.parts_at(&run, Revision(1)).await.unwrap(), parts);
     assert_eq!(another.load(&run).await.unwrap().unwrap().foreign, None);
 }
@@ -40,7 +36,7 @@ async fn an_output_that_is_large_stands_there_as_a_blob_and_is_whole_for_us() {
 #[tokio::test]
 async fn a_document_that_no_entry_can_hold_is_refused_with_both_sizes_before_it_is_written() {
     let server = Server::start();
-    let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+    let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     let fields: serde_json::Map<_, _> =
         (0..2000).map(|n| (format!("field-{n}"), json!("x".repeat(900)))).collect();
@@ -56,7 +52,7 @@ async fn a_document_that_no_entry_can_hold_is_refused_with_both_sizes_before_it_
 #[tokio::test]
 async fn what_is_too_large_only_together_becomes_blobs_before_it_is_refused() {
     let server = Server::start();
-    let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+    let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let phase = json!({ "status": "completed", "output": { "text": "x".repeat(90_000) } });
     let phases: serde_json::Map<_, _> = (0..20).map(|n| (format!("phase-{n}"), phase.clone())).collect();
     let document = Some(json!({ "version": 2, "phases": phases }).to_string());
@@ -67,14 +63,14 @@ async fn what_is_too_large_only_together_becomes_blobs_before_it_is_refused() {
     let digest: Digest = shown["output"]["$blob"].as_str().unwrap()["sha256:".len()..].parse().unwrap();
     let output = phase["output"].to_string().into_bytes();
     assert_eq!(store.blob(&digest).await.unwrap(), Some(output));
-    assert_eq!(direct(&server).load(&run).await.unwrap().unwrap().foreign, None);
+    assert_eq!(with_documents(&server).load(&run).await.unwrap().unwrap().foreign, None);
 }
 
 /// It would not be seen, but it is not lost: the parts have it.
 #[tokio::test]
 async fn a_field_of_the_document_that_has_the_name_of_our_part_gives_way() {
     let server = Server::start();
-    let (store, run) = (direct(&server), run("peer.global.cycle.1"));
+    let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let document = Some(json!({ "callboard": "theirs", "note": 1 }).to_string());
     store.commit(Commit { document, ..change(&run, Position::absent(), "1") }).await.unwrap();
     let (_, entry) = Client::of(&server).await.get_json(&run).await;

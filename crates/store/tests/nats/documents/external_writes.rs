@@ -6,14 +6,14 @@ use protocol::{Revision, RunId};
 use serde_json::{Value, json};
 use store::{Commit, CommitError, Digest, ExternalChange, ExternalWrite, NatsStore, Position, Store as _};
 
-use crate::client::{BUCKET, Client};
+use super::client::{BUCKET, Client};
 use crate::contract::{change, run};
-use crate::showing::Showing;
+use crate::test_store::TestStore;
 use testkit::nats::Server;
 
 struct Scene {
     _server: Server,
-    store: Showing,
+    store: TestStore,
     client: Client,
     run: RunId,
     position: Position,
@@ -22,7 +22,7 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let server = Server::start();
-        let store = Showing(testkit::nats::any(NatsStore::new(server.settings())));
+        let store = TestStore::with_documents(testkit::nats::any(NatsStore::new(server.settings())));
         let run = run("peer.global.cycle.1");
         let first = store.commit(shown(&run, Position::absent(), 1)).await.unwrap();
         let position = store.commit(shown(&run, first, 2)).await.unwrap();

@@ -48,14 +48,6 @@ impl Client {
         self.publish(run, bytes.into(), headers).await
     }
 
-    /// Puts if nothing is under another key.
-    pub(crate) async fn put_if_none_at(&self, run: &RunId, bytes: impl Into<Bytes>, other: &str) -> u64 {
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Expected-Last-Subject-Sequence", HeaderValue::from(0));
-        headers.insert("Nats-Expected-Last-Subject-Sequence-Subject", format!("$KV.{BUCKET}.{other}"));
-        self.publish(run, bytes.into(), headers).await
-    }
-
     pub(crate) async fn delete(&self, run: &RunId) -> u64 {
         let mut headers = HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
