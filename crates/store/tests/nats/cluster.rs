@@ -1,4 +1,4 @@
-//! Three servers that keep everything three times.
+//! Clusters of three servers.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -34,16 +34,15 @@ impl Backend for Three {
 }
 
 impl Three {
-    /// Starts three, and waits until they keep the streams three times. Children play with the same addresses, and find
-    /// them made.
+    /// Starts three servers and creates streams with three replicas. Child processes find them by the same addresses.
     async fn with_streams() -> Self {
         let three = Self::fresh();
         let notes = three.store().open().await.unwrap().to_vec();
-        assert_eq!(notes, [], "three replicas of everything");
+        assert_eq!(notes, [], "every stream has three replicas");
         three
     }
 
-    /// Which of them leads the journal's stream: it orders all writes.
+    /// Returns which server leads the stream of the journal.
     async fn leader(&self) -> usize {
         loop {
             let client =
@@ -58,7 +57,7 @@ impl Three {
 }
 
 #[tokio::test]
-async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
+async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
     let mut three = Three::with_streams().await;
     let mut writers = Writers::start(&three);
     writers.wait_for_commits();
@@ -67,7 +66,7 @@ async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
     writers.wait_for_commits();
     three.0[leader].restart();
     writers.wait_for_commits();
-    // Two of them: the one that is left takes writes and cannot keep them.
+    // Two followers: the leader accepts writes and cannot replicate them.
     let leader = three.leader().await;
     let others = [(leader + 1) % 3, (leader + 2) % 3];
     others.iter().for_each(|other| three.0[*other].kill());
@@ -80,7 +79,7 @@ async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
         server.restart();
     }
     writers.wait_for_commits();
-    // One that is silent and not gone: whoever talks to it must find out.
+    // A leader that is suspended and not dead: its clients must find out.
     let leader = three.leader().await;
     three.0[leader].hold();
     writers.wait_for_commits();
@@ -89,9 +88,9 @@ async fn servers_killed_under_eight_writers_lose_and_double_nothing() {
     writers.check(&three.store()).await;
 }
 
-/// The one that is left has taken the writes and cannot keep them: nobody knows what will become of them.
+/// The leader that is left has accepted the writes without being able to replicate them.
 #[tokio::test]
-async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_once() {
+async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     let mut three = Three::with_streams().await;
     let patient = three.store();
     let settings = patient.settings();
@@ -132,7 +131,7 @@ async fn writes_that_two_dead_servers_left_open_are_settled_and_land_at_most_onc
                 Err(error) => panic!("{error}"),
             }
         };
-        assert!(landed.is_none() || unknown(&error), "it landed though nothing was written: {error:?}");
+        assert!(landed.is_none() || unknown(&error), "landed though reported as not written: {error:?}");
         patient.commit(change(run, landed.unwrap_or(first), "3")).await.unwrap();
         let entries = patient.entries(run, Revision(0)).await.unwrap();
         let bodies: Vec<_> = entries.iter().map(|entry| entry.body.as_str()).collect();

@@ -1,4 +1,4 @@
-//! A run that comes from elsewhere: whole, or none.
+//! Importing a run: all of it, or nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,21 +30,21 @@ fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), DraftError> {
     writer.remember(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
 }
 
-/// Begins to bring the run, and is stopped half-way.
-async fn leave_half(server: &Server, store: &Arc<AnyStore>, run: &RunId) {
+/// Starts an import and aborts it half-way.
+async fn interrupt_import(server: &Server, store: &Arc<AnyStore>, run: &RunId) {
     let client = async_nats::connect(server.address()).await.unwrap();
     let journal = async_nats::jetstream::new(client).get_stream("callboard-journal").await.unwrap();
-    let bringing = tokio::spawn({
+    let importing = tokio::spawn({
         let (store, run) = (Arc::clone(store), run.clone());
         async move { store.put_run(|writer| fill(writer, &run)).await.is_ok() }
     });
     while journal.get_info().await.unwrap().state.messages < 5 {}
-    bringing.abort();
-    assert!(bringing.await.is_err(), "it was quicker than we");
+    importing.abort();
+    assert!(importing.await.is_err(), "the import was not interrupted");
 }
 
 #[tokio::test]
-async fn a_run_from_elsewhere_is_there_with_its_age_and_its_epoch_and_only_once() {
+async fn an_imported_run_keeps_its_creation_time_and_epoch() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let (store, run) = (connected(&server, &beside).await, run("moved"));
     store.put_run(|writer| fill(writer, &run)).await.unwrap();
@@ -60,24 +60,24 @@ async fn a_run_from_elsewhere_is_there_with_its_age_and_its_epoch_and_only_once(
 }
 
 #[tokio::test]
-async fn of_those_who_bring_the_same_run_at_once_one_does_and_the_others_find_it_there() {
+async fn one_of_three_concurrent_imports_of_a_run_succeeds() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let (store, run) = (connected(&server, &beside).await, run("moved"));
-    let bring = || store.put_run(|writer| fill(writer, &run));
-    let (first, second, third) = tokio::join!(bring(), bring(), bring());
-    let told = [first, second, third];
-    assert_eq!(told.iter().filter(|brought| brought.is_ok()).count(), 1, "{told:?}");
-    for refused in told.iter().filter_map(|brought| brought.as_ref().err()) {
+    let import = || store.put_run(|writer| fill(writer, &run));
+    let (first, second, third) = tokio::join!(import(), import(), import());
+    let outcomes = [first, second, third];
+    assert_eq!(outcomes.iter().filter(|imported| imported.is_ok()).count(), 1, "{outcomes:?}");
+    for refused in outcomes.iter().filter_map(|imported| imported.as_ref().err()) {
         assert!(matches!(refused, DraftError::Refused(CommitError::Conflict { .. })), "{refused:?}");
     }
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
 }
 
 #[tokio::test]
-async fn whoever_is_stopped_half_way_leaves_no_run_and_the_next_one_brings_it_whole() {
+async fn an_interrupted_import_leaves_no_run_and_can_be_repeated() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
-    leave_half(&server, &store, &run).await;
+    interrupt_import(&server, &store, &run).await;
     assert!(store.runs().await.unwrap().is_empty());
     assert_eq!(store.newest(&run).await.unwrap(), None);
     let other = connected(&server, &beside).await;
@@ -87,17 +87,17 @@ async fn whoever_is_stopped_half_way_leaves_no_run_and_the_next_one_brings_it_wh
 }
 
 #[tokio::test]
-async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one() {
+async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
-    // Whoever makes the streams settles how long leases are.
+    // The first store sets the lease for all.
     let lease = Duration::from_millis(600);
     NatsStore::new(NatsSettings { lease, ..server.settings() }).open().await.unwrap();
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
-    leave_half(&server, &store, &run).await;
+    interrupt_import(&server, &store, &run).await;
     let wire = Wire::to(&server).await;
     let late = nats::any(wire.store(Duration::from_secs(60)));
     wire.hold_at("STREAM.PURGE");
-    let bringing = tokio::spawn({
+    let importing = tokio::spawn({
         let run = run.clone();
         async move { late.put_run(|writer| fill(writer, &run)).await }
     });
@@ -106,19 +106,19 @@ async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one()
         assert!(matches!(error, DraftError::Led(EngineLockError::Held { .. })), "{error:?}");
     }
     wire.let_go().await;
-    let refused = bringing.await.unwrap().unwrap_err();
+    let refused = importing.await.unwrap().unwrap_err();
     assert!(matches!(refused, DraftError::Refused(CommitError::Conflict { .. })), "{refused:?}");
     assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
 }
 
 #[tokio::test]
-async fn the_premises_of_a_store_lead_to_its_servers_and_are_the_same_by_every_address() {
+async fn the_local_directory_of_a_store_is_the_same_for_every_address() {
     let (server, beside) = (Server::start(), tempfile::tempdir().unwrap());
     let store = connected(&server, &beside).await;
     store.prepare_local_dir().unwrap();
-    let (servers, place) = store.local_dir().shared().unwrap();
+    let (servers, location) = store.local_dir().shared().unwrap();
     assert!(servers.ends_with(&server.address()), "{servers}");
     let address = server.address().replace("127.0.0.1", "localhost");
-    let by_name = AnyStore::connect(nats::settings(&address), &place, |_| {}).await.unwrap();
+    let by_name = AnyStore::connect(nats::settings(&address), &location, |_| {}).await.unwrap();
     assert_eq!(by_name.local_dir(), store.local_dir());
 }

@@ -1,4 +1,4 @@
-//! Servers that stop, die and come back: nothing acknowledged is lost, nothing is doubled, every wait ends.
+//! Servers that are suspended, killed and restarted: nothing acknowledged is lost or doubled, and every wait ends.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::contract::processes::expect_acknowledged;
 use crate::contract::roles::Player;
 use crate::contract::{Backend, change, run};
 
-/// A store that gives up soon.
-fn impatient(server: &Server) -> NatsStore {
+/// A store with short timeouts.
+fn with_short_timeouts(server: &Server) -> NatsStore {
     let timeouts = Timeouts {
         request: Duration::from_millis(300),
         outage: Duration::from_millis(600),
@@ -21,9 +21,9 @@ fn impatient(server: &Server) -> NatsStore {
 }
 
 #[tokio::test]
-async fn a_server_that_is_stopped_is_waited_for_only_so_long() {
+async fn a_suspended_server_is_waited_for_until_the_outage_timeout() {
     let server = Server::start();
-    let (store, run) = (impatient(&server), run("r"));
+    let (store, run) = (with_short_timeouts(&server), run("r"));
     store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     server.hold();
     let error = store.load(&run).await.unwrap_err();
@@ -36,16 +36,16 @@ async fn a_server_that_is_stopped_is_waited_for_only_so_long() {
 }
 
 #[tokio::test]
-async fn a_write_that_nobody_answered_and_that_landed_is_found() {
+async fn an_unacknowledged_write_that_landed_is_found() {
     let server = Server::start();
-    let (store, run) = (impatient(&server), run("r"));
+    let (store, run) = (with_short_timeouts(&server), run("r"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     server.hold();
     let commit = change(&run, first, "2");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
     assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
-    // What we sent lies in the server's socket.
+    // The write is in the server's socket.
     server.release();
     let settled = store.settle(&run, id).await.unwrap().unwrap();
     assert_eq!(settled.revision, Revision(2));
@@ -55,35 +55,7 @@ async fn a_write_that_nobody_answered_and_that_landed_is_found() {
 }
 
 #[tokio::test]
-async fn a_write_that_nobody_answered_and_that_is_lost_can_never_land_once_it_is_settled() {
-    let mut server = Server::start();
-    let (store, run) = (impatient(&server), run("r"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    server.hold();
-    let commit = change(&run, first, "2");
-    let id = commit.write_id;
-    let error = store.commit(commit).await.unwrap_err();
-    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
-    // What lies in its socket dies with it.
-    server.kill();
-    server.restart();
-    let patient = NatsStore::new(server.settings());
-    let settled = loop {
-        match store.settle(&run, id).await {
-            Ok(settled) => break settled,
-            Err(ReadError::Unavailable(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    };
-    assert_eq!(settled, None);
-    assert_eq!(patient.load(&run).await.unwrap().unwrap().position, first, "a fence is no commit");
-    store.commit(change(&run, first, "another")).await.unwrap();
-    let entries = patient.entries(&run, Revision(0)).await.unwrap();
-    assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["1", "another"]);
-}
-
-#[tokio::test]
-async fn a_watch_outlives_its_server() {
+async fn a_watch_survives_a_restart_of_the_server() {
     let mut server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -94,9 +66,9 @@ async fn a_watch_outlives_its_server() {
     assert_eq!(watch.next().await.unwrap()[0].body, "2");
 }
 
-/// Whoever has more to wait for than a run asks for its news again and again.
+/// A caller that waits for several things drops the call again and again.
 #[tokio::test]
-async fn a_deleted_journal_is_noticed_by_a_watch_that_is_never_waited_for_long() {
+async fn a_watch_whose_calls_are_dropped_notices_a_deleted_journal() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
     store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -113,7 +85,7 @@ async fn a_deleted_journal_is_noticed_by_a_watch_that_is_never_waited_for_long()
         tokio::time::advance(Duration::from_secs(10)).await;
         tokio::time::resume();
     }
-    panic!("it waits for news of what is not there");
+    panic!("the watch waits on a deleted stream");
 }
 
 #[tokio::test]

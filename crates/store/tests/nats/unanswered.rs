@@ -1,4 +1,4 @@
-//! What servers answer when they are in trouble, late, or not at all: the right class each time, and no entry twice.
+//! Writes whose acknowledgement is late, lost or wrong: the right error each time, and no entry twice.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_write_that_was_settled_as_lost_does_not_land_later() {
+async fn a_write_resolved_as_lost_does_not_land_later() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
     let (store, run) = (wire.store(Duration::from_millis(600)), run("late"));
@@ -40,7 +40,7 @@ async fn a_write_that_was_settled_as_lost_does_not_land_later() {
 }
 
 #[tokio::test]
-async fn a_write_whose_connection_is_cut_is_made_again_and_lands_once() {
+async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
     let (store, run) = (wire.store(Duration::from_secs(60)), run("cut"));
@@ -59,10 +59,10 @@ async fn a_write_whose_connection_is_cut_is_made_again_and_lands_once() {
 }
 
 #[tokio::test]
-async fn a_write_that_landed_unheard_is_recognised_and_no_conflict_with_ourselves() {
+async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
-    let (store, run) = (wire.store(Duration::from_secs(60)), run("unheard"));
+    let (store, run) = (wire.store(Duration::from_secs(60)), run("unacknowledged"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.mute_writes_to_runs();
     let (writer, name) = (store.clone(), run.clone());
@@ -75,22 +75,22 @@ async fn a_write_that_landed_unheard_is_recognised_and_no_conflict_with_ourselve
     assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
-/// Replicated servers say so now and then to a lone writer whose sequence is right.
+/// Replicated servers sometimes refuse a correct sequence.
 #[tokio::test]
-async fn a_conflict_with_nobody_is_waited_out() {
+async fn a_refusal_without_a_conflict_is_retried() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
     let (store, run) = (wire.store(Duration::from_secs(60)), run("alone"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.refuse(3);
     assert_eq!(store.commit(change(&run, first, "2")).await.unwrap().revision, Revision(2));
-    assert_eq!(wire.refusals(), 0, "all of them were met");
+    assert_eq!(wire.refusals(), 0, "every refusal was used");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
-/// Any replica answers such a question, also one that is behind.
+/// Any replica answers a direct get, and it may lag.
 #[tokio::test]
-async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
+async fn reads_go_to_the_leader_of_a_stream() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
     let store = wire.store(Duration::from_secs(1));
@@ -99,7 +99,7 @@ async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
     let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
     for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
         let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
-        // More than are read one by one, and one that is a blob.
+        // More than are read one by one, and one in a blob.
         for n in 1..=9_usize {
             let commit = change(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
             let (id, document) = (commit.write_id, document.clone());
@@ -114,7 +114,7 @@ async fn nothing_that_is_decided_on_is_asked_of_another_than_the_leader() {
 }
 
 #[tokio::test]
-async fn a_conflict_with_nobody_that_does_not_end_is_an_outage() {
+async fn refusals_without_a_conflict_that_do_not_end_are_an_outage() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
     let (store, run) = (wire.store(Duration::from_millis(300)), run("alone"));

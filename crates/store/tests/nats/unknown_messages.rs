@@ -1,4 +1,4 @@
-//! What is in our streams and is not as we write it: it stops nobody but whom it concerns.
+//! Messages that Callboard did not write: they stop their own run and nothing else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
@@ -9,14 +9,14 @@ use testkit::nats::Server;
 
 use crate::contract::{change, run};
 
-/// Gives its number.
+/// Publishes bytes and returns their sequence.
 async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) -> u64 {
     let client = async_nats::connect(server.address()).await.unwrap();
     let context = async_nats::jetstream::new(client);
     context.publish(subject.to_owned(), bytes.into()).await.unwrap().await.unwrap().sequence
 }
 
-/// What any client of the object store reads under a name.
+/// Reads an object as any NATS client does.
 async fn object(server: &Server, name: &str) -> Vec<u8> {
     let client = async_nats::connect(server.address()).await.unwrap();
     let stream = async_nats::jetstream::new(client).get_stream("OBJ_callboard-blobs").await.unwrap();
@@ -28,74 +28,74 @@ async fn object(server: &Server, name: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_understood_does_not_hide_the_others() {
-    for rubbish in [r#"{"format":2,"body":{}}"#, "hello"] {
+async fn an_unreadable_run_does_not_hide_the_others() {
+    for payload in [r#"{"format":2,"body":{}}"#, "hello"] {
         let server = Server::start();
         let store = NatsStore::new(server.settings());
-        let (well, ill) = (run("well"), run("weird"));
-        store.commit(change(&ill, Position::absent(), "1")).await.unwrap();
-        store.commit(change(&well, Position::absent(), "1")).await.unwrap();
-        put(&server, "callboard.run.weird", rubbish).await;
+        let (fine, broken) = (run("brave"), run("broken"));
+        store.commit(change(&broken, Position::absent(), "1")).await.unwrap();
+        store.commit(change(&fine, Position::absent(), "1")).await.unwrap();
+        put(&server, "callboard.run.broken", payload).await;
         let rows = store.runs().await.unwrap();
         let mut listed: Vec<_> =
             rows.iter().map(|row| (row.run.as_str(), row.revision, row.protocol.as_str())).collect();
         listed.sort_unstable();
-        assert_eq!(listed, [("weird", Revision(0), ""), ("well", Revision(1), "steps")]);
-        assert_eq!(store.runs_beginning("we", 9).await.unwrap(), [ill.clone(), well.clone()]);
-        // Whoever asks for it is told what is wrong with it.
-        let error = store.load(&ill).await.unwrap_err();
+        assert_eq!(listed, [("brave", Revision(1), "steps"), ("broken", Revision(0), "")]);
+        assert_eq!(store.runs_beginning("br", 9).await.unwrap(), [fine.clone(), broken.clone()]);
+        // Reading the run itself fails.
+        let error = store.load(&broken).await.unwrap_err();
         assert!(matches!(error, ReadError::Unavailable(_)), "{error}");
     }
 }
 
 #[tokio::test]
-async fn what_somebody_else_put_there_can_be_set_aside_and_the_run_goes_on() {
-    set_aside_from(None).await;
+async fn an_unknown_message_is_quarantined_and_the_run_continues() {
+    quarantine_from(None).await;
 }
 
-/// The entry in the bucket is the commit, and nobody gets to it past the journal.
+/// The journal is read before the bucket.
 #[tokio::test]
-async fn the_same_is_true_of_a_run_whose_document_is_kept_in_a_bucket() {
-    set_aside_from(Some("{}")).await;
+async fn an_unknown_message_of_a_run_with_a_document_is_quarantined() {
+    quarantine_from(Some("{}")).await;
 }
 
-async fn set_aside_from(document: Option<&str>) {
+async fn quarantine_from(document: Option<&str>) {
     let change = |run: &protocol::RunId, expected, entry: &str| store::Commit {
         document: document.map(str::to_owned),
         ..change(run, expected, entry)
     };
     let server = Server::start();
-    let (store, ill) = (NatsStore::new(server.settings()), run("a.b"));
-    let first = store.commit(change(&ill, Position::absent(), "1")).await.unwrap();
-    let second = store.commit(change(&ill, first, "2")).await.unwrap();
+    let (store, broken) = (NatsStore::new(server.settings()), run("a.b"));
+    let first = store.commit(change(&broken, Position::absent(), "1")).await.unwrap();
+    let second = store.commit(change(&broken, first, "2")).await.unwrap();
     let hello = put(&server, "callboard.run.a=2Eb", "hello").await;
     let empty = put(&server, "callboard.run.a=2Eb", "").await;
-    let nobody = put(&server, "callboard.run.nobody", "[]").await;
-    // Neither who reads nor who remembers gets past it.
-    let Err(CommitError::Unavailable(error)) = store.commit(change(&ill, second, "3")).await else {
+    let no_run = put(&server, "callboard.run.empty", "[]").await;
+    // Neither a read nor a commit from the cache continues after it.
+    let Err(CommitError::Unavailable(error)) = store.commit(change(&broken, second, "3")).await else {
         panic!()
     };
-    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
-    let Err(ReadError::Unavailable(error)) = store.load(&ill).await else { panic!() };
-    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == ill), "{error:?}");
-    let strangers = store.unknown_messages().await.unwrap();
-    let named: Vec<_> = strangers.iter().map(UnknownMessage::name).collect();
+    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == broken), "{error:?}");
+    let Err(ReadError::Unavailable(error)) = store.load(&broken).await else { panic!() };
+    assert!(matches!(&error, Unavailable::NotUnderstood { run, .. } if *run == broken), "{error:?}");
+    let messages = store.unknown_messages().await.unwrap();
+    let named: Vec<_> = messages.iter().map(UnknownMessage::name).collect();
     let [hello, empty] = [hello, empty].map(|number| format!("recovery.a.b.{number}"));
-    assert_eq!(named, [hello, empty, format!("recovery.nobody.{nobody}")]);
-    for stranger in strangers.iter().chain(&strangers) {
-        store.quarantine_message(stranger).await.unwrap();
+    assert_eq!(named, [hello, empty, format!("recovery.empty.{no_run}")]);
+    for message in messages.iter().chain(&messages) {
+        store.quarantine_message(message).await.unwrap();
     }
     assert_eq!(store.unknown_messages().await.unwrap(), []);
     assert_eq!(object(&server, &named[0]).await, b"hello");
     let another = NatsStore::new(server.settings());
-    assert_eq!(another.load(&ill).await.unwrap().unwrap().position, second);
-    let third = store.commit(change(&ill, second, "3")).await.unwrap();
-    assert_eq!(another.intact(&ill).await.unwrap(), third.revision);
-    assert_eq!(another.runs().await.unwrap().len(), 1, "nobody is no run");
+    assert_eq!(another.load(&broken).await.unwrap().unwrap().position, second);
+    let third = store.commit(change(&broken, second, "3")).await.unwrap();
+    assert_eq!(another.intact(&broken).await.unwrap(), third.revision);
+    assert_eq!(another.runs().await.unwrap().len(), 1, "a run needs a commit");
 }
 
 #[tokio::test]
-async fn what_a_newer_program_wrote_is_nobodys_rubbish() {
+async fn a_message_of_a_newer_version_is_not_an_unknown_message() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
     store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -110,7 +110,7 @@ async fn what_a_newer_program_wrote_is_nobodys_rubbish() {
 }
 
 #[tokio::test]
-async fn a_blob_that_claims_to_be_huge_is_damaged_and_nothing_worse() {
+async fn a_blob_with_a_false_size_is_reported_as_damaged() {
     let server = Server::start();
     let store = NatsStore::new(server.settings());
     let digest: Digest = store.put_blobs(vec![b"small".to_vec()]).await.unwrap().remove(0);

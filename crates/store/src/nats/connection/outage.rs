@@ -122,7 +122,7 @@ struct Unanswered {
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct Requests {
     outages: Arc<OutageTracker>,
-    question: RequestKind,
+    kind: RequestKind,
 }
 
 impl OutageTracker {
@@ -144,7 +144,7 @@ impl OutageTracker {
     }
 
     fn requests(self: &Arc<Self>, stream: &str, writes: bool) -> Requests {
-        Requests { outages: Arc::clone(self), question: RequestKind::new(stream, writes) }
+        Requests { outages: Arc::clone(self), kind: RequestKind::new(stream, writes) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, OutageState> {
@@ -156,7 +156,7 @@ impl OutageTracker {
         let mut outage = self.lock();
         let Some(last) = outage.unanswered.values().map(|unanswered| unanswered.last).max() else { return };
         let now = Instant::now();
-        outage.unanswered.retain(|question, _| question.stream != stream || (question.writes && !writes));
+        outage.unanswered.retain(|kind, _| kind.stream != stream || (kind.writes && !writes));
         self.drop_stale(&mut outage, now);
         if !outage.unanswered.is_empty() {
             let answered = [false, true].into_iter().filter(|is_write| writes || !is_write);
@@ -185,24 +185,18 @@ impl OutageTracker {
     }
 
     /// Records a failed request, and returns when the outage started for requests of this kind.
-    fn record_failure(
-        &self,
-        question: &RequestKind,
-        started: Instant,
-        now: Instant,
-        why: &Source,
-    ) -> Instant {
+    fn record_failure(&self, kind: &RequestKind, started: Instant, now: Instant, why: &Source) -> Instant {
         let mut outage = self.lock();
         self.drop_stale(&mut outage, now);
         if outage.unanswered.is_empty() {
             *outage = OutageState::default();
         }
         // A subscription starts long before it fails; it was answered until the last request timeout.
-        let since = now.checked_sub(self.timeouts.request).map_or(started, |heard| heard.max(started));
-        let unanswered = outage.unanswered.entry(question.clone()).or_insert(Unanswered { since, last: now });
+        let since = now.checked_sub(self.timeouts.request).map_or(started, |latest| latest.max(started));
+        let unanswered = outage.unanswered.entry(kind.clone()).or_insert(Unanswered { since, last: now });
         unanswered.last = now;
         let since = outage.unanswered.values().map(|unanswered| unanswered.since).min().unwrap_or(now);
-        let since = outage.answered_at.get(question).map_or(since, |heard| since.max(*heard));
+        let since = outage.answered_at.get(kind).map_or(since, |answered| since.max(*answered));
         let lasted = now.duration_since(since);
         let left = self.timeouts.outage.saturating_sub(lasted);
         if lasted >= REPORT_AFTER && !left.is_zero() && outage.reported_since.is_none() {
@@ -217,7 +211,7 @@ impl OutageTracker {
 
 impl Requests {
     pub(super) fn record_failure(&self, started: Instant, now: Instant, why: &Source) -> Instant {
-        self.outages.record_failure(&self.question, started, now, why)
+        self.outages.record_failure(&self.kind, started, now, why)
     }
 
     /// Returns a back-off bounded by the outage timeout.
@@ -237,7 +231,7 @@ impl Requests {
         loop {
             match ask().await {
                 Ok(answer) => {
-                    self.outages.record_answer(&self.question.stream, self.question.writes);
+                    self.outages.record_answer(&self.kind.stream, self.kind.writes);
                     return Ok(answer);
                 }
                 Err(failure) => outage.wait(failure).await?,
@@ -369,7 +363,7 @@ mod tests {
         let waiting = "waiting for the NATS server `nats://one,nats://two` (no answer); giving up in 8 s";
         let over = "the NATS server `nats://one,nats://two` answers again, after 6 s";
         assert_eq!(took(6, Ok(())).await, [waiting, over]);
-        assert_eq!(took(6, Err(())).await, [waiting], "the error says the rest");
+        assert_eq!(took(6, Err(())).await, [waiting], "the caller reports the error");
     }
 
     #[tokio::test(start_paused = true)]

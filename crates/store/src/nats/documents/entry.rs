@@ -204,17 +204,17 @@ mod tests {
     #[test]
     fn reformatting_an_entry_does_not_change_it() {
         let payload = written(&json!({ "b": [1.0, { "d": "ü", "c": 2 }], "a": {} }));
-        fn turned(value: Value) -> Value {
+        fn reversed(value: Value) -> Value {
             match value {
                 Value::Object(members) => {
-                    members.into_iter().rev().map(|(name, value)| (name, turned(value))).collect()
+                    members.into_iter().rev().map(|(name, value)| (name, reversed(value))).collect()
                 }
-                Value::Array(entries) => entries.into_iter().map(turned).collect(),
+                Value::Array(entries) => entries.into_iter().map(reversed).collect(),
                 Value::Number(number) if number.as_f64() == Some(1.0) => json!(1),
                 value => value,
             }
         }
-        let again = turned(serde_json::from_slice(&payload).unwrap());
+        let again = reversed(serde_json::from_slice(&payload).unwrap());
         assert!(matches!(read_as(serde_json::to_vec_pretty(&again).unwrap()), ParsedEntry::Intact(_)));
     }
 
@@ -227,23 +227,26 @@ mod tests {
             serde_json::to_vec(&value).unwrap()
         };
         assert!(matches!(read_as(with(&|entry| entry["a"] = json!(2))), ParsedEntry::DocumentChanged(_)));
-        let unfit = |read: ParsedEntry| match read {
+        let reason = |read: ParsedEntry| match read {
             ParsedEntry::Invalid(external) => external,
             other => panic!("{other:?}"),
         };
-        assert_eq!(unfit(read_as("hello")), ExternalChange::NoObject);
-        assert_eq!(unfit(read_as("[1]")), ExternalChange::NoObject);
-        assert_eq!(unfit(read_as("{}")), ExternalChange::NoPart);
+        assert_eq!(reason(read_as("hello")), ExternalChange::NoObject);
+        assert_eq!(reason(read_as("[1]")), ExternalChange::NoObject);
+        assert_eq!(reason(read_as("{}")), ExternalChange::NoPart);
         let epoch = with(&|entry| entry[ENGINE_PART]["head"]["epoch"] = json!(9));
-        assert_eq!(unfit(read_as(epoch)), ExternalChange::PartChanged);
-        assert_eq!(unfit(read_as(with(&|entry| entry[ENGINE_PART] = json!(1)))), ExternalChange::PartChanged);
-        let elsewhere = RunId::new("peer.global.cycle.2").unwrap();
+        assert_eq!(reason(read_as(epoch)), ExternalChange::PartChanged);
         assert_eq!(
-            unfit(parse_entry(&elsewhere, &found(payload.clone())).unwrap()),
+            reason(read_as(with(&|entry| entry[ENGINE_PART] = json!(1)))),
+            ExternalChange::PartChanged
+        );
+        let other_run = RunId::new("peer.global.cycle.2").unwrap();
+        assert_eq!(
+            reason(parse_entry(&other_run, &found(payload.clone())).unwrap()),
             ExternalChange::PartChanged
         );
         let deleted = StoredMessage { headers: deletion(), ..found("") };
-        assert_eq!(unfit(parse_entry(&run(), &deleted).unwrap()), ExternalChange::Deleted);
+        assert_eq!(reason(parse_entry(&run(), &deleted).unwrap()), ExternalChange::Deleted);
         let newer = found(with(&|entry| entry[ENGINE_PART]["format"] = json!(2)));
         assert!(matches!(parse_entry(&run(), &newer), Err(MessageError::Newer { found: 2, .. })));
     }

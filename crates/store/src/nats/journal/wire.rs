@@ -160,11 +160,15 @@ mod tests {
         let run = RunId::new("r").unwrap();
         let (write_id, head) = (WriteId::new(), Head { revision: Revision(1), ..Head::absent() });
         let delta: Delta = serde_json::from_str("{\"entry\":\"ü\\n\"}").unwrap();
-        for going in [OutgoingDelta::Inline(&delta), OutgoingDelta::Blob(Digest::of("elsewhere"))] {
-            let is_here = matches!(going, OutgoingDelta::Inline(_));
+        for delta_location in [OutgoingDelta::Inline(&delta), OutgoingDelta::Blob(Digest::of("delta"))] {
+            let is_here = matches!(delta_location, OutgoingDelta::Inline(_));
             let checksum = checksum(&run, Revision(1), write_id, &delta.entry);
-            let outgoing =
-                OutgoingCommit { write_id, checksum: checksum.clone(), checkpoint: false, delta: going };
+            let outgoing = OutgoingCommit {
+                write_id,
+                checksum: checksum.clone(),
+                checkpoint: false,
+                delta: delta_location,
+            };
             let payload = encode_commit(&head, &outgoing, 0);
             let record = decode(&found(3, payload)).unwrap();
             let Content::Commit(committed) = record.content else { panic!() };
@@ -177,7 +181,7 @@ mod tests {
                     assert!(is_here);
                     assert_eq!(trailer.delta().unwrap().entry, "ü\n");
                 }
-                DeltaLocation::Blob(digest) => assert!(!is_here && digest == Digest::of("elsewhere")),
+                DeltaLocation::Blob(digest) => assert!(!is_here && digest == Digest::of("delta")),
                 DeltaLocation::Inline(_) => panic!("only with a checkpoint"),
             }
         }

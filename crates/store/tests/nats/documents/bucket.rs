@@ -1,4 +1,4 @@
-//! The bucket itself: how it is made, and what happens when it is gone.
+//! The bucket: how it is created, and what happens when it is deleted.
 
 use std::error::Error as _;
 use std::fs;
@@ -16,17 +16,17 @@ use crate::contract::{change, run};
 use crate::test_store::TestStore;
 use testkit::nats::Server;
 
-fn is_the_bucket(unavailable: &Unavailable) -> bool {
+fn is_deleted_bucket(unavailable: &Unavailable) -> bool {
     matches!(unavailable, Unavailable::NoStream { stream, .. } if stream == "KV_agent-os-peer-state")
 }
 
 #[tokio::test]
-async fn it_is_made_for_the_first_document_as_the_tools_of_nats_make_one() {
+async fn the_first_document_creates_the_bucket_as_nats_clients_do() {
     let server = Server::start();
     let client = Client::of(&server).await;
     let store = NatsStore::new(server.settings());
     store.commit(change(&run("plain"), Position::absent(), "1")).await.unwrap();
-    assert!(client.context.get_stream(format!("KV_{BUCKET}")).await.is_err(), "nobody has asked for it");
+    assert!(client.context.get_stream(format!("KV_{BUCKET}")).await.is_err(), "no document needs it");
     with_documents(&server).commit(change(&run("shown"), Position::absent(), "1")).await.unwrap();
     let Config { max_messages_per_subject, storage, max_age, allow_rollup, deny_delete, .. } =
         client.bucket().await.cached_info().config.clone();
@@ -36,7 +36,7 @@ async fn it_is_made_for_the_first_document_as_the_tools_of_nats_make_one() {
 }
 
 #[tokio::test]
-async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
+async fn an_existing_bucket_is_used_and_each_difference_is_a_warning() {
     let server = Server::start();
     let client = Client::of(&server).await;
     let config = Config {
@@ -54,7 +54,7 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
         position = store.commit(change(&run("shown"), position, &n.to_string())).await.unwrap();
     }
     assert_eq!(store.entries(&run("shown"), Revision(0)).await.unwrap().len(), 8);
-    // A text of that length alone would be a blob.
+    // Each text is small enough to stay in the entry.
     let texts: serde_json::Map<_, _> =
         (0..30).map(|n| (n.to_string(), serde_json::json!("x".repeat(1000)))).collect();
     let large = store::Commit {
@@ -62,33 +62,33 @@ async fn one_that_is_there_is_used_as_it_is_and_what_differs_is_noted() {
         ..change(&run("shown"), position, "9")
     };
     let refused = store.commit(large).await.unwrap_err();
-    // The server counts our headers, too.
+    // The server's limit counts headers.
     assert!(matches!(refused, CommitError::TooLarge { limit: 15_904, .. }), "{refused}");
     let later = NatsStore::new(server.settings());
-    let noted = |setting, found: &str| {
+    let warning = |setting, found: &str| {
         let (stream, found) = (format!("KV_{BUCKET}"), found.to_owned());
         NatsWarning::ConfigDiffers { stream, setting, found }
     };
-    let noted = [noted("largest message", "20000 bytes"), noted("history", "5")];
-    assert_eq!(later.open().await.unwrap(), noted);
+    let warning = [warning("largest message", "20000 bytes"), warning("history", "5")];
+    assert_eq!(later.open().await.unwrap(), warning);
 }
 
 #[tokio::test]
-async fn another_name_for_it_is_kept_with_each_run() {
+async fn a_run_stays_in_the_bucket_it_was_created_in() {
     let server = Server::start();
-    let named = NatsSettings { bucket: "elsewhere".to_owned(), ..server.settings() };
+    let named = NatsSettings { bucket: "other".to_owned(), ..server.settings() };
     let (store, run) = (TestStore::with_documents(testkit::nats::any(NatsStore::new(named))), run("shown"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    // Whoever has another setting finds it where it is.
+    // A store with another setting uses the bucket of the run.
     let second = with_documents(&server).commit(change(&run, first, "2")).await.unwrap();
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
     assert!(Client::of(&server).await.context.get_stream(format!("KV_{BUCKET}")).await.is_err());
 }
 
-/// A server writes the settings of a stream to one file and their checksum to another. Killed in between, it begins without the
-/// stream, whatever is in it.
+/// A server writes the configuration of a stream and its checksum to two files. Killed in between, it starts without
+/// the stream.
 #[tokio::test]
-async fn a_server_killed_while_the_first_document_was_kept_began_without_the_journal() {
+async fn a_server_killed_while_the_bucket_is_created_keeps_the_journal() {
     let mut server = Server::start();
     let (store, run) = (with_documents(&server), run("shown"));
     store.runs().await.unwrap();
@@ -102,33 +102,33 @@ async fn a_server_killed_while_the_first_document_was_kept_began_without_the_jou
 }
 
 #[tokio::test]
-async fn a_bucket_that_was_deleted_is_missed_and_not_made_again() {
+async fn a_deleted_bucket_is_an_error_and_not_created_again() {
     let server = Server::start();
     let (store, run, plain) = (with_documents(&server), run("shown"), run("plain"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    let alone = NatsStore::new(server.settings());
-    let other = alone.commit(change(&plain, Position::absent(), "1")).await.unwrap();
+    let plain_store = NatsStore::new(server.settings());
+    let other = plain_store.commit(change(&plain, Position::absent(), "1")).await.unwrap();
     Client::of(&server).await.context.delete_stream(format!("KV_{BUCKET}")).await.unwrap();
     for store in [store, with_documents(&server)] {
         let ReadError::Unavailable(error) = store.load(&run).await.unwrap_err() else { panic!() };
-        assert!(is_the_bucket(&error), "{error}");
+        assert!(is_deleted_bucket(&error), "{error}");
         for (run, position) in [(&run, first), (&crate::contract::run("new"), Position::absent())] {
             let error = store.commit(change(run, position, "2")).await.unwrap_err();
             let CommitError::Unavailable(unavailable) = &error else {
                 panic!("{error:?} {:?}", error.source())
             };
-            assert!(is_the_bucket(unavailable), "{error}");
+            assert!(is_deleted_bucket(unavailable), "{error}");
         }
-        // What was acknowledged can be read, and runs that need no bucket go on.
+        // Everything acknowledged is readable, and runs without a document continue.
         assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 1);
         assert_eq!(store.document(&run).await.unwrap().unwrap().revision, Revision(1));
         assert_eq!(store.runs().await.unwrap().len(), 2);
     }
-    alone.commit(change(&plain, other, "2")).await.unwrap();
+    plain_store.commit(change(&plain, other, "2")).await.unwrap();
     NatsStore::new(server.settings())
         .commit(change(&crate::contract::run("another"), Position::absent(), "1"))
         .await
         .unwrap();
-    let notes = [NatsWarning::StreamDeleted { stream: format!("KV_{BUCKET}") }];
-    assert_eq!(NatsStore::new(server.settings()).open().await.unwrap(), notes);
+    let warnings = [NatsWarning::StreamDeleted { stream: format!("KV_{BUCKET}") }];
+    assert_eq!(NatsStore::new(server.settings()).open().await.unwrap(), warnings);
 }

@@ -1,4 +1,4 @@
-//! Another client of the same server, which knows nothing of us.
+//! Another NATS client, which knows nothing of Callboard.
 
 use async_nats::jetstream::{self, stream::Stream};
 use async_nats::{HeaderMap, HeaderValue};
@@ -24,7 +24,7 @@ impl Client {
         self.context.get_stream(format!("KV_{BUCKET}")).await.unwrap()
     }
 
-    /// The newest bytes under a key, and their sequence.
+    /// Returns the newest value of a key and its sequence.
     pub(crate) async fn get(&self, key: &str) -> (u64, Bytes) {
         let subject = format!("$KV.{BUCKET}.{key}");
         let message = self.bucket().await.get_last_raw_message_by_subject(&subject).await.unwrap();
@@ -36,12 +36,12 @@ impl Client {
         (sequence, serde_json::from_slice(&bytes).unwrap())
     }
 
-    /// Puts whatever the newest is.
+    /// Writes without compare-and-set.
     pub(crate) async fn put(&self, run: &RunId, bytes: impl Into<Bytes>) -> u64 {
         self.publish(run, bytes.into(), HeaderMap::new()).await
     }
 
-    /// Puts if this is the newest.
+    /// Writes if `sequence` is the newest.
     pub(crate) async fn update(&self, run: &RunId, bytes: impl Into<Bytes>, sequence: u64) -> u64 {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", HeaderValue::from(sequence));
@@ -60,7 +60,7 @@ impl Client {
         answer.await.unwrap().sequence
     }
 
-    /// How many messages the journal has of a run.
+    /// Returns how many messages the journal has of a run.
     pub(crate) async fn messages(&self, run: &RunId) -> usize {
         let journal = self.context.get_stream("callboard-journal").await.unwrap();
         let subject = format!("callboard.run.{}", run.as_str().replace('.', "=2E"));

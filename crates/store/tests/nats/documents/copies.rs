@@ -1,4 +1,4 @@
-//! The entry is the commit: whatever happens between it and its copy, nothing is lost and nothing is doubled.
+//! The entry is the commit: nothing is lost or doubled between an entry and its copy.
 
 use std::time::Duration;
 
@@ -18,43 +18,43 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.body.as_str()).collect()
 }
 
-/// A store that writes entries and no copies, until it gives up: so far a process gets that is killed in between.
-async fn stops_between(wire: &Wire) -> TestStore {
+/// A store that writes entries and fails before their copies, like a process that is killed in between.
+async fn failing_before_copies(wire: &Wire) -> TestStore {
     let store = wire.store(Duration::from_millis(300));
     store.open().await.unwrap();
     wire.refuse(u32::MAX);
     TestStore::with_documents(testkit::nats::any(store))
 }
 
-async fn stop_between(wire: &Wire, run: &RunId, expected: Position, entry: &str) {
-    let stopped = stops_between(wire).await.commit(change(run, expected, entry)).await.unwrap_err();
-    assert!(matches!(stopped, CommitError::Unknown { .. }), "{stopped:?}");
+async fn commit_without_copy(wire: &Wire, run: &RunId, expected: Position, entry: &str) {
+    let failed = failing_before_copies(wire).await.commit(change(run, expected, entry)).await.unwrap_err();
+    assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
 }
 
 #[tokio::test]
-async fn a_run_whose_first_commit_has_no_copy_is_there_for_everybody() {
+async fn a_run_whose_first_commit_has_no_copy_exists() {
     let server = Server::start();
     let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
-    stop_between(&wire, &run, Position::absent(), "1").await;
+    commit_without_copy(&wire, &run, Position::absent(), "1").await;
     let client = Client::of(&server).await;
-    assert_eq!(client.messages(&run).await, 0, "there is no copy");
+    assert_eq!(client.messages(&run).await, 0, "no copy yet");
     let listed = with_documents(&server).runs().await.unwrap();
     assert_eq!(listed.iter().map(|row| (&row.run, row.revision)).collect::<Vec<_>>(), [(&run, Revision(1))]);
-    assert_eq!(client.messages(&run).await, 1, "whoever looked has made it");
+    assert_eq!(client.messages(&run).await, 1, "listing has written the copy");
     assert_eq!(with_documents(&server).runs_beginning("peer.", 9).await.unwrap(), std::slice::from_ref(&run));
     let again = with_documents(&server).commit(change(&run, Position::absent(), "again")).await.unwrap_err();
     assert!(matches!(again, CommitError::Conflict { found: Revision(1), .. }), "{again}");
-    assert_eq!(client.messages(&run).await, 1, "and nobody makes it twice");
+    assert_eq!(client.messages(&run).await, 1, "the copy is written once");
 }
 
 #[tokio::test]
-async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
+async fn every_operation_writes_a_missing_copy() {
     let server = Server::start();
     for reader in ["load", "entries", "document", "watch", "commit", "settle"] {
         let (store, run) = (with_documents(&server), run(reader));
         let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
         let mut watch = store.watch(&run, Revision(1)).await.unwrap();
-        stop_between(&Wire::to(&server).await, &run, first, "2").await;
+        commit_without_copy(&Wire::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         assert_eq!(client.messages(&run).await, 1);
         let another = with_documents(&server);
@@ -72,8 +72,8 @@ async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
             }
             _ => assert_eq!(another.settle(&run, store::WriteId::new()).await.unwrap(), None),
         }
-        assert_eq!(client.messages(&run).await, 2, "{reader} made the copy");
-        assert_eq!(bodies(&watch.next().await.unwrap()), ["2"], "a watcher is told by {reader}");
+        assert_eq!(client.messages(&run).await, 2, "{reader} writes the copy");
+        assert_eq!(bodies(&watch.next().await.unwrap()), ["2"], "a watcher is failed by {reader}");
         let position = another.load(&run).await.unwrap().unwrap().position;
         another.commit(change(&run, position, "3")).await.unwrap();
         assert_eq!(bodies(&another.entries(&run, Revision(0)).await.unwrap()), ["1", "2", "3"]);
@@ -81,14 +81,14 @@ async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
     }
 }
 
-/// Whoever wrote over it may have seen it; the journal has not, and must.
+/// The other client may or may not have read the commit; the journal must get its copy.
 #[tokio::test]
-async fn a_commit_that_others_wrote_over_before_it_had_a_copy_is_not_lost() {
+async fn a_commit_overwritten_before_its_copy_is_not_lost() {
     for has_seen in [true, false] {
         let server = Server::start();
         let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
         let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-        stop_between(&Wire::to(&server).await, &run, first, "2").await;
+        commit_without_copy(&Wire::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         let theirs = if has_seen {
             let (sequence, _) = client.get(run.as_str()).await;
@@ -103,23 +103,23 @@ async fn a_commit_that_others_wrote_over_before_it_had_a_copy_is_not_lost() {
 }
 
 #[tokio::test]
-async fn whoever_was_stopped_between_settles_its_write_as_landed() {
+async fn an_entry_without_a_copy_resolves_as_landed() {
     let server = Server::start();
     let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
-    let store = stops_between(&wire).await;
+    let store = failing_before_copies(&wire).await;
     let commit = change(&run, Position::absent(), "1");
     let id = commit.write_id;
-    let stopped = store.commit(commit).await.unwrap_err();
-    assert!(matches!(stopped, CommitError::Unknown { .. }), "{stopped:?}");
+    let failed = store.commit(commit).await.unwrap_err();
+    assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
     wire.refuse(0);
     let settled = store.settle(&run, id).await.unwrap().unwrap();
     store.commit(change(&run, settled, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
-/// Its entry is true, for nothing can take it back; but it is for the next engine to act on.
+/// The entry stands, and the next engine acts on it.
 #[tokio::test]
-async fn an_engine_that_is_replaced_between_is_told_so() {
+async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let server = Server::start();
     let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
     let old = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
@@ -136,22 +136,22 @@ async fn an_engine_that_is_replaced_between_is_told_so() {
     while client.get(run.as_str()).await.0 == entered {}
     let new = with_documents(&server).lock_engine(&run).await.unwrap();
     wire.refuse(0);
-    let told = writing.await.unwrap().unwrap_err();
-    assert!(matches!(told, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{told:?}");
+    let failed = writing.await.unwrap().unwrap_err();
+    assert!(matches!(failed, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{failed:?}");
     let loaded = with_documents(&server).load(&run).await.unwrap().unwrap();
     assert_eq!((loaded.position.revision, loaded.epoch), (Revision(2), new.epoch()));
     assert_eq!(bodies(&loaded.tail), ["1", "2"]);
 }
 
-/// Between its look at the journal and that at the bucket, more entries came than the bucket keeps.
+/// More entries are written between the read of the journal and that of the bucket than the bucket keeps.
 #[tokio::test]
-async fn whoever_is_slow_while_the_bucket_forgets_looks_again() {
+async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
     let server = Server::start();
     let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
     let slow = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
     let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.hold_at("MSG.GET.KV_");
-    let looking = tokio::spawn({
+    let loading = tokio::spawn({
         let (slow, run) = (slow.clone(), run.clone());
         async move { slow.load(&run).await }
     });
@@ -161,12 +161,12 @@ async fn whoever_is_slow_while_the_bucket_forgets_looks_again() {
         position = others.commit(change(&run, position, &number.to_string())).await.unwrap();
     }
     wire.let_go().await;
-    let loaded = looking.await.unwrap().unwrap().unwrap();
+    let loaded = loading.await.unwrap().unwrap().unwrap();
     assert_eq!((loaded.position, loaded.foreign), (position, None));
 }
 
 #[tokio::test]
-async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
+async fn an_entry_resolved_as_lost_does_not_land_later() {
     for creates in [false, true] {
         let server = Server::start();
         let wire = Wire::to(&server).await;
@@ -174,7 +174,7 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
             TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_millis(600)))),
             run("late"),
         );
-        // So that the bucket is there.
+        // Creates the bucket.
         store.commit(change(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
         let mut position = Position::absent();
         if !creates {
@@ -198,7 +198,7 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
         assert_eq!(
             loaded.map(|loaded| loaded.position),
             (!creates).then_some(position),
-            "a fence is no commit"
+            "a fence is not a commit"
         );
         store.commit(change(&run, position, "next")).await.unwrap();
         let entries = store.entries(&run, Revision(0)).await.unwrap();
@@ -208,7 +208,7 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
 }
 
 #[tokio::test]
-async fn an_entry_that_landed_unheard_is_recognised_and_no_conflict_with_ourselves() {
+async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
     let wire = Wire::to(&server).await;
     let (store, run) = (
@@ -219,35 +219,37 @@ async fn an_entry_that_landed_unheard_is_recognised_and_no_conflict_with_ourselv
     wire.mute_writes();
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
-    // Whoever looks makes the copy that its writer cannot make.
-    let direct = with_documents(&server);
-    while direct.newest(&run).await.unwrap() != Some(Revision(2)) {}
+    // The reader writes the copy that the writer cannot write.
+    let reader = with_documents(&server);
+    while reader.newest(&run).await.unwrap() != Some(Revision(2)) {}
     wire.cut();
     let second = writing.await.unwrap().unwrap();
-    assert_eq!(second, direct.load(&run).await.unwrap().unwrap().position);
-    assert_eq!(bodies(&direct.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
+    assert_eq!(second, reader.load(&run).await.unwrap().unwrap().position);
+    assert_eq!(bodies(&reader.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
-/// Replicated servers say so now and then to a lone writer whose sequence is right.
+/// Replicated servers sometimes refuse a correct sequence.
 #[tokio::test]
-async fn an_entry_that_conflicts_with_nobody_is_waited_out_or_an_outage_and_never_a_conflict() {
+async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     let server = Server::start();
     let run = run("peer.global.cycle.1");
     let first = with_documents(&server).commit(change(&run, Position::absent(), "1")).await.unwrap();
     let wire = Wire::to(&server).await;
-    let patient = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
+    let with_long_timeout =
+        TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
     wire.refuse_in_bucket(3);
-    let second = patient.commit(change(&run, first, "2")).await.unwrap();
-    assert_eq!((second.revision, wire.refusals()), (Revision(2), 0), "all of them were met");
-    let impatient = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_millis(300))));
+    let second = with_long_timeout.commit(change(&run, first, "2")).await.unwrap();
+    assert_eq!((second.revision, wire.refusals()), (Revision(2), 0), "every refusal was used");
+    let with_short_timeout =
+        TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_millis(300))));
     wire.refuse_in_bucket(u32::MAX);
-    let error = impatient.commit(change(&run, second, "3")).await.unwrap_err();
+    let error = with_short_timeout.commit(change(&run, second, "3")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(bodies(&with_documents(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
 #[tokio::test]
-async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
+async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let mark =
@@ -277,26 +279,26 @@ async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
 }
 
 #[tokio::test]
-async fn whoever_is_always_too_late_to_make_a_copy_gives_up_in_time() {
+async fn a_reader_that_always_loses_the_race_for_a_copy_gives_up() {
     let server = Server::start();
     let (others, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let first = others.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    stop_between(&Wire::to(&server).await, &run, first, "2").await;
+    commit_without_copy(&Wire::to(&server).await, &run, first, "2").await;
     let wire = Wire::to(&server).await;
     let settings = wire.store(Duration::ZERO).settings().clone();
-    // No time at all for races, and enough for answers.
+    // No time for conflicts, and enough for answers.
     let timeouts = Timeouts { request: Duration::from_secs(30), ..settings.timeouts };
     let store = NatsStore::new(NatsSettings { timeouts, ..settings });
     store.open().await.unwrap();
     wire.hold_at("HPUB callboard.run.");
-    let (looked, ()) = tokio::join!(store.load(&run), async {
+    let (loaded, ()) = tokio::join!(store.load(&run), async {
         wire.holds_something().await;
         let second = others.load(&run).await.unwrap().unwrap().position;
         others.commit(change(&run, second, "3")).await.unwrap();
         wire.let_go().await;
     });
-    let Err(ReadError::Unavailable(Unavailable::Server { source, .. })) = looked else {
-        panic!("{looked:?}")
+    let Err(ReadError::Unavailable(Unavailable::Server { source, .. })) = loaded else {
+        panic!("{loaded:?}")
     };
     assert_eq!(source.to_string(), "too many conflicts with other writers of the run");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, Revision(3));

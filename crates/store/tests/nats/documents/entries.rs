@@ -1,4 +1,4 @@
-//! What stands in the bucket: the document for everybody, whole or with its large pieces as blobs.
+//! Entries of the bucket: the document, complete or with large values in blobs.
 
 use protocol::Revision;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::contract::{change, part, run};
 use testkit::nats::Server;
 
 #[tokio::test]
-async fn an_output_that_is_large_stands_there_as_a_blob_and_is_whole_for_us() {
+async fn a_large_output_is_a_blob_in_the_bucket_and_complete_for_the_engine() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.spec.large.cycle.1"));
     let output = json!({ "text": "ü".repeat(400_000) });
@@ -34,7 +34,7 @@ async fn an_output_that_is_large_stands_there_as_a_blob_and_is_whole_for_us() {
 }
 
 #[tokio::test]
-async fn a_document_that_no_entry_can_hold_is_refused_with_both_sizes_before_it_is_written() {
+async fn a_document_that_does_not_fit_is_refused_with_both_sizes() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -48,9 +48,9 @@ async fn a_document_that_no_entry_can_hold_is_refused_with_both_sizes_before_it_
     store.commit(change(&run, first, "2")).await.unwrap();
 }
 
-/// A phase must not fail at its end because of what is large only together with all that was there before.
+/// A phase must not fail at its end because of the size of earlier ones.
 #[tokio::test]
-async fn what_is_too_large_only_together_becomes_blobs_before_it_is_refused() {
+async fn values_that_are_too_large_together_become_blobs() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let phase = json!({ "status": "completed", "output": { "text": "x".repeat(90_000) } });
@@ -58,17 +58,17 @@ async fn what_is_too_large_only_together_becomes_blobs_before_it_is_refused() {
     let document = Some(json!({ "version": 2, "phases": phases }).to_string());
     store.commit(Commit { document, ..change(&run, Position::absent(), "1") }).await.unwrap();
     let (_, entry) = Client::of(&server).await.get_json(&run).await;
-    let shown = &entry["phases"]["phase-19"];
-    assert_eq!((&entry["version"], &shown["status"]), (&json!(2), &json!("completed")));
-    let digest: Digest = shown["output"]["$blob"].as_str().unwrap()["sha256:".len()..].parse().unwrap();
+    let phase_entry = &entry["phases"]["phase-19"];
+    assert_eq!((&entry["version"], &phase_entry["status"]), (&json!(2), &json!("completed")));
+    let digest: Digest = phase_entry["output"]["$blob"].as_str().unwrap()["sha256:".len()..].parse().unwrap();
     let output = phase["output"].to_string().into_bytes();
     assert_eq!(store.blob(&digest).await.unwrap(), Some(output));
     assert_eq!(with_documents(&server).load(&run).await.unwrap().unwrap().foreign, None);
 }
 
-/// It would not be seen, but it is not lost: the parts have it.
+/// The entry hides the field, and the parts keep it.
 #[tokio::test]
-async fn a_field_of_the_document_that_has_the_name_of_our_part_gives_way() {
+async fn a_field_with_the_name_of_the_engines_part_is_hidden() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let document = Some(json!({ "callboard": "theirs", "note": 1 }).to_string());
@@ -79,7 +79,7 @@ async fn a_field_of_the_document_that_has_the_name_of_our_part_gives_way() {
 }
 
 #[tokio::test]
-async fn a_commit_without_a_document_leaves_it_as_it_is() {
+async fn a_commit_without_a_document_leaves_it_unchanged() {
     let server = Server::start();
     let run = run("peer.global.cycle.1");
     let store = NatsStore::new(server.settings());
@@ -93,19 +93,19 @@ async fn a_commit_without_a_document_leaves_it_as_it_is() {
 }
 
 #[tokio::test]
-async fn runs_with_and_without_documents_live_side_by_side() {
+async fn runs_with_and_without_documents_share_a_store() {
     let server = Server::start();
     let store = NatsStore::new(server.settings());
-    let (plain, shown, nameless) = (run("plain"), run("peer.global.cycle.1"), run("no..key"));
+    let (plain, phase_entry, nameless) = (run("plain"), run("peer.global.cycle.1"), run("no..key"));
     let mut positions = [Position::absent(); 3];
     for n in 1..=3 {
-        for (run, position) in [&plain, &shown, &nameless].into_iter().zip(&mut positions) {
+        for (run, position) in [&plain, &phase_entry, &nameless].into_iter().zip(&mut positions) {
             let document = (run != &plain).then(|| json!({ "n": n }).to_string());
             let commit = Commit { document, ..change(run, *position, &n.to_string()) };
             *position = store.commit(commit).await.unwrap();
         }
     }
     let client = Client::of(&server).await;
-    assert_eq!(client.bucket().await.cached_info().state.messages, 3, "one of the three has a key");
+    assert_eq!(client.bucket().await.cached_info().state.messages, 3, "only one run has a key");
     assert_eq!(NatsStore::new(server.settings()).runs().await.unwrap().len(), 3);
 }
