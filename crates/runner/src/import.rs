@@ -6,7 +6,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
 use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
 use serde_json::Value;
-use store::{AnyStore, CommitError, LiveEntry, RunWriteError, RunWriter, Store as _, WriteId};
+use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, Store as _, WriteId};
 
 use crate::opening::RunSpec;
 use crate::rebuild::{Rebuild, epoch_at};
@@ -27,7 +27,7 @@ pub struct Migrating {
     pub from: String,
     pub document: Value,
     /// The entry of a bucket whose place the document takes, if it has the key of this run.
-    pub over: Option<LiveEntry>,
+    pub over: Option<KvEntry>,
 }
 
 /// Why no run could be made of a view.
@@ -94,7 +94,7 @@ async fn take<P: Protocol>(
     rebuild: &mut Rebuild<P>,
     source: RecoverySource,
     decision: Decision<P>,
-    over: Option<LiveEntry>,
+    over: Option<KvEntry>,
 ) -> Result<(), DocumentImportError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&rebuild.spec).expect("BUG: a definition is plain data");

@@ -33,7 +33,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::{NatsSettings, NatsStore, Patience, Store as _};
+    use store::{NatsSettings, NatsStore, Store as _, Timeouts};
 
     fn all(mut waits: Waits) -> Vec<Duration> {
         std::iter::from_fn(|| waits.next()).collect()
@@ -44,8 +44,8 @@ mod tests {
         let settings: NatsSettings = "nats://one".parse().unwrap();
         let store = testkit::nats::any(NatsStore::new(settings.clone()));
         assert_eq!(all(Waits::within(store.race_timeout())), [100, 300, 900].map(Duration::from_millis));
-        let patience = Patience { conflict: Duration::from_secs(26), ..settings.patience };
-        let patient = testkit::nats::any(NatsStore::new(NatsSettings { patience, ..settings }));
+        let timeouts = Timeouts { conflict: Duration::from_secs(26), ..settings.timeouts };
+        let patient = testkit::nats::any(NatsStore::new(NatsSettings { timeouts, ..settings }));
         assert_eq!(all(Waits::within(patient.race_timeout())), [2, 6, 18].map(Duration::from_secs));
     }
 

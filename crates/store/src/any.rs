@@ -11,8 +11,8 @@ use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
 use crate::run_writer::BufferedRun;
 use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
 use crate::{
-    Digest, EngineHolder, EngineLock, ExternalWrite, LocateError, Location, NatsSettings, NatsStore, Note,
-    RunWriteError, RunWriter, SqliteStore, Tell, Tenure, Unavailable, Watch,
+    Digest, EngineHolder, EngineLock, ExternalWrite, LocateError, Location, NatsSettings, NatsStore,
+    NatsWarning, Notify, RunWriteError, RunWriter, SqliteStore, Tenure, Unavailable, Watch,
 };
 
 /// The store that the user has chosen.
@@ -29,10 +29,14 @@ impl From<SqliteStore> for AnyStore {
 }
 
 impl AnyStore {
-    /// Connects to a store on NATS. Its local directory is below the location of the embedded store. Calls `tell` while
+    /// Connects to a store on NATS. Its local directory is below the location of the embedded store. Calls `notify` while
     /// it waits for the servers.
-    pub async fn connect(settings: NatsSettings, beside: &Location, tell: Tell) -> Result<Self, Unavailable> {
-        let store = NatsStore::telling(settings, tell);
+    pub async fn connect(
+        settings: NatsSettings,
+        beside: &Location,
+        notify: Notify,
+    ) -> Result<Self, Unavailable> {
+        let store = NatsStore::with_notify(settings, notify);
         let local_dir = beside.of_shared(store.id().await?);
         Ok(Self::Nats(store, Arc::new(local_dir)))
     }
@@ -64,7 +68,7 @@ impl AnyStore {
     }
 
     /// Returns what an operator of this store should know.
-    pub async fn notes(&self) -> Result<&[Note], Unavailable> {
+    pub async fn warnings(&self) -> Result<&[NatsWarning], Unavailable> {
         match self {
             Self::Embedded(_) => Ok(&[]),
             Self::Nats(store, _) => store.open().await,

@@ -35,8 +35,9 @@ pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError
 pub use external_write::{ExternalChange, ExternalWrite, Rewritten};
 pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
-    Access, BLOB_STREAM, BadSettings, ConnectFault, LEAST_VERSION, LaggingReplica, LiveBucket, LiveEntry,
-    MissingBlobs, NatsSettings, NatsStore, Note, Patience, Standing, Stranger, Tell, Tls, Waiting,
+    Access, BLOB_STREAM, KvBucket, KvEntry, LaggingReplica, MIN_VERSION, MissingBlobs, NatsConnectError,
+    NatsNotice, NatsSettings, NatsSettingsError, NatsStore, NatsWarning, Notify, ReplicaStatus, Timeouts,
+    Tls, UnknownMessage,
 };
 pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
 pub use run_writer::{RunWriteError, RunWriter};

@@ -10,7 +10,7 @@ use rusqlite::Transaction;
 use crate::commit::{Commit, Position, Token};
 use crate::error::{CommitError, EngineLockError, Unavailable};
 use crate::sqlite::{OpenError, TransactionWriter};
-use crate::{Digest, LiveEntry};
+use crate::{Digest, KvEntry};
 
 /// Why a run could not be written. Nothing of it was.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ pub(crate) struct BufferedRun {
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
     /// The entry under this run's key that another program wrote, and that the run replaces.
-    pub(crate) over: Option<LiveEntry>,
+    pub(crate) over: Option<KvEntry>,
 }
 
 impl<'t> RunWriter<'t> {
@@ -80,7 +80,7 @@ impl<'t> RunWriter<'t> {
 
     /// Declares that the run replaces an entry of another program under the same key of a bucket of documents. Has no
     /// effect in a store without such a bucket, or if the entry has changed meanwhile.
-    pub fn replace_entry(&mut self, entry: LiveEntry) {
+    pub fn replace_entry(&mut self, entry: KvEntry) {
         match &mut self.0 {
             Target::Transaction(_) => {}
             Target::Buffer(buffer) => buffer.over = Some(entry),

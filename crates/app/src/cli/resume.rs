@@ -109,7 +109,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 fn access_from_stdin() -> Result<Access, Failure> {
     let words = std::io::read_to_string(std::io::stdin())
         .map_err(|error| Failure::usage("cannot read standard input").because(Some(&error)))?;
-    Ok(Access::of_words(&words))
+    Ok(Access::from_userinfo(&words))
 }
 
 /// Resumes a run that another command has found.

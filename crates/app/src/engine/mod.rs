@@ -346,7 +346,7 @@ pub(crate) async fn detach(
 /// agents are told.
 fn access_of(store: &AnyStore) -> Option<String> {
     match store {
-        AnyStore::Nats(store, _) => store.settings().access.words(),
+        AnyStore::Nats(store, _) => store.settings().access.userinfo(),
         AnyStore::Embedded(_) => None,
     }
 }

@@ -92,7 +92,7 @@ pub(crate) fn talk(line: impl std::fmt::Display) {
 }
 
 /// Tells people that we wait for a server, or what is not as it should be there.
-pub(crate) fn waiting(news: &store::Waiting) {
+pub(crate) fn waiting(news: &store::NatsNotice) {
     note(news);
 }
 

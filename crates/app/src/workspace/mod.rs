@@ -10,7 +10,7 @@ use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Location, NatsSettings, NatsWarning, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
@@ -116,7 +116,9 @@ impl Workspace {
             let mut is_told = false;
             for note in nats.open().await? {
                 // Streams that are made together have as many replicas as there were servers; to say it once will do.
-                if !(matches!(note, Note::FewerReplicas { .. }) && std::mem::replace(&mut is_told, true)) {
+                if !(matches!(note, NatsWarning::FewerReplicas { .. })
+                    && std::mem::replace(&mut is_told, true))
+                {
                     output::note(note);
                 }
             }

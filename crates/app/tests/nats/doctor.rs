@@ -86,7 +86,7 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let scene = scene_on(server);
     let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "a lease ends");
     let finding = doctor();
-    let what = "a lease ends after 45 s, as stream `callboard-leases` says, not after 20 s as it is set here";
+    let what = "leases last 45 s, as set in stream `callboard-leases`, not 20 s as configured";
     assert_eq!((finding["what"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
     assert!(finding["details"][0].as_str().unwrap().starts_with("45s is in force"), "{finding:#}");
     assert_eq!(finding["do"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));

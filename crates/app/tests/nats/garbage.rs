@@ -35,7 +35,7 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
         let what = "error[E003]: what the NATS server `";
         assert!(session.stderr.starts_with(what), "{}", session.transcript());
         assert!(session.stderr.contains("of run `trial` cannot be understood"), "{}", session.transcript());
-        assert!(session.stderr.contains("is not one of ours"), "{}", session.transcript());
+        assert!(session.stderr.contains("was not written by callboard"), "{}", session.transcript());
         assert!(session.stderr.contains("hint: `callboard recover`"), "{}", session.transcript());
     }
     let listed = scene.callboard(&["ls"]).run();
@@ -55,7 +55,7 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
     assert!(doctor.stdout.contains("$ callboard recover\n"), "{}", doctor.transcript());
 
     let dry = scene.callboard(&["recover", "--dry-run"]).run();
-    assert!(dry.stdout.contains("of run `trial` is not one of ours"), "{}", dry.transcript());
+    assert!(dry.stdout.contains("of run `trial` was not written by callboard"), "{}", dry.transcript());
     assert!(!dry.stderr.contains("keeps the store as it is"), "{}", dry.transcript());
     assert_eq!(scene.callboard(&["show", "trial"]).run().code, 5, "nothing was changed");
     let recovered = scene.callboard(&["recover"]).run();

@@ -10,7 +10,7 @@ use protocol::peer::old::{TEMP_FILES, value_of};
 use serde::Serialize;
 use serde_json::Value;
 
-use store::LiveEntry;
+use store::KvEntry;
 
 use crate::failure::Failure;
 
@@ -60,9 +60,9 @@ impl Dump {
     }
 
     /// Takes the entries of a bucket that is in use.
-    pub(super) fn of_bucket(server: &str, bucket: &str, entries: &[LiveEntry]) -> Self {
+    pub(super) fn of_bucket(server: &str, bucket: &str, entries: &[KvEntry]) -> Self {
         let mut dump = Self::default();
-        for LiveEntry { key, value, .. } in entries {
+        for KvEntry { key, value, .. } in entries {
             let place = PathBuf::from(format!("{server}/{bucket}/{key}"));
             match std::str::from_utf8(value) {
                 Err(error) => {
