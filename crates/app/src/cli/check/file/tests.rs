@@ -35,7 +35,7 @@ fn broken_rules_are_shown_where_they_are_broken() {
         .replacen("\"PLAN.md\"", "\"/tmp/PLAN.md\"", 1)
         .replacen("      \"attempts\": 0,\n", "", 1);
     assert_snapshot!(shown("run_state.json", &broken), @r#"
-    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is no status
+    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is not a status
       --> run_state.json:11:17
        |
     11 |       "status": "COMPLETE",
