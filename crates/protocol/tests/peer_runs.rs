@@ -202,7 +202,7 @@ fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
     cycle.reports(json!({ "output": {"quality_score": 40}, "insights": insights }));
     assert_eq!(cycle.document.metadata.status, CycleStatus::Completed);
     assert_eq!(cycle.document.insights, Some(insights));
-    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
+    assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Incomplete));
 }
 
 #[test]

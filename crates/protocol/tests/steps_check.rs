@@ -17,7 +17,7 @@ const EXAMPLES: [&str; 4] = [
 ];
 
 #[test]
-fn the_seeds_examples_keep_every_rule_and_come_back_equal() {
+fn the_examples_of_the_seed_violate_no_rule_and_are_written_unchanged() {
     for text in EXAMPLES {
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(check(&value), []);
@@ -92,13 +92,13 @@ fn broken(pointer: &str, value: impl Into<Option<Value>>, expected: &str) {
 }
 
 #[test]
-fn the_document_of_these_tests_keeps_every_rule() {
+fn the_document_of_these_tests_violates_no_rule() {
     assert_eq!(shown(&document()), "");
     serde_json::from_value::<Document>(document()).unwrap();
 }
 
 #[test]
-fn each_of_the_twenty_fields_must_be_there() {
+fn each_of_the_twenty_fields_is_required() {
     let document = document();
     let head = document.as_object().unwrap().keys().map(|key| ("", key));
     let step = document["steps"]["pending"].as_object().unwrap().keys().map(|key| ("/steps/pending", key));
@@ -114,7 +114,7 @@ fn each_of_the_twenty_fields_must_be_there() {
 }
 
 #[test]
-fn a_field_that_was_misspelt_is_recognised() {
+fn a_misspelt_field_is_recognised() {
     let mut document = with("/steps/pending/attempts", None);
     document["steps"]["pending"]["atempts"] = 1.into();
     assert_eq!(
@@ -174,13 +174,13 @@ fn a_status_is_one_of_six() {
     broken(
         "/steps/pending/status",
         json!("pending"),
-        "/steps/pending/status [unknown-status] `status` of step `pending` is `pending`, which is no status \
+        "/steps/pending/status [unknown-status] `status` of step `pending` is `pending`, which is not a status \
          (did you mean `PENDING`?)",
     );
     broken(
         "/steps/pending/status",
         json!("DONE"),
-        "/steps/pending/status [unknown-status] `status` of step `pending` is `DONE`, which is no status \
+        "/steps/pending/status [unknown-status] `status` of step `pending` is `DONE`, which is not a status \
          (use one of PENDING, RUNNING, WAITING_ON_HUMAN, COMPLETED, FAILED, SKIPPED)",
     );
 }
@@ -245,7 +245,7 @@ fn metrics_are_texts() {
 }
 
 #[test]
-fn artifacts_lie_in_the_repository() {
+fn artifacts_are_inside_the_repository() {
     for (path, fault) in [
         ("/etc/passwd", "is absolute"),
         ("../secret", "leaves the repository"),
@@ -289,7 +289,7 @@ fn all_other_paths_are_absolute() {
 }
 
 #[test]
-fn a_status_promises_other_fields() {
+fn a_status_requires_other_fields() {
     for (step, status, field, rule, repair) in [
         ("running", "RUNNING", "started_at", "running-without-start", "write when it started"),
         (
@@ -314,7 +314,7 @@ fn a_status_promises_other_fields() {
 }
 
 #[test]
-fn who_is_blocked_is_blocked_by_a_step() {
+fn blocked_by_loop_names_a_step() {
     broken(
         "/steps/pending/blocked_by_loop",
         json!("reviw"),
@@ -330,7 +330,7 @@ fn who_is_blocked_is_blocked_by_a_step() {
 }
 
 #[test]
-fn fields_that_the_seed_does_not_know_are_no_violation() {
+fn unknown_fields_are_allowed() {
     let mut document = document();
     document["colour"] = "green".into();
     document["steps"]["pending"]["loop_index"] = 3.into();
@@ -349,7 +349,7 @@ fn all_violations_are_found_at_once_and_ids_are_escaped_in_pointers() {
 
 /// What keeps the rules can be read: whoever adopts a document checks it first and then only reads.
 #[test]
-fn every_document_that_keeps_the_rules_can_be_read() {
+fn every_document_without_violations_can_be_read() {
     let mut kept = 0;
     for place in pointers(&document()).iter().filter(|place| !place.is_empty()) {
         for value in [

@@ -198,7 +198,7 @@ fn item(line: &[u8]) -> Result<(String, Value), (usize, String)> {
 /// The value, unless it is nested so deeply that nobody could read what becomes of it.
 fn shallow(value: Value) -> Result<Value, String> {
     if exceeds_depth(&value, MAX_INPUT_DEPTH) {
-        return Err(format!("it is nested in more than {MAX_INPUT_DEPTH} layers"));
+        return Err(format!("it is nested more than {MAX_INPUT_DEPTH} levels deep"));
     }
     Ok(value)
 }
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!((keys, dump.unread.len()), (vec!["b"], 2));
         assert_eq!(
             (dump.unread[0].line, dump.unread[0].why.as_str()),
-            (Some(1), "it is nested in more than 100 layers")
+            (Some(1), "it is nested more than 100 levels deep")
         );
     }
 

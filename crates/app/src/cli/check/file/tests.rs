@@ -35,7 +35,7 @@ fn errors_in_a_state_file_are_shown_at_their_position() {
         .replacen("\"PLAN.md\"", "\"/tmp/PLAN.md\"", 1)
         .replacen("      \"attempts\": 0,\n", "", 1);
     assert_snapshot!(shown("run_state.json", &broken), @r#"
-    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is no status
+    error[unknown-status]: `status` of step `planning` is `COMPLETE`, which is not a status
       --> run_state.json:11:17
        |
     11 |       "status": "COMPLETE",
