@@ -153,7 +153,7 @@ impl Session {
                 Err(Conflict) => {
                     conflicts
                         .wait(RequestFailure::temporary("too many conflicts with other processes"))
-                        .await?
+                        .await?;
                 }
             }
         }
