@@ -208,7 +208,7 @@ impl Store for NatsStore {
                 Err(Conflict) => {
                     conflicts
                         .wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
-                        .await?
+                        .await?;
                 }
             }
         }

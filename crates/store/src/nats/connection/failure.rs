@@ -90,7 +90,7 @@ fn answer(error: &(dyn Error + 'static)) -> Option<jetstream::Error> {
 
 impl RequestFailure {
     /// Classifies a write that was not acknowledged.
-    pub(in crate::nats) fn from_publish(error: PublishError, stream: &str) -> Self {
+    pub(super) fn from_publish(error: PublishError, stream: &str) -> Self {
         match (code(&error), error.kind()) {
             (Some(code), _) if WRONG_SEQUENCE.contains(&code) => Self::WrongSequence(error.into()),
             (Some(NO_STREAM), _) => Self::StreamDeleted { stream: stream.to_owned() },

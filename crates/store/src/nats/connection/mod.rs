@@ -17,14 +17,13 @@ mod stream_handle;
 mod streams;
 mod timeouts;
 
-pub(in crate::nats) use connect::connect;
 pub use connect::{MIN_VERSION, NatsConnectError};
 pub(in crate::nats) use failure::RequestFailure;
+pub(in crate::nats) use outage::ignore;
 pub use outage::{NatsNotice, Notify};
-pub(in crate::nats) use outage::{OutageTracker, ignore};
 pub(in crate::nats) use session::Session;
 pub use settings::{Access, NatsSettings, NatsSettingsError, Tls};
 pub(in crate::nats) use stream_handle::{Conflict, Lookup, StoredMessage, StreamHandle};
 pub use streams::BLOB_STREAM;
-pub(in crate::nats) use streams::{BLOBS, JOURNAL, StreamSetup, durable_config, find_stream, max_payload};
+pub(in crate::nats) use streams::{BLOBS, JOURNAL, StreamSetup, durable_config, max_payload};
 pub use timeouts::Timeouts;

@@ -225,11 +225,11 @@ impl Requests {
     pub(in crate::nats) async fn retry<T, A: Future<Output = Result<T, RequestFailure>>>(
         self,
         doing: &'static str,
-        mut ask: impl FnMut() -> A,
+        mut request: impl FnMut() -> A,
     ) -> Result<T, Unavailable> {
         let mut outage = self.clone().backoff(doing);
         loop {
-            match ask().await {
+            match request().await {
                 Ok(answer) => {
                     self.outages.record_answer(&self.kind.stream, self.kind.writes);
                     return Ok(answer);

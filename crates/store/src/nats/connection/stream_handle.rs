@@ -53,7 +53,7 @@ pub(in crate::nats) struct StreamHandle {
 
 /// How many messages are read one by one before a consumer is created, which costs about as many requests.
 const SINGLE_READS: usize = 6;
-const PER_FETCH: usize = 500;
+const FETCH_BATCH: usize = 500;
 /// The server removes a consumer that we could not delete.
 const CONSUMER_EXPIRY: Duration = Duration::from_secs(30);
 
@@ -62,9 +62,9 @@ impl StreamHandle {
     pub(in crate::nats) async fn retry_read<T, A: Future<Output = Result<T, RequestFailure>>>(
         &self,
         doing: &'static str,
-        mut ask: impl FnMut() -> A,
+        mut request: impl FnMut() -> A,
     ) -> Result<T, Unavailable> {
-        self.outages.reads(&self.name).retry(doing, || self.verified(ask())).await
+        self.outages.reads(&self.name).retry(doing, || self.verified(request())).await
     }
 
     /// Performs a request, and fails if the connection leads to another store.
@@ -121,18 +121,22 @@ impl StreamHandle {
     pub(in crate::nats) async fn find(
         &self,
         subject: &str,
-        which: Lookup,
+        lookup: Lookup,
     ) -> Result<Option<StoredMessage>, Unavailable> {
-        self.retry_read("read from", || self.find_once(subject, which)).await
+        self.retry_read("read from", || self.find_once(subject, lookup)).await
     }
 
-    async fn find_once(&self, subject: &str, which: Lookup) -> Result<Option<StoredMessage>, RequestFailure> {
-        let question = self.stream.raw_message_builder();
-        let question = match which {
-            Lookup::Last => question.last_by_subject(subject),
-            Lookup::From(sequence) => question.sequence(sequence.max(1)).next_by_subject(subject),
+    async fn find_once(
+        &self,
+        subject: &str,
+        lookup: Lookup,
+    ) -> Result<Option<StoredMessage>, RequestFailure> {
+        let request = self.stream.raw_message_builder();
+        let request = match lookup {
+            Lookup::Last => request.last_by_subject(subject),
+            Lookup::From(sequence) => request.sequence(sequence.max(1)).next_by_subject(subject),
         };
-        match question.send().await {
+        match request.send().await {
             Ok(StreamMessage { sequence, payload, headers, .. }) => {
                 Ok(Some(StoredMessage { sequence, payload, headers }))
             }
@@ -143,8 +147,9 @@ impl StreamHandle {
 
     /// Returns the current configuration and state of the stream.
     pub(in crate::nats) async fn info(&self) -> Result<Info, Unavailable> {
-        let ask = || self.stream.get_info().map_err(|error| RequestFailure::from_request(error, &self.name));
-        self.retry_read("read from", ask).await
+        let request =
+            || self.stream.get_info().map_err(|error| RequestFailure::from_request(error, &self.name));
+        self.retry_read("read from", request).await
     }
 
     /// Appends if the last sequence of the subject is `expected`. Does not retry.
@@ -171,13 +176,13 @@ impl StreamHandle {
             let answer = self.context.publish_with_headers(subject.to_owned(), headers, payload).await?;
             answer.await
         };
-        let done = publish.await;
+        let acknowledged = publish.await;
         // The write may have landed in our store, or in the one that replaced it.
         self.check_identity().await.map_err(|failure| RequestFailure::Unanswered(failure.into_source()))?;
-        match done {
-            Ok(done) => {
+        match acknowledged {
+            Ok(acknowledgement) => {
                 self.record_write();
-                Ok(done.sequence)
+                Ok(acknowledgement.sequence)
             }
             Err(error) => {
                 let failure =
@@ -196,7 +201,7 @@ impl StreamHandle {
         match failure {
             RequestFailure::Temporary(source) => match self.stream.get_info().await {
                 Err(error) => match RequestFailure::from_request(error, &self.name) {
-                    gone @ RequestFailure::StreamDeleted { .. } => gone,
+                    deleted @ RequestFailure::StreamDeleted { .. } => deleted,
                     _ => RequestFailure::Temporary(source),
                 },
                 Ok(_) => RequestFailure::Temporary(source),
@@ -317,7 +322,7 @@ impl StreamHandle {
     ) -> Result<(), RequestFailure> {
         loop {
             let before = *next;
-            let batch = consumer.fetch().max_messages(PER_FETCH).messages().await;
+            let batch = consumer.fetch().max_messages(FETCH_BATCH).messages().await;
             let mut batch = pin!(batch.map_err(|error| RequestFailure::from_request(error, &self.name))?);
             while *next <= to {
                 let message = tokio::time::timeout(self.timeouts.request, batch.next()).await;

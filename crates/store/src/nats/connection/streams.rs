@@ -123,7 +123,14 @@ impl<'s> StreamSetup<'s> {
 
     /// Finds a stream. Waits for a cluster that has no leader yet.
     pub(in crate::nats) async fn find(&self, name: &str) -> Result<Option<Stream>, Unavailable> {
-        find_stream(&self.context, &self.outages, name, "open the streams of").await
+        let request = || async {
+            match self.context.get_stream(name).await {
+                Ok(stream) => Ok(Some(stream)),
+                Err(error) if code(&error) == Some(NO_STREAM) => Ok(None),
+                Err(error) => Err(RequestFailure::from_request(error, name)),
+            }
+        };
+        self.outages.reads(name).retry("open the streams of", request).await
     }
 
     /// Creates a stream with as many replicas as possible. Several processes may create the same stream.
@@ -214,23 +221,6 @@ impl<'s> StreamSetup<'s> {
     pub(in crate::nats) fn stream_deleted(&self, stream: &str) -> Unavailable {
         Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
     }
-}
-
-/// Retries until the servers answer whether the stream exists.
-pub(in crate::nats) async fn find_stream(
-    context: &Context,
-    outages: &Arc<OutageTracker>,
-    name: &str,
-    doing: &'static str,
-) -> Result<Option<Stream>, Unavailable> {
-    let ask = || async {
-        match context.get_stream(name).await {
-            Ok(stream) => Ok(Some(stream)),
-            Err(error) if code(&error) == Some(NO_STREAM) => Ok(None),
-            Err(error) => Err(RequestFailure::from_request(error, name)),
-        }
-    };
-    outages.reads(name).retry(doing, ask).await
 }
 
 /// Returns the largest payload that a stream accepts, without headers.

@@ -76,11 +76,11 @@ impl Backoff {
             RequestFailure::Permanent(source) => return Err(self.unavailable(source)),
         };
         let now = Instant::now();
-        let all = self
+        let outage_start = self
             .requests
             .as_ref()
             .map_or(now, |requests| requests.record_failure(self.started, now, &source));
-        let since = all.min(*self.since.get_or_insert(all));
+        let since = outage_start.min(*self.since.get_or_insert(outage_start));
         if now >= since + self.length {
             // Yield before failing: without a connection no request has waited, and the client needs a turn to
             // reconnect.

@@ -1,20 +1,15 @@
 //! A bucket of another program, for `import`: it is read, and keys are deleted from it. There need not be a store on
 //! its servers, and none is created.
 
-use std::sync::Arc;
-
-use async_nats::header::{HeaderMap, HeaderValue, NATS_EXPECTED_LAST_SUBJECT_SEQUENCE};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Map, Value};
 
-use super::entry::ENGINE_PART;
+use super::bucket::{key_subject, stream_name};
+use super::entry::{ENGINE_PART, deletion};
 use super::large_values::blob_references;
 use crate::error::{ReadError, Unavailable};
-use crate::nats::connection::{
-    BLOB_STREAM, Lookup, NatsSettings, Notify, OutageTracker, RequestFailure, StreamHandle, connect,
-    find_stream,
-};
+use crate::nats::connection::{BLOB_STREAM, Lookup, NatsSettings, Notify, StreamHandle, StreamSetup};
 use crate::nats::journal::json;
 
 /// A KV bucket on servers that need not have a store.
@@ -41,23 +36,14 @@ const CONCURRENCY: usize = 32;
 impl KvBucket {
     /// Finds the bucket of the settings. `None` if it does not exist.
     pub async fn find(settings: &NatsSettings, notify: Notify) -> Result<Option<Self>, Unavailable> {
-        let server = settings.server();
-        let (_client, context) = connect(settings, notify).await?;
-        let stream_name = format!("KV_{}", settings.bucket);
-        let (timeouts, outages) = (settings.timeouts, OutageTracker::new(settings, notify));
-        let found = find_stream(&context, &outages, &stream_name, "find a bucket at").await?;
-        let Some(stream) = found else { return Ok(None) };
-        let blobs = find_stream(&context, &outages, BLOB_STREAM, "find blobs at").await?;
-        let handle = |stream, name| {
-            let (server, context, outages) = (server.clone(), context.clone(), Arc::clone(&outages));
-            StreamHandle { server, context, stream, name, timeouts, outages, identity: None }
-        };
-        let blobs = blobs.map(|stream| handle(stream, BLOB_STREAM.to_owned()));
-        Ok(Some(Self { name: settings.bucket.clone(), handle: handle(stream, stream_name), blobs }))
+        let (setup, _client) = StreamSetup::connect(settings, notify).await?;
+        let Some(stream) = setup.find(&stream_name(&settings.bucket)).await? else { return Ok(None) };
+        let blobs = setup.find(BLOB_STREAM).await?.map(|stream| setup.handle(stream));
+        Ok(Some(Self { name: settings.bucket.clone(), handle: setup.handle(stream), blobs }))
     }
 
     fn subject(&self, key: &str) -> String {
-        format!("$KV.{}.{key}", self.name)
+        key_subject(&self.name, key)
     }
 
     /// Returns the newest entry of every key, sorted by key, without deleted keys.
@@ -108,28 +94,13 @@ impl KvBucket {
         let subject = self.subject(&entry.key);
         let mut outage = self.handle.write_backoff("delete a key at");
         loop {
-            let mut headers = HeaderMap::new();
-            headers.insert("KV-Operation", "DEL");
-            headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, HeaderValue::from(entry.revision));
-            let publish = async {
-                let sent = self.handle.context.publish_with_headers(subject.clone(), headers, Bytes::new());
-                sent.await?.await
-            };
-            match publish.await {
-                Ok(_) => {
-                    self.handle.record_write();
-                    return Ok(true);
-                }
-                Err(error) => {
-                    let failure = RequestFailure::from_publish(error, &self.handle.name);
-                    let last = self.handle.find(&subject, Lookup::Last).await?;
-                    match last {
-                        // The deletion landed without an acknowledgement.
-                        Some(last) if last.payload.is_empty() => return Ok(true),
-                        Some(last) if last.sequence != entry.revision => return Ok(false),
-                        _ => outage.wait(failure).await?,
-                    }
-                }
+            let deleted = self.handle.append_with(&subject, entry.revision, Bytes::new(), deletion());
+            let Err(failure) = deleted.await else { return Ok(true) };
+            match self.handle.find(&subject, Lookup::Last).await? {
+                // The deletion landed without an acknowledgement.
+                Some(last) if last.payload.is_empty() => return Ok(true),
+                Some(last) if last.sequence != entry.revision => return Ok(false),
+                _ => outage.wait(failure).await?,
             }
         }
     }

@@ -37,7 +37,7 @@ impl Session {
             match self.parse_entry(run, &found)? {
                 ParsedEntry::Intact(_) => {}
                 ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
-                    bodies.push((found.sequence, found.payload))
+                    bodies.push((found.sequence, found.payload));
                 }
             }
         }

@@ -220,7 +220,7 @@ impl Session {
                         .as_ref()
                         .is_some_and(|document_entry| entry.matches(document_entry)) => {}
                 ParsedEntry::Intact(_) | ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
-                    changes.external_writes += 1
+                    changes.external_writes += 1;
                 }
             }
         }

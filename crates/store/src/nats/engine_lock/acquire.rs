@@ -72,7 +72,7 @@ impl Session {
                 Err(Conflict) => {
                     conflicts
                         .wait(RequestFailure::temporary("too many conflicts with other writers of the run"))
-                        .await?
+                        .await?;
                 }
             }
         }

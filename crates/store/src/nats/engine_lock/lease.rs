@@ -157,7 +157,7 @@ impl Session {
                 Err(Conflict) => {
                     conflicts
                         .wait(RequestFailure::temporary("too many conflicts with other processes"))
-                        .await?
+                        .await?;
                 }
             }
         }

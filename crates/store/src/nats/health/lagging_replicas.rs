@@ -43,23 +43,26 @@ impl Session {
     async fn lagging_replicas(&self) -> Result<Vec<LaggingReplica>, Unavailable> {
         let bucket = self.bucket(&self.settings.bucket).await?;
         let streams = [&self.journal, &self.blobs, &self.leases];
-        let mut tip: BTreeMap<String, Vec<(String, Option<ReplicaStatus>)>> = BTreeMap::new();
+        let mut reports: BTreeMap<String, Vec<(String, Option<ReplicaStatus>)>> = BTreeMap::new();
         for handle in streams.into_iter().chain(bucket.as_ref().map(|bucket| &bucket.handle)) {
             let info = handle.info().await?;
             let Some(cluster) = info.cluster else { continue };
-            let led = since(cluster.leader_since.unwrap_or(info.created).unix_timestamp());
+            let leader_for = since(cluster.leader_since.unwrap_or(info.created).unix_timestamp());
             for replica in cluster.replicas {
-                let status = status(&replica, led);
-                tip.entry(replica.name).or_default().push((handle.name.clone(), status));
+                let status = status(&replica, leader_for);
+                reports.entry(replica.name).or_default().push((handle.name.clone(), status));
             }
         }
-        Ok(tip.into_iter().filter_map(|(server, streams)| LaggingReplica::of(server, streams)).collect())
+        Ok(reports
+            .into_iter()
+            .filter_map(|(server, streams)| LaggingReplica::combine(server, streams))
+            .collect())
     }
 }
 
 impl LaggingReplica {
     /// Combines what each stream reports about a server. `None` if all its replicas are current.
-    fn of(server: String, streams: Vec<(String, Option<ReplicaStatus>)>) -> Option<Self> {
+    fn combine(server: String, streams: Vec<(String, Option<ReplicaStatus>)>) -> Option<Self> {
         let status = streams.iter().filter_map(|(_, status)| *status).reduce(ReplicaStatus::worse)?;
         // Streams notice at different times that a server is down.
         let is_down = matches!(status, ReplicaStatus::Unreachable(_));
@@ -70,16 +73,16 @@ impl LaggingReplica {
 
 /// Returns what is wrong with a replica, if anything. A leader that was elected just now has no heartbeats yet, so it
 /// cannot tell.
-fn status(replica: &PeerInfo, led: Duration) -> Option<ReplicaStatus> {
+fn status(replica: &PeerInfo, leader_for: Duration) -> Option<ReplicaStatus> {
     let &PeerInfo { current, offline, active, lag, .. } = replica;
     let last_seen = Some(active).filter(|active| !active.is_zero());
     let is_unreachable = offline
         || active >= HEARTBEAT_TIMEOUT
-        || (last_seen.is_none() && !current && led >= HEARTBEAT_TIMEOUT);
+        || (last_seen.is_none() && !current && leader_for >= HEARTBEAT_TIMEOUT);
     if is_unreachable {
         Some(ReplicaStatus::Unreachable(last_seen))
     } else {
-        (!current && led >= HEARTBEAT_TIMEOUT).then(|| ReplicaStatus::Behind(lag.unwrap_or_default()))
+        (!current && leader_for >= HEARTBEAT_TIMEOUT).then(|| ReplicaStatus::Behind(lag.unwrap_or_default()))
     }
 }
 
@@ -112,19 +115,19 @@ mod tests {
     #[test]
     fn unreachable_lagging_and_unknown_replicas_are_distinguished() {
         let (long, short) = (Duration::from_secs(60), Duration::from_secs(2));
-        let of = |current, offline, active, led| {
+        let status_of = |current, offline, active, leader_for| {
             let (name, active) = ("n2".to_owned(), Duration::from_secs(active));
             let info = PeerInfo { name, current, offline, active, lag: Some(7) };
-            status(&info, led)
+            status(&info, leader_for)
         };
-        assert_eq!(of(true, false, 1, long), None);
-        assert_eq!(of(false, true, 0, short), Some(ReplicaStatus::Unreachable(None)));
+        assert_eq!(status_of(true, false, 1, long), None);
+        assert_eq!(status_of(false, true, 0, short), Some(ReplicaStatus::Unreachable(None)));
         assert_eq!(
-            of(false, false, 12, long),
+            status_of(false, false, 12, long),
             Some(ReplicaStatus::Unreachable(Some(Duration::from_secs(12))))
         );
-        assert_eq!(of(false, false, 0, long), Some(ReplicaStatus::Unreachable(None)));
-        assert_eq!(of(false, false, 1, long), Some(ReplicaStatus::Behind(7)));
-        assert_eq!(of(false, false, 0, short), None);
+        assert_eq!(status_of(false, false, 0, long), Some(ReplicaStatus::Unreachable(None)));
+        assert_eq!(status_of(false, false, 1, long), Some(ReplicaStatus::Behind(7)));
+        assert_eq!(status_of(false, false, 0, short), None);
     }
 }
