@@ -138,7 +138,7 @@ fn a_run_that_ended_failed_is_retried_not_resumed() {
 }
 
 #[test]
-fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
+fn resume_all_resumes_interrupted_runs_and_no_stopped_ones() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -167,7 +167,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
-    assert!(nothing.stderr.starts_with("note: no run was cut off"), "{}", nothing.transcript());
+    assert!(nothing.stderr.starts_with("note: no interrupted runs"), "{}", nothing.transcript());
 }
 
 #[test]
