@@ -81,7 +81,7 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         "run": run_at.run,
         "protocol": P::NAME,
         "title": run_at.spec.title,
-        "status": run_status::shown(run_at.state.run.status, answers.acts.engine()).1,
+        "status": run_status::shown(run_at.state.run.status, engine_presence(run_at, answers)).1,
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
@@ -95,7 +95,7 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
 }
 
 fn print<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, past: bool) {
-    head(run_at, past, answers.acts.engine());
+    head(run_at, past, engine_presence(run_at, answers));
     for line in P::about(&run_at.document) {
         output::data(format_args!("  {}", output::harmless(&line)));
     }
@@ -115,6 +115,11 @@ fn print<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, past: bool) {
     if let Some(view) = P::view(&run_at.document) {
         output::data(styled(DIM, view.path));
     }
+}
+
+/// Whether the run has an engine. A past revision was not interrupted, even if the run has no engine now.
+fn engine_presence<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) -> EnginePresence {
+    if run_at.revision == run_at.newest { answers.acts.engine() } else { EnginePresence::NotAsked }
 }
 
 fn head<P: Presentation>(run_at: &RunAt<P>, past: bool, engine: EnginePresence) {

@@ -167,7 +167,7 @@ fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
-    assert!(nothing.stderr.starts_with("note: no run was cut off"), "{}", nothing.transcript());
+    assert!(nothing.stderr.starts_with("note: no interrupted runs"), "{}", nothing.transcript());
 }
 
 #[test]

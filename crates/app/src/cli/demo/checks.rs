@@ -231,10 +231,10 @@ mod tests {
     #[test]
     fn an_attempt_that_ran_twice_or_is_in_one_log_only_fails_the_check() {
         expect_failed("exactly once", |evidence| {
-            evidence.agent_log.push(line(AgentEvent::Start, "fix#1.1", 5))
+            evidence.agent_log.push(line(AgentEvent::Start, "fix#1.1", 5));
         });
         expect_failed("exactly once", |evidence| {
-            evidence.agent_log.push(line(AgentEvent::Start, "fix#9.9", 5))
+            evidence.agent_log.push(line(AgentEvent::Start, "fix#9.9", 5));
         });
         expect_failed("exactly once", |evidence| evidence.journal.push(started("docs#1.1", 20)));
         expect_failed("exactly once", |evidence| {

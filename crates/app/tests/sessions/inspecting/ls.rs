@@ -77,7 +77,11 @@ fn runs_are_filtered_and_sorted() {
 #[test]
 fn a_filter_without_matches_says_so_and_an_invalid_one_is_refused() {
     let scene = three_runs();
-    assert_snapshot!(scene.callboard(&["ls", "--status", "paused"]).run().transcript(), @"");
+    assert_snapshot!(scene.callboard(&["ls", "--status", "paused"]).run().transcript(), @"
+    $ callboard ls --status paused
+    note: no matching runs (3 in total)
+    [exit 0]
+    ");
     let refused = scene.callboard(&["ls", "--status", "done"]).run();
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("succeeded, incomplete, failed"), "{}", refused.stderr);
