@@ -89,12 +89,12 @@ pub(crate) async fn open(place: &Location, address: Option<&str>) -> AnyStore {
 
 /// A directory with a store of its own, for runs that need no repository.
 #[derive(Debug)]
-pub struct Ground {
+pub struct TempStore {
     directory: TempDir,
     backing: Backing,
 }
 
-impl Ground {
+impl TempStore {
     #[expect(clippy::new_without_default, reason = "it starts a server")]
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory"), backing: Backing::chosen() }

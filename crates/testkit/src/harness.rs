@@ -58,11 +58,11 @@ pub fn person() -> Author {
 
 /// A workflow of one step.
 pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::DefinitionSource {
-    side_by_side(&[step], max_attempts)
+    independent_steps(&[step], max_attempts)
 }
 
 /// A workflow of steps that need nothing.
-pub fn side_by_side(steps: &[&str], max_attempts: NonZeroU32) -> steps::DefinitionSource {
+pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::DefinitionSource {
     let steps: Vec<_> = steps.iter().map(|step| StepId::new(*step).expect("a name")).collect();
     let workflow = Workflow {
         name: "trial".to_owned(),
@@ -141,7 +141,7 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
         by_agent: BTreeMap::new(),
         slots: 1,
         backoff: Duration::from_millis(1),
-        lingering: Duration::from_secs(30),
+        linger_timeout: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
         store_root: store_root.to_owned(),
         clock: Clock::system(),
@@ -198,7 +198,7 @@ pub async fn append<P: Protocol, S: Store>(
 }
 
 /// Writes what an engine on that host decided by itself before it was killed, and did nothing about.
-pub async fn decided<P: Protocol, S: Store>(
+pub async fn commit_decision<P: Protocol, S: Store>(
     journal: &mut Journal<P, S>,
     store: &S,
     host: &str,

@@ -27,7 +27,7 @@ pub mod torture;
 mod wait;
 
 pub use apart::{World, apart};
-pub use backing::{Backing, Ground, on_nats};
+pub use backing::{Backing, TempStore, on_nats};
 pub use command::{Callboard, Running, Session, first_to_end};
 pub use disk::Disk;
 pub use innocent::Innocent;

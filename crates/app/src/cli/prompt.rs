@@ -1,7 +1,7 @@
 //! `callboard prompt RUN STEP`.
 
 use protocol::{AttemptId, AttemptNo, StepId, Turn};
-use runner::{History, RunAt, would_be_told};
+use runner::{History, RunAt, preview_prompt};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
@@ -82,7 +82,7 @@ impl Deed for Prompting<'_> {
             Some(attempt) => given(handle, &history, &attempt, arguments.context)?,
             None => {
                 tell_what_is_missing(&run_at, &history, &step);
-                let told = would_be_told(&run_at, &step, &handle.store.local_dir().attempts_dir());
+                let told = preview_prompt(&run_at, &step, &handle.store.local_dir().attempts_dir());
                 if arguments.context { told.context } else { told.prompt }
             }
         };

@@ -187,7 +187,7 @@ fn cannot_open(run: &RunId, error: OpenError) -> Failure {
         OpenError::Exists(_) => Failure::new(Exit::Refused, error).hint(format!(
             "`callboard resume {run}` goes on with it; choose another name with `--run-id` for a new one"
         )),
-        OpenError::Freeze(error) => Failure::from(error),
+        OpenError::StoreSpec(error) => Failure::from(error),
         OpenError::Commit(error) => Failure::from(error),
     }
 }

@@ -14,10 +14,10 @@ async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts
     let scene = scene();
     scene.plan(&["a * report-then-hang"]);
     let mut stand = Stand::open(&scene, Clock::system()).await;
-    stand.engine_config.lingering = Duration::from_millis(50);
+    stand.engine_config.linger_timeout = Duration::from_millis(50);
     let (mut lingered, mut agent) = (0, None);
     let rest = stand.play(|notice| {
-        if let Notice::Lingers { attempt, .. } = notice {
+        if let Notice::Lingering { attempt, .. } = notice {
             lingered += 1;
             agent = Held::of(scene.ledger().wait_for_begin(&attempt.to_string()));
         }

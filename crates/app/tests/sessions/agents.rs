@@ -81,9 +81,9 @@ fn the_prompt_holds_the_task_the_last_failure_and_what_others_handed_over() {
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
-    You are `profile`, playing step `b` of run `trial`.
+    You are `profile`, working on step `b` of run `trial`.
 
-    This is try 2 of 2. The one before failed: Agent reported failure: b did not work out
+    This is attempt 2 of 2. The previous one failed: Agent reported failure: b did not work out
 
     Do what the step says.
 

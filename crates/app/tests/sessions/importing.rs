@@ -108,7 +108,11 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
     ");
     let alone = scene.callboard(&["resume", cycle]).run();
     assert_eq!(alone.code, 2, "{}", alone.transcript());
-    assert!(alone.stderr.starts_with("error[E007]: nobody plays agent `executor`"), "{}", alone.stderr);
+    assert!(
+        alone.stderr.starts_with("error[E007]: no command is configured for agent `executor`"),
+        "{}",
+        alone.stderr
+    );
     assert_eq!(scene.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
     let agent = scene.write_program(scene.kit().join("peer.sh"), AGENT);
     let resumed = scene.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
 use protocol::{NotImportable, RunId, RunLocation, StepId, Turn};
-use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
+use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
 
@@ -74,7 +74,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     }
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
-    let found = FoundView { path: view.display().to_string(), document, turns };
+    let found = ViewImport { path: view.display().to_string(), document, turns };
     let now = workspace.clock.now();
     let stands = block_on(async {
         let store = if arguments.dry_run { None } else { Some(a_place_for_it(workspace).await?) };

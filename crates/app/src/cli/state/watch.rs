@@ -125,7 +125,7 @@ impl Watching<'_> {
     }
 
     fn ends<P: Presentation>(&self, follower: &Follower<'_, P>, is_so: bool) -> Option<Exit> {
-        let finished = matches!(follower.run_at.rest(), Some(EngineExit::Finished(_)));
+        let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
         match &self.until {
             Some(_) if is_so => Some(Exit::Success),
             Some(goal) if finished => {

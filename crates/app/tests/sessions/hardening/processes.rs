@@ -139,7 +139,7 @@ fn adopting_and_stopping_need_no_player() {
     let session = resumed.wait();
     assert_eq!(session.code, 2, "nobody plays the next step: {}", session.transcript());
     assert!(
-        session.stderr.contains("nobody plays agent `profile`, which `b` asks for"),
+        session.stderr.contains("no command is configured for agent `profile` (used by step `b`)"),
         "{}",
         session.stderr
     );

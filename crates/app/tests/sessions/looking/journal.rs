@@ -34,7 +34,7 @@ fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 is over  engine [PID] on [HOST]
          prompt of a#1.1: [STORE]/attempts/trial/a/1.1/prompt.md
-           │ You are `profile`, playing step `a` of run `trial`.
+           │ You are `profile`, working on step `a` of run `trial`.
            │
            │ Do what the step says.
            │
@@ -50,9 +50,9 @@ fn in_full_each_attempt_is_told_with_prompt_answer_and_decision() {
            [STORE]/attempts/trial/a/1.2
        5 [WHEN]  a#1.2 is over  engine [PID] on [HOST]
          prompt of a#1.2: [STORE]/attempts/trial/a/1.2/prompt.md
-           │ You are `profile`, playing step `a` of run `trial`.
+           │ You are `profile`, working on step `a` of run `trial`.
            │
-           │ This is try 2 of 2. The one before failed: Agent process exited with code 3 without a report: a gives up
+           │ This is attempt 2 of 2. The previous one failed: Agent process exited with code 3 without a report: a gives up
            │
            │ Do what the step says.
            │

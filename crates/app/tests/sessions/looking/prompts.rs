@@ -46,9 +46,9 @@ fn what_the_next_attempt_would_be_given_is_what_it_is_given() {
     gate.open();
     running.wait_until_it_says("a#1.1 failed");
     let next = scene.callboard(&["prompt", "trial", "a", "--next"]).run();
-    assert!(next.stdout.contains("This is try 2 of 2. The one before failed: "), "{}", next.stdout);
+    assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed: "), "{}", next.stdout);
     let newest = scene.callboard(&["prompt", "trial", "a"]).run();
-    assert!(!newest.stdout.contains("This is try"), "{}", newest.stdout);
+    assert!(!newest.stdout.contains("This is attempt"), "{}", newest.stdout);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let given = fs::read_to_string(scene.attempt("trial", "a", "1.2").join("prompt.md")).unwrap();
