@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Isolation, Scene, embedded_only, isolated};
 
 use crate::{scene, status};
 
@@ -21,7 +21,7 @@ fn with_small_store() -> (Scene, Disk) {
 #[test]
 fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
     embedded_only!("a commit to a disk that is full");
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[REPORTS_AND_WAITS]);
         let mut gate = scene.gate("gate");
@@ -46,7 +46,7 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
         scene.expect_no_orphans();
     });
@@ -54,12 +54,12 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
 
 #[test]
 fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&["a 1 wait gate"]);
         let mut gate = scene.gate("gate");
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
         let session = running.wait();
@@ -67,7 +67,7 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
         // By the one who could commit it: on NATS that needs no room here.
         let told = if testkit::on_nats() { &session } else { &resumed };
@@ -80,12 +80,12 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
 fn an_agent_whose_log_finds_no_room_goes_on_and_its_report_counts() {
     const TALKS: &str = r#"a * do read -r _ <"$kit/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$kit/unheard"
 read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[&TALKS.replace('\n', "; ")]);
         let (mut gate, mut again) = (scene.gate("gate"), scene.gate("again"));
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
         scene.wait_for_note("unheard");
@@ -93,14 +93,14 @@ read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
         again.open();
         let session = running.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
         scene.expect_no_orphans();
     });
 }
 
 #[test]
 fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         // There is room for the commit that starts `b`, not for what `b` would be told.
         scene.write("task.md", &"Do what the step says. ".repeat(40_000));
@@ -118,7 +118,7 @@ fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["b"]["attempts"], 1);
     });
 }
@@ -126,7 +126,7 @@ fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
 #[test]
 fn a_run_that_finds_no_room_is_not_half_opened() {
     embedded_only!("a commit to a disk that is full");
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         disk.fill();
         let refused = scene.run(&[]).run();
@@ -146,13 +146,13 @@ fn a_run_that_finds_no_room_is_not_half_opened() {
         let runs = scene.callboard(&["ls", "--json"]).run().json();
         assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
         assert_eq!(second().run().code, 0);
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
     });
 }
 
 #[test]
 fn a_disk_without_inodes_is_full_too() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.store(), "size=4m,nr_inodes=200");
         scene.workflow(&["a", "b: a"]);
@@ -168,14 +168,14 @@ fn a_disk_without_inodes_is_full_too() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     });
 }
 
 #[test]
 fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
         scene.workflow(&["a", "b: a", "c: b"]);
@@ -189,7 +189,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
         // A report's file is tried at once; the document's has its pace, and may be tried only at the end.
         let report = view.with_file_name("reports").join("trial__a.json");
         let told = format!("! cannot write {}: No space left on device", report.display());
@@ -208,7 +208,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
 
 #[test]
 fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
         scene.workflow(&["a", "b: a"]);
@@ -219,7 +219,7 @@ fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
         disk.fill();
         gate.open();
         running.wait_until_it_says("! cannot write");
-        scene.ledger().wait_for_begin("b#1.1");
+        scene.agent_log().wait_for_start("b#1.1");
         disk.free();
         second.open();
         let session = running.wait();
@@ -234,7 +234,7 @@ fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
 
 #[test]
 fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
         let disk = Disk::mount(scene.repo().join(".git/info"), "size=64k");
@@ -251,7 +251,7 @@ fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
 
 #[test]
 fn a_strangers_bytes_are_not_given_up_for_want_of_room() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let views = Disk::mount(scene.repo().join(".agents"), "size=1m");
         let quarantine = Disk::mount(scene.store().join("quarantine"), "size=64k");

@@ -53,7 +53,9 @@ fn ten_thousand_runs_are_in_nobodys_way() {
     // A new one is played, interrupted, found again as the only unfinished one, and stopped.
     scene.plan(&["a * hang"]);
     let running = run("newest").start();
-    testkit::until(&scene.kit(), "the second begin", || (scene.ledger().begun().len() == 2).then_some(()));
+    testkit::until(&scene.kit(), "the second begin", || {
+        (scene.agent_log().started().len() == 2).then_some(())
+    });
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume"]).start();

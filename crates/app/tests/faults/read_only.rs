@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Isolation, Scene, embedded_only, isolated};
 
 use crate::scene;
 
@@ -32,7 +32,7 @@ fn interrupted() -> Scene {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::INT);
     assert_eq!(running.wait().code, 130);
     scene
@@ -41,7 +41,7 @@ fn interrupted() -> Scene {
 #[test]
 fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
     embedded_only!("a file that cannot be written");
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = interrupted();
         let disk = Disk::over(scene.store());
         disk.make_read_only();
@@ -55,13 +55,13 @@ fn a_store_on_a_read_only_mount_can_be_looked_at_and_nothing_else() {
 #[test]
 fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
     embedded_only!("a file that cannot be written");
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a", "b: a"]);
         scene.plan(&["a * wait gate"]);
         let mut gate = scene.gate("gate");
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         running.kill();
         running.wait();
         assert!(
@@ -76,14 +76,14 @@ fn a_store_whose_engine_was_killed_can_be_looked_at_on_a_read_only_mount() {
         expect_a_look_and_no_more(&scene, "Read-only file system");
         disk.make_writable();
         assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     });
 }
 
 #[test]
 fn a_store_whose_modes_forbid_writing_can_be_looked_at_and_nothing_else() {
     embedded_only!("a file that cannot be written");
-    apart(World::PlainUser, || {
+    isolated(Isolation::PlainUser, || {
         let scene = interrupted();
         let allow = |directory: u32, file: u32| {
             for entry in fs::read_dir(scene.store()).unwrap().flatten() {

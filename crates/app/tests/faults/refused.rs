@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{World, apart, embedded_only};
+use testkit::{Isolation, embedded_only, isolated};
 
 use crate::built::built;
 use crate::scene;
@@ -43,7 +43,7 @@ impl Drop for Mounted {
 #[test]
 fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
     embedded_only!("where its file may be");
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
         let program = built("fuse.c", &["-O1"], &scene.kit());
@@ -63,7 +63,7 @@ fn a_store_on_fuse_is_refused_with_what_to_set_instead() {
                 );
             }
         }
-        assert!(scene.ledger().begun().is_empty());
+        assert!(scene.agent_log().started().is_empty());
         assert_eq!(scene.run(&[]).run().code, 0, "the repository itself is fine");
     });
 }

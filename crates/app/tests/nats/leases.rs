@@ -40,7 +40,7 @@ fn an_engine_that_was_stopped_for_longer_than_its_lease_leaves_the_run_to_the_la
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let fenced = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
     let engine = resumed_as_soon_as_it_can_be(&scene);
@@ -52,7 +52,7 @@ fn an_engine_that_was_stopped_for_longer_than_its_lease_leaves_the_run_to_the_la
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
     scene.expect_no_orphans();
 }
@@ -65,7 +65,7 @@ fn a_watcher_that_found_no_engine_sees_it_when_it_is_heard_again() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     engine.signal(Signal::STOP);
     testkit::wait_until_stopped(engine.pid());
     // The server has no bell for the end of a lease.
@@ -88,7 +88,7 @@ fn leases_that_are_deleted_under_an_engine_are_made_again_and_it_goes_on_leading
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     delete_stream(&scene, "callboard-leases");
     // Whoever comes next makes the stream, and the engine says again that it leads.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
@@ -98,5 +98,5 @@ fn leases_that_are_deleted_under_an_engine_are_made_again_and_it_goes_on_leading
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());
     gate.open();
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

@@ -95,7 +95,7 @@ fn an_engine_whose_blobs_are_deleted_stops_when_it_needs_them_and_names_them() {
     scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     delete_stream(&scene, "OBJ_callboard-blobs");
     gate.open();
     let session = engine.wait();

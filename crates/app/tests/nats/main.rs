@@ -45,7 +45,7 @@ fn configure(scene: &Scene, settings: &str) {
 
 /// A client of that server that knows nothing of us.
 fn client(scene: &Scene) -> jetstream::Context {
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     harness::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
 }
 

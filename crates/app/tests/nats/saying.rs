@@ -7,7 +7,7 @@ use crate::{scene, scene_on};
 #[test]
 fn tls_at_a_server_that_does_not_speak_it_is_called_that() {
     let scene = scene();
-    let address = format!("tls://{}", scene.backing().server().address());
+    let address = format!("tls://{}", scene.backend().server().address());
     let session = scene.callboard(&["ls", "--store", &address]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let told = format!(
@@ -21,7 +21,7 @@ fn tls_at_a_server_that_does_not_speak_it_is_called_that() {
 #[test]
 fn a_refused_login_is_told_once_with_what_was_said() {
     let scene = scene_on(Server::start_for("ann", "open-sesame"));
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     for (access, told) in [
         ("", "it wants to know who we are, and nothing says so"),
         ("ann:wrong-word@", "it does not know user `ann` with this password"),
@@ -80,7 +80,7 @@ fn a_certificate_without_its_key_is_not_passed_over() {
 fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
     let scene = scene_on(Server::start_for("ann", "open-sesame"));
     scene.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     let typed = format!("nats://ann:open-sesame@{address}");
     let store = format!("--store nats://{address}");
     let detached = ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &typed];
@@ -113,7 +113,7 @@ fn what_is_to_be_typed_next_names_the_store_that_was_typed() {
 #[test]
 fn an_address_without_its_beginning_is_not_taken_for_a_directory() {
     let scene = scene();
-    let bare = scene.backing().server().address();
+    let bare = scene.backend().server().address();
     for address in [bare.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
         let session = scene.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
@@ -138,12 +138,12 @@ fn a_name_that_nobody_knows_and_a_server_that_is_silent_are_told_apart_from_one_
     let told = failed(&format!("nats://{name}:4222"));
     assert!(told.contains("caused by: nobody knows its name\n"), "{told}");
     assert!(told.contains("hint: is it spelt as its machine is called?"), "{told}");
-    let address = scene.backing().address().unwrap();
-    scene.backing().server().hold();
+    let address = scene.backend().address().unwrap();
+    scene.backend().server().hold();
     let told = failed(&address);
     assert!(told.contains("hint: it is stopped, overloaded or behind a wall"), "{told}");
-    scene.backing().server().release();
-    scene.backing().server().kill();
+    scene.backend().server().release();
+    scene.backend().server().kill();
     let told = failed(&address);
     assert!(told.contains("hint: `nats-server -js -sd DIR` starts one"), "{told}");
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
 use crate::{last_error, scene, status};
 
@@ -161,7 +161,7 @@ fn the_command_line_wins_over_the_configuration() {
     scene.write("callboard.toml", "[adapters.profile]\ncommand = [\"false\"]\n");
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_python_wrapper_needs_no_run_bit() {
     scene.workflow(&["a"]);
     let session = scene.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn what_an_agent_leaves_in_a_session_of_its_own_is_ended_with_it() {
     scene.workflow(&["a"]);
     scene.plan(&["a * grandchild"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert!(Held::of(scene.ledger().wait_for_grandchild("a#1.1")).is_none());
+    assert!(ProcessHandle::of(scene.agent_log().wait_for_grandchild("a#1.1")).is_none());
     scene.expect_no_orphans();
 }
 

@@ -130,9 +130,9 @@ fn what_the_demo_keeps_can_be_looked_at_and_bears_the_story_out() {
     let shown = scene.callboard(&["show", "leap", "--json"]).current_dir(&repo).run().json();
     assert_eq!(shown["phase"], "succeeded", "{shown}");
     assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate sent it back once");
-    let ledger = fs::read_to_string(kept[0].join("ledger")).unwrap();
+    let agent_log = fs::read_to_string(kept[0].join("ledger")).unwrap();
     let noted = |run_at: &str| -> Vec<(String, String)> {
-        let words = ledger.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let words = agent_log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let words = words.filter(|words| words[0] == run_at);
         words.map(|words| (words[1].to_owned(), words[2].to_owned())).collect()
     };

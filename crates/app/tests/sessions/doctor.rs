@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use testkit::{Held, Scene, Session, embedded_only};
+use testkit::{ProcessHandle, Scene, Session, embedded_only};
 
 use crate::scene;
 
@@ -145,7 +145,7 @@ fn a_killed_engine_leaves_a_run_that_doctor_says_how_to_resume() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let session = doctor(&scene, &[]);
     well(&session);
     let engine = &findings(&session, "locks")[0];
@@ -173,10 +173,10 @@ fn an_attempt_whose_process_is_gone_is_told_from_one_at_work() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
+    let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
     shim.kill();
     shim.wait();
     let found = act(&doctor(&scene, &[]), "runs");
@@ -193,13 +193,13 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let found = act(&doctor(&scene, &[]), "locks");
     assert_eq!(found["do"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
+    let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
     testkit::wait_until_stopped(shim.pid());
     let found = act(&doctor(&scene, &[]), "runs");
@@ -255,7 +255,7 @@ fn what_an_attempt_left_is_told_from_the_attempt_that_is_at_work_in_the_same_run
     scene.plan(&["b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     well(&doctor(&scene, &[]));
     let left = marked(&scene.store(), "trial", "a#1.1");
     let found = act(&doctor(&scene, &[]), "orphans");
@@ -377,7 +377,7 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
     let answer = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
     assert!(findings(&session, "agents").iter().any(|finding| finding["what"] == answer.as_str()));
     let child: i32 = fs::read_to_string(scene.kit().join("child")).unwrap().trim().parse().unwrap();
-    assert!(Held::of(child).is_none(), "what it started is left");
+    assert!(ProcessHandle::of(child).is_none(), "what it started is left");
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn a_backup_that_was_put_in_place_is_looked_into_before_anybody_has_written_to_i
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let backup = scene.kit().join("backup.db");
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     database.execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();

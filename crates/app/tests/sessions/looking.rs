@@ -200,7 +200,7 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
         .args(["-c", line])
         .arg(scene.program())
         .current_dir(scene.repo())
-        .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
+        .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
         .status();
     assert!(status.unwrap().success());
 }

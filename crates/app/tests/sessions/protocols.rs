@@ -340,7 +340,7 @@ fn a_run_of_an_unknown_protocol_is_named_and_keeps_no_other_from_going_on() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
@@ -415,7 +415,7 @@ fn agents_of_a_run_that_cannot_be_read_are_not_called_orphans() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     let becomes = |protocol: &str| {
         let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();

@@ -14,7 +14,7 @@ fn at_work(scene: &Scene) -> Running<'_> {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running
 }
 
@@ -44,7 +44,7 @@ fn a_removed_store_stops_the_engine_which_saves_a_copy_that_can_be_put_back() {
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun.iter().filter(|line| *line == "a#1.1").count(), 1, "{begun:?}");
     scene.expect_no_orphans();
 }
@@ -59,7 +59,7 @@ fn where_the_state_directory_cannot_be_used_the_copy_goes_to_the_temporary_one()
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).env("XDG_STATE_HOME", &state).env("TMPDIR", &temporary).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fs::remove_dir_all(scene.store()).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());

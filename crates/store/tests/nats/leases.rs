@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
 use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Note, Position, Store as _};
-use testkit::nats::{Server, Wire};
+use testkit::nats::{Proxy, Server};
 
 use crate::contract::roles::Player;
 use crate::contract::{change, run};
@@ -114,7 +114,7 @@ async fn where_somebody_made_leases_that_never_end_they_are_given_back_and_that_
 async fn a_lead_is_given_back_within_the_length_of_a_lease_though_nobody_answers() {
     let server = Server::start();
     with_short_leases(&server).await;
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     // It would wait as long for the answer to a renewal.
     let store = wire.store(Duration::from_secs(3600));
     let lock = store.lock_engine(&run("led")).await.unwrap();

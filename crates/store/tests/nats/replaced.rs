@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Revision;
 use store::{CommitError, NatsSettings, NatsStore, Patience, ReadError, Store as _, Unavailable};
-use testkit::nats::{Server, Wire};
+use testkit::nats::{Proxy, Server};
 
 use crate::contract::{change, run};
 
@@ -93,7 +93,7 @@ async fn a_lease_is_not_renewed_in_another_store() {
 #[tokio::test]
 async fn whether_a_write_landed_that_was_under_way_when_the_store_was_replaced_is_not_known() {
     let mut server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("r"));
+    let (wire, run) = (Proxy::to(&server).await, run("r"));
     let settings = wire.store(Duration::from_secs(60)).settings().clone();
     // Longer than a server takes to come back.
     let patience = Patience { answer: Duration::from_secs(4), ..settings.patience };

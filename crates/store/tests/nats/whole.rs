@@ -8,7 +8,7 @@ use store::{
     AnyStore, CommitError, DraftError, EngineLockError, Location, NatsSettings, NatsStore, Position,
     RunWriter, Store as _,
 };
-use testkit::nats::{self, Server, Wire};
+use testkit::nats::{self, Proxy, Server};
 
 use crate::contract::{change, part, run};
 
@@ -94,7 +94,7 @@ async fn whoever_comes_late_to_remove_half_a_run_does_not_remove_the_whole_one()
     NatsStore::new(NatsSettings { lease, ..server.settings() }).open().await.unwrap();
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
     leave_half(&server, &store, &run).await;
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let late = nats::any(wire.store(Duration::from_secs(60)));
     wire.hold_at("STREAM.PURGE");
     let bringing = tokio::spawn({

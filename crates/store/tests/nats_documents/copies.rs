@@ -7,7 +7,7 @@ use store::{
     Commit, CommitError, Digest, NatsSettings, NatsStore, Patience, Position, ReadError, Store as _,
     StoredEntry, Unavailable, ViewMark,
 };
-use testkit::nats::{Server, Wire, deliver};
+use testkit::nats::{Proxy, Server, deliver};
 
 use crate::client::{BUCKET, Client};
 use crate::contract::{change, run};
@@ -22,14 +22,14 @@ fn direct(server: &Server) -> Showing {
 }
 
 /// A store that writes entries and no copies, until it gives up: so far a process gets that is killed in between.
-async fn stops_between(wire: &Wire) -> Showing {
+async fn stops_between(wire: &Proxy) -> Showing {
     let store = wire.store(Duration::from_millis(300));
     store.open().await.unwrap();
     wire.refuse(u32::MAX);
     Showing(testkit::nats::any(store))
 }
 
-async fn stop_between(wire: &Wire, run: &RunId, expected: Position, entry: &str) {
+async fn stop_between(wire: &Proxy, run: &RunId, expected: Position, entry: &str) {
     let stopped = stops_between(wire).await.commit(change(run, expected, entry)).await.unwrap_err();
     assert!(matches!(stopped, CommitError::Unknown { .. }), "{stopped:?}");
 }
@@ -37,7 +37,7 @@ async fn stop_between(wire: &Wire, run: &RunId, expected: Position, entry: &str)
 #[tokio::test]
 async fn a_run_whose_first_commit_has_no_copy_is_there_for_everybody() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     stop_between(&wire, &run, Position::absent(), "1").await;
     let client = Client::of(&server).await;
     assert_eq!(client.messages(&run).await, 0, "there is no copy");
@@ -54,7 +54,7 @@ async fn a_run_whose_first_commit_has_no_copy_is_there_for_everybody() {
 #[tokio::test]
 async fn a_foreign_write_that_only_seems_to_come_first_hides_no_commit_without_a_copy() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     stop_between(&wire, &run, Position::absent(), "1").await;
     let client = Client::of(&server).await;
     client.put_if_none_at(&run, b"theirs".to_vec(), "nobody").await;
@@ -70,7 +70,7 @@ async fn a_copy_that_is_missing_is_made_by_whoever_reads_writes_or_watches() {
         let (store, run) = (direct(&server), run("peer.global.cycle.1"));
         let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
         let mut watch = store.watch(&run, Revision(1)).await.unwrap();
-        stop_between(&Wire::to(&server).await, &run, first, "2").await;
+        stop_between(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         assert_eq!(client.messages(&run).await, 1);
         let another = direct(&server);
@@ -104,7 +104,7 @@ async fn a_commit_that_others_wrote_over_before_it_had_a_copy_is_not_lost() {
         let server = Server::start();
         let (store, run) = (direct(&server), run("peer.global.cycle.1"));
         let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-        stop_between(&Wire::to(&server).await, &run, first, "2").await;
+        stop_between(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         let theirs = if has_seen {
             let (sequence, _) = client.get(run.as_str()).await;
@@ -121,7 +121,7 @@ async fn a_commit_that_others_wrote_over_before_it_had_a_copy_is_not_lost() {
 #[tokio::test]
 async fn whoever_was_stopped_between_settles_its_write_as_landed() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let store = stops_between(&wire).await;
     let commit = change(&run, Position::absent(), "1");
     let id = commit.write_id;
@@ -137,7 +137,7 @@ async fn whoever_was_stopped_between_settles_its_write_as_landed() {
 #[tokio::test]
 async fn an_engine_that_is_replaced_between_is_told_so() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let old = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
     let held = old.lock_engine(&run).await.unwrap().epoch();
     let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -163,7 +163,7 @@ async fn an_engine_that_is_replaced_between_is_told_so() {
 #[tokio::test]
 async fn whoever_is_slow_while_the_bucket_forgets_looks_again() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let slow = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
     let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.hold_at("MSG.GET.KV_");
@@ -185,7 +185,7 @@ async fn whoever_is_slow_while_the_bucket_forgets_looks_again() {
 async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
     for creates in [false, true] {
         let server = Server::start();
-        let wire = Wire::to(&server).await;
+        let wire = Proxy::to(&server).await;
         let (store, run) = (Showing(testkit::nats::any(wire.store(Duration::from_millis(600)))), run("late"));
         // So that the bucket is there.
         store.commit(change(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
@@ -225,7 +225,7 @@ async fn an_entry_that_was_settled_as_lost_does_not_land_later() {
 async fn a_write_over_an_entry_that_fills_a_whole_message_can_be_settled() {
     const LARGEST: usize = 65536;
     let server = Server::start_with(&format!("max_payload: {LARGEST}"));
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) =
         (Showing(testkit::nats::any(wire.store(Duration::from_millis(600)))), run("peer.global.cycle.1"));
     store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -262,7 +262,7 @@ async fn a_write_over_an_entry_that_fills_a_whole_message_can_be_settled() {
 #[tokio::test]
 async fn an_entry_that_landed_unheard_is_recognised_and_no_conflict_with_ourselves() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) =
         (Showing(testkit::nats::any(wire.store(Duration::from_secs(60)))), run("peer.global.cycle.1"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -284,7 +284,7 @@ async fn an_entry_that_conflicts_with_nobody_is_waited_out_or_an_outage_and_neve
     let server = Server::start();
     let run = run("peer.global.cycle.1");
     let first = direct(&server).commit(change(&run, Position::absent(), "1")).await.unwrap();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let patient = Showing(testkit::nats::any(wire.store(Duration::from_secs(60))));
     wire.refuse_in_bucket(3);
     let second = patient.commit(change(&run, first, "2")).await.unwrap();
@@ -304,7 +304,7 @@ async fn what_was_marked_between_a_checkpoint_and_its_copy_is_kept() {
         |path: &str| ViewMark { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     store.mark_views(&run, vec![mark("before")]).await.unwrap();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let other = wire.store(Duration::from_secs(60));
     other.open().await.unwrap();
     wire.hold_writes();
@@ -328,8 +328,8 @@ async fn whoever_is_always_too_late_to_make_a_copy_gives_up_in_time() {
     let server = Server::start();
     let (others, run) = (direct(&server), run("peer.global.cycle.1"));
     let first = others.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    stop_between(&Wire::to(&server).await, &run, first, "2").await;
-    let wire = Wire::to(&server).await;
+    stop_between(&Proxy::to(&server).await, &run, first, "2").await;
+    let wire = Proxy::to(&server).await;
     let settings = wire.store(Duration::ZERO).settings().clone();
     // No time at all for races, and enough for answers.
     let patience = Patience { answer: Duration::from_secs(30), ..settings.patience };

@@ -10,16 +10,16 @@ use runner::{Clock, Journal};
 use store::{AnyStore, Store};
 
 use super::{commit_decision, new_cycle, person, run_of, spec};
-use crate::backing::TempStore;
+use crate::scene::TempStore;
 
 pub type Cycle<S = AnyStore> = Journal<Peer, S>;
 
-/// Opens a cycle and lets its planner begin.
+/// Opens a cycle and starts its planner.
 pub async fn start_planning(temp_store: &TempStore) -> Cycle {
     start_planning_on(&temp_store.store().await, temp_store.path()).await
 }
 
-/// The same on a store of any kind.
+/// Opens a cycle on any store and starts its planner.
 pub async fn start_planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
     let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
     let run = run_of(&definition);
@@ -34,13 +34,13 @@ pub async fn start_planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S
     journal
 }
 
-/// The planner's try of that number begins.
+/// Starts the planner's attempt of that number.
 pub async fn start_attempt<S: Store>(journal: &mut Cycle<S>, store: &S, number: u32) {
     let attempt = Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(number) };
     commit_changes(journal, store, vec![Change::Started { attempt, counted: number }]).await;
 }
 
-/// Commits what an engine would.
+/// Commits changes in the name of an engine.
 pub async fn commit_changes<S: Store>(journal: &mut Cycle<S>, store: &S, changes: Vec<ChangeOf<Peer>>) {
     commit_decision(journal, store, "here", Decision { changes, actions: Vec::new() }).await;
 }

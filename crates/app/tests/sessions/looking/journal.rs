@@ -138,7 +138,7 @@ fn an_attempt_that_nothing_was_decided_on_is_told_at_the_end() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
     running.wait_until_it_says("a#1.1 started");
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let told = scene.callboard(&["log", "trial", "--full"]).run();
     assert!(told.stdout.contains("a#1.1 is not over"), "{}", told.stdout);
     gate.open();
@@ -179,7 +179,7 @@ fn a_log_that_is_followed_ends_when_the_run_rests() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let log = scene.callboard(&["log", "trial", "--json", "--follow"]).start();
     log.wait_until_it_shows("\"revision\":2");
     gate.open();

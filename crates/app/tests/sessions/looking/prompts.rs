@@ -13,7 +13,7 @@ fn what_a_step_would_be_given_is_what_it_is_given() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     let early = scene.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(early.stderr, @"
@@ -41,7 +41,7 @@ fn what_the_next_attempt_would_be_given_is_what_it_is_given() {
     scene.plan(&["a 1 wait-and-fail gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 failed");

@@ -108,10 +108,10 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
         "{}",
         log.stdout
     );
-    let begun = scene.ledger().begun().len();
+    let begun = scene.agent_log().started().len();
     let resumed = scene.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun().len(), begun, "what was finished ran again");
+    assert_eq!(scene.agent_log().started().len(), begun, "what was finished ran again");
     assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
 }
 
@@ -178,7 +178,7 @@ fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     let log = scene.store().join("callboard.db-wal");
@@ -195,9 +195,9 @@ fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
     // The agent is still at work, and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#1.2"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#1.2"]);
     scene.expect_no_orphans();
 }

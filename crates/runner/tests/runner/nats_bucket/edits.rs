@@ -8,7 +8,7 @@ use serde_json::json;
 use store::{CommitError, NatsSettings, NatsStore};
 use testkit::harness::cycle::{Cycle, start_planning_on};
 use testkit::harness::person;
-use testkit::nats::{self, Server, Wire};
+use testkit::nats::{self, Proxy, Server};
 
 use super::Scene;
 
@@ -63,7 +63,7 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Cycle<NatsStore>) {
 #[tokio::test]
 async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
     let scene = Scene::new().await;
-    let wire = Wire::to(&scene.server).await;
+    let wire = Proxy::to(&scene.server).await;
     let mut cycle = on(&scene, wire.store(Duration::from_secs(60))).await;
     let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
     let (entered, _) = scene.client.get().await;
@@ -85,7 +85,7 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
 #[tokio::test]
 async fn a_repeated_edit_whose_first_write_landed_unknown_is_made_once() {
     let scene = Scene::new().await;
-    let wire = Wire::to(&scene.server).await;
+    let wire = Proxy::to(&scene.server).await;
     let mut cycle = on(&scene, wire.store(Duration::from_millis(300))).await;
     let (expected, entries) = (cycle.document.sequence, cycle.document.history.len());
     wire.mute_writes();
