@@ -179,6 +179,11 @@ impl<'s> Chaos<'s> {
         listed.json().as_array().cloned().unwrap_or_default()
     }
 
+    /// Returns the status of the newest run.
+    pub(super) fn newest_status(&self, seed: u64) -> Option<String> {
+        self.runs(seed).last()?["status"].as_str().map(str::to_owned)
+    }
+
     /// Returns the newest run that has attempts.
     fn newest_run(&self) -> Option<String> {
         attempted_runs(&self.scene.store()).pop()

@@ -58,11 +58,12 @@ impl<'s> Trial<'s> {
             // The cycle has failed now or before the last engine was killed, or its review was unsuccessful. Or the
             // lock is held by a child that the killed engine was just starting, longer than the command waits.
             let held = session.code == 5 && session.stderr.contains("already has an engine");
-            let refused = |reason: &str| session.code == 3 && session.stderr.contains(reason);
-            let over = refused("it failed") || refused("it ended incomplete");
-            let succeeded = refused("it succeeded");
+            let ended = session.code == 3 && {
+                let status = self.chaos.newest_status(seed);
+                matches!(status.as_deref(), Some("succeeded" | "incomplete" | "failed"))
+            };
             assert!(
-                session.code == 1 || over || succeeded || held,
+                session.code == 1 || ended || held,
                 "seed {seed}: not completed:\n{}",
                 session.transcript()
             );

@@ -52,9 +52,9 @@ impl<'s> Trial<'s> {
                 continue;
             }
             let session = engine.wait();
-            // The engine before may have been killed after its last commit; then there is nothing to resume.
-            let refused = |because: &str| session.code == 3 && session.stderr.contains(because);
-            if session.code == 0 || refused("it succeeded") {
+            // A refusal means that the run has ended: the engine before was killed after its last commit.
+            let ended = if session.code == 3 { self.chaos.newest_status(seed) } else { None };
+            if session.code == 0 || ended.as_deref() == Some("succeeded") {
                 return;
             }
             if server_was_down(&session) {
@@ -62,7 +62,7 @@ impl<'s> Trial<'s> {
                 continue;
             }
             // A step was exhausted as planned, now or before the last engine was killed.
-            let exhausted = session.code == 1 || refused("it failed");
+            let exhausted = session.code == 1 || ended.as_deref() == Some("failed");
             assert!(exhausted, "seed {seed}: failed:\n{}", session.transcript());
             self.retries += 1;
             assert!(self.retries < 20, "seed {seed}: retried too often:\n{}", session.transcript());

@@ -9,7 +9,7 @@ use super::generated_files::{expect_file, expect_section};
 use super::shapes::{CROSSED, FORK, GATE, GATHERED, JOIN, LINE, NESTED, ONE, PAIR, SIBLING, SIX, UNRELATED};
 use super::{ITERATIONS, POLICIES, scene};
 
-/// How many requests there may be on a path: two where the number of states is limited enough.
+/// The number of requests on a path: two if the states are few enough.
 const EXPLORED: [(&Shape, usize); 12] = [
     (&ONE, 2),
     (&PAIR, 2),
@@ -70,11 +70,11 @@ fn a_counter_example_has_the_shortest_path() {
     let scene: Scene<Steps> = Scene::new("line, stop", definition, Slots::All, no_step_failed);
     let found = scene.explore(Limits::with_requests(1)).unwrap_err();
     insta::assert_snapshot!(found, @r"
-    `the document keeps the seed's rules` is broken: `a` failed
-    in `line, stop, all places`, on this path:
-       0  (opens)       open        a▶ b· c·
-       1  a fails       open        az-1 b· c·
-       2  a has rested  open        a▶-1 b· c·
-       3  a fails       FAILED a✗ b· c·
+    rule violated: the document keeps the seed's rules: `a` failed
+    in `line, stop, all slots`, on this path:
+       0  (opens)             running     a▶ b· c·
+       1  a fails             running     az-1 b· c·
+       2  a back-off elapsed  running     a▶-1 b· c·
+       3  a fails             FAILED      a✗ b· c·
     ");
 }
