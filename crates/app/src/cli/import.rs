@@ -172,14 +172,14 @@ fn tell(imported: &Imported, json: bool) {
 
 fn refused(file: &Path, error: &ImportError) -> Failure {
     let exit = match error {
-        ImportError::Exists(_) | ImportError::Strays { .. } => Exit::Refused,
+        ImportError::Exists(_) | ImportError::LeftoverAttempts { .. } => Exit::Refused,
         ImportError::NotAnArchive(_)
         | ImportError::Newer { .. }
         | ImportError::OtherProtocol { .. }
-        | ImportError::Foul { .. }
+        | ImportError::BadFile { .. }
         | ImportError::Entry { .. }
         | ImportError::Read(_) => Exit::Usage,
-        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) | ImportError::Look(_) => {
+        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) | ImportError::Query(_) => {
             Exit::Store
         }
     };
@@ -187,7 +187,7 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
         Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));
     match error {
         ImportError::Exists(_) => failure.hint("`--as NAME` takes it under another name"),
-        ImportError::Strays { path } => failure
+        ImportError::LeftoverAttempts { path } => failure
             .hint("they may be all that is left of a run: `callboard recover` looks for it")
             .hint(format_args!(
                 "move `{}` aside, or take this one under another name: `--as NAME`",

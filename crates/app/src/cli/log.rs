@@ -113,7 +113,7 @@ impl Deed for PrintLog<'_> {
             let mut watch = handle.store.watch(&handle.run, newest).await?;
             loop {
                 let run_at = handle.run_at::<P>(None).await?;
-                if run_at.rest().is_some() && run_at.revision <= watch.after() {
+                if run_at.engine_exit().is_some() && run_at.revision <= watch.after() {
                     break;
                 }
                 for stored in watch.next().await? {

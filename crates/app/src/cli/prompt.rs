@@ -1,7 +1,7 @@
 //! `callboard prompt RUN STEP`.
 
 use protocol::{AttemptId, AttemptNo, StepId, Turn};
-use runner::{History, RunAt, would_be_told};
+use runner::{History, RunAt, preview_prompt};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
@@ -82,7 +82,7 @@ impl Deed for Prompting<'_> {
             Some(attempt) => read_given(handle, &history, &attempt, arguments.context)?,
             None => {
                 note_what_is_missing(&run_at, &history, &step);
-                let preview = would_be_told(&run_at, &step, &handle.store.local_dir().attempts_dir());
+                let preview = preview_prompt(&run_at, &step, &handle.store.local_dir().attempts_dir());
                 if arguments.context { preview.context } else { preview.prompt }
             }
         };

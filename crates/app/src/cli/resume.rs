@@ -83,7 +83,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let (true, Some(settings)) = (arguments.access_from_stdin, &mut workspace.nats) {
         settings.access = access_from_stdin()?;
     }
-    let abandoned = arguments.abandon_host.as_ref().map(|host| runner::Abandoned {
+    let abandoned = arguments.abandon_host.as_ref().map(|host| runner::AbandonedHost {
         host: host.clone(),
         by: workspace::person(),
         reason: arguments.reason.clone(),

@@ -191,7 +191,7 @@ fn cannot_open(run: &RunId, error: OpenError) -> Failure {
         OpenError::Exists(_) => Failure::new(Exit::Refused, error).hint(format!(
             "run `callboard resume {run}` to continue it, or choose another name with `--run-id`"
         )),
-        OpenError::Freeze(error) => Failure::from(error),
+        OpenError::StoreSpec(error) => Failure::from(error),
         OpenError::Commit(error) => Failure::from(error),
     }
 }

@@ -117,8 +117,8 @@ fn is_of_this_run(error: &LoadError) -> bool {
         LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
         LoadError::Read(_)
         | LoadError::OtherProtocol { .. }
-        | LoadError::Unsettled { .. }
-        | LoadError::Outrun { .. } => false,
+        | LoadError::ExternalWrite { .. }
+        | LoadError::Contended { .. } => false,
     }
 }
 

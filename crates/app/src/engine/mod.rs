@@ -72,7 +72,7 @@ pub(crate) fn engine_config(workspace: &Workspace, again: Overrides) -> Result<E
         by_agent: by_agent?,
         slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: workspace.config.backoff.value,
-        lingering: LINGERING,
+        linger_timeout: LINGERING,
         shim: ShimProgram { program, args: vec!["__shim".into()] },
         store_root: workspace.location.root().to_owned(),
         clock: workspace.clock.clone(),
@@ -116,7 +116,7 @@ pub(crate) async fn drive<P: Presentation>(
     let rehearsed =
         engine.journal().spec.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
     if rehearsed && other_profile {
-        engine.leave().await;
+        engine.release().await;
         return Err(Failure::new(Exit::Refused, format!("run `{run}` is a rehearsal and stays one"))
             .hint(format_args!("`{}` with the same {} starts a real one", P::OPENED_BY, P::OPENED_WITH)));
     }

@@ -136,7 +136,7 @@ impl Answers {
                 .iter()
                 .map(|(revision, source)| Recovered { revision: *revision, from: source.to_string() })
                 .collect(),
-            held: history.held.map(|runner::Held { by, at, reason }| Held { by, at, reason }),
+            held: history.held.map(|runner::Hold { by, at, reason }| Held { by, at, reason }),
             steps,
             gates: gates::of(&run_at),
         };

@@ -70,7 +70,7 @@ async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
         journal.iter().map(|e| e.at).collect::<Vec<_>>()
     );
     assert_eq!(rested(&journal), 2);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3"]);
     let document = scene.document("trial");
     let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Stamp>().unwrap();
     assert!(time("started_at") <= time("ended_at"), "{document:#}");
@@ -100,7 +100,7 @@ async fn set_without_an_engine(backoff: Duration, by: i64) -> (Scene, Stand) {
     let journal = stand.journal().await;
     assert!(journal.is_sorted_by_key(|entry| entry.at));
     assert_eq!(rested(&journal), 1);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2"]);
     (scene, stand)
 }
 
@@ -133,7 +133,7 @@ fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
         .env("CALLBOARD_BACKOFF", "200ms")
         .run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
     let journal = scene.journal("trial");
     let times: Vec<Stamp> =
         journal.iter().map(|entry| entry["entry"]["at"].as_str().unwrap().parse().unwrap()).collect();

@@ -20,7 +20,7 @@ pub(crate) struct Stand {
 
 impl Stand {
     pub(crate) async fn open(scene: &Scene, clock: Clock) -> Self {
-        let store = harness::open_store(scene.repo(), scene.backing().address().as_deref()).await;
+        let store = harness::open_store(scene.repo(), scene.backend().address().as_deref()).await;
         let run = RunId::new("trial").unwrap();
         let backoff = Duration::from_millis(20);
         let engine_config =

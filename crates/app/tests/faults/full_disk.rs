@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testkit::{Disk, Scene, World, apart};
+use testkit::{Disk, Isolation, Scene, isolated};
 
 use crate::faults::{scene, status};
 
@@ -20,7 +20,7 @@ fn with_small_store() -> (Scene, Disk) {
 
 #[test]
 fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[REPORTS_AND_WAITS]);
         let mut gate = scene.gate("gate");
@@ -45,7 +45,7 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
         scene.expect_no_orphans();
     });
@@ -53,12 +53,12 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
 
 #[test]
 fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&["a 1 wait gate"]);
         let mut gate = scene.gate("gate");
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
         let session = running.wait();
@@ -66,7 +66,7 @@ fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
         // On NATS the commit needs no local space.
         let told = if testkit::on_nats() { &session } else { &resumed };
@@ -79,12 +79,12 @@ fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
 fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
     const TALKS: &str = r#"a * do read -r _ <"$kit/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$kit/unheard"
 read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[&TALKS.replace('\n', "; ")]);
         let (mut gate, mut again) = (scene.gate("gate"), scene.gate("again"));
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
         scene.wait_for_note("unheard");
@@ -92,14 +92,14 @@ read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
         again.open();
         let session = running.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
         scene.expect_no_orphans();
     });
 }
 
 #[test]
 fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         // There is space for the commit that starts `b`, not for its prompt.
         scene.write("task.md", &"Do what the step says. ".repeat(40_000));
@@ -117,14 +117,14 @@ fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["b"]["attempts"], 1);
     });
 }
 
 #[test]
 fn embedded_a_run_without_space_is_not_created() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let (scene, disk) = with_small_store();
         disk.fill();
         let refused = scene.run(&[]).run();
@@ -144,13 +144,13 @@ fn embedded_a_run_without_space_is_not_created() {
         let runs = scene.callboard(&["ls", "--json"]).run().json();
         assert_eq!(runs.as_array().map(Vec::len), Some(1), "{runs}");
         assert_eq!(second().run().code, 0);
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "a#1.1", "b#1.1"]);
     });
 }
 
 #[test]
 fn a_disk_without_inodes_is_full_too() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.store(), "size=4m,nr_inodes=200");
         scene.workflow(&["a", "b: a"]);
@@ -166,14 +166,14 @@ fn a_disk_without_inodes_is_full_too() {
         disk.free();
         let resumed = scene.callboard(&["resume"]).run();
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "what was finished is not repeated");
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     });
 }
 
 #[test]
 fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
         scene.workflow(&["a", "b: a", "c: b"]);
@@ -187,7 +187,7 @@ fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
         // A report's view is written at once; the document's view is paced and may be written only at the end.
         let report = view.with_file_name("reports").join("trial__a.json");
         let told = format!("! cannot write {}: No space left on device", report.display());
@@ -206,7 +206,7 @@ fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
 
 #[test]
 fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
         scene.workflow(&["a", "b: a"]);
@@ -217,7 +217,7 @@ fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
         disk.fill();
         gate.open();
         running.wait_until_it_says("! cannot write");
-        scene.ledger().wait_for_begin("b#1.1");
+        scene.agent_log().wait_for_start("b#1.1");
         disk.free();
         second.open();
         let session = running.wait();
@@ -232,7 +232,7 @@ fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
 
 #[test]
 fn a_run_is_not_created_if_the_exclude_file_cannot_be_written() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
         let disk = Disk::mount(scene.repo().join(".git/info"), "size=64k");
@@ -249,7 +249,7 @@ fn a_run_is_not_created_if_the_exclude_file_cannot_be_written() {
 
 #[test]
 fn external_bytes_are_not_discarded_for_lack_of_space() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         let views = Disk::mount(scene.repo().join(".agents"), "size=1m");
         let quarantine = Disk::mount(scene.store().join("quarantine"), "size=64k");

@@ -52,7 +52,9 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
     scene.plan(&["a * hang"]);
     let running = run("newest").start();
-    testkit::until(&scene.kit(), "the second begin", || (scene.ledger().begun().len() == 2).then_some(()));
+    testkit::until(&scene.kit(), "the second begin", || {
+        (scene.agent_log().started().len() == 2).then_some(())
+    });
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume"]).start();

@@ -15,7 +15,7 @@ mod refused;
 mod stopped;
 mod two_engines;
 
-use testkit::{Held, Scene, last_error, status};
+use testkit::{ProcessHandle, Scene, last_error, status};
 
 /// A fresh repository for the built program.
 fn scene() -> Scene {
@@ -28,9 +28,9 @@ fn killed_run() -> Scene {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
+    let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives");
     shim.kill();
     running.wait();
     shim.wait();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Innocent, Scene, World, apart};
+use testkit::{Isolation, Scene, UnrelatedProcess, isolated};
 
 use crate::faults::killed_run;
 
@@ -13,7 +13,7 @@ fn killed_run_of_an_earlier_tick() -> Scene {
     let scene = killed_run();
     let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
-    while Innocent::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
+    while UnrelatedProcess::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
     scene
 }
 
@@ -29,7 +29,7 @@ fn forge(attempt: &Path, pid: i32) {
 fn expect_repeated(scene: &Scene) {
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     scene.expect_no_orphans();
 }
@@ -37,31 +37,31 @@ fn expect_repeated(scene: &Scene) {
 #[test]
 fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
     let scene = killed_run_of_an_earlier_tick();
-    let innocent = Innocent::start();
+    let innocent = UnrelatedProcess::start();
     forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
     expect_repeated(&scene);
-    innocent.expect_untouched();
+    innocent.expect_alive();
 }
 
 #[test]
 fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
     let scene = killed_run_of_an_earlier_tick();
-    let innocent = Innocent::start();
+    let innocent = UnrelatedProcess::start();
     forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    innocent.expect_untouched();
+    innocent.expect_alive();
 }
 
 #[test]
 fn a_pid_that_the_kernel_really_reused_is_recognised() {
-    apart(World::Processes, || {
+    isolated(Isolation::Processes, || {
         let scene = killed_run_of_an_earlier_tick();
         let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();
-        let innocent = Innocent::with_pid(shim);
+        let innocent = UnrelatedProcess::with_pid(shim);
         expect_repeated(&scene);
-        innocent.expect_untouched();
+        innocent.expect_alive();
     });
 }

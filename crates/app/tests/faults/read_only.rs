@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
-use testkit::{Disk, Scene, World, apart};
+use testkit::{Disk, Isolation, Scene, isolated};
 
 use crate::faults::scene;
 
@@ -32,7 +32,7 @@ fn interrupted() -> Scene {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::INT);
     assert_eq!(running.wait().code, 130);
     scene
@@ -40,7 +40,7 @@ fn interrupted() -> Scene {
 
 #[test]
 fn embedded_a_store_on_a_read_only_mount_can_be_inspected_only() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = interrupted();
         let disk = Disk::over(scene.store());
         disk.make_read_only();
@@ -53,13 +53,13 @@ fn embedded_a_store_on_a_read_only_mount_can_be_inspected_only() {
 
 #[test]
 fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a", "b: a"]);
         scene.plan(&["a * wait gate"]);
         let mut gate = scene.gate("gate");
         let running = scene.run(&[]).start();
-        scene.ledger().wait_for_begin("a#1.1");
+        scene.agent_log().wait_for_start("a#1.1");
         running.kill();
         running.wait();
         assert!(
@@ -74,13 +74,13 @@ fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
         expect_read_only(&scene, "Read-only file system");
         disk.make_writable();
         assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-        assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+        assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     });
 }
 
 #[test]
 fn embedded_a_store_with_read_only_modes_can_be_inspected_only() {
-    apart(World::PlainUser, || {
+    isolated(Isolation::PlainUser, || {
         let scene = interrupted();
         let allow = |directory: u32, file: u32| {
             for entry in fs::read_dir(scene.store()).unwrap().flatten() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Held, Innocent, Scene};
+use testkit::{ProcessHandle, Scene, UnrelatedProcess};
 
 use crate::faults::{killed_run, scene};
 
@@ -15,7 +15,7 @@ fn down_after_an_agents_exit() -> Scene {
     scene.plan(&["a * wait-and-fail gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
@@ -50,7 +50,7 @@ fn expect_repeated_and_not_counted(scene: &Scene) {
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("a#1.1 was interrupted"), "{}", resumed.stderr);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
     scene.expect_no_orphans();
 }
@@ -58,7 +58,7 @@ fn expect_repeated_and_not_counted(scene: &Scene) {
 #[test]
 fn embedded_an_attempt_of_another_boot_is_repeated_and_its_reused_pid_left_alone() {
     let scene = killed_run();
-    let innocent = Innocent::start();
+    let innocent = UnrelatedProcess::start();
     // It has the pid and even the start time of the shim, counted from another boot.
     let claim = scene.attempt("trial", "a", "1.1").join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
@@ -68,7 +68,7 @@ fn embedded_an_attempt_of_another_boot_is_repeated_and_its_reused_pid_left_alone
     age(&claim);
     age_journal(&scene);
     expect_repeated_and_not_counted(&scene);
-    innocent.expect_untouched();
+    innocent.expect_alive();
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn a_torn_report_costs_no_attempt() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&[r#"a * do hand_in COMPLETED "did a"; : >"$kit/reported"; hang"#]);
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     scene.wait_for_note("reported");
     running.kill();
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
     tear(&scene.attempt("trial", "a", "1.1").join("report.json"), 1);

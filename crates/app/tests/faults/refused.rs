@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use testkit::{World, apart};
+use testkit::{Isolation, isolated};
 
 use crate::faults::built::built;
 use crate::faults::scene;
@@ -42,7 +42,7 @@ impl Drop for Mounted {
 
 #[test]
 fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
-    apart(World::Mounts, || {
+    isolated(Isolation::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
         let program = built("fuse.c", &["-O1"], &scene.kit());
@@ -62,7 +62,7 @@ fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
                 );
             }
         }
-        assert!(scene.ledger().begun().is_empty());
+        assert!(scene.agent_log().started().is_empty());
         assert_eq!(scene.run(&[]).run().code, 0, "the repository itself is fine");
     });
 }

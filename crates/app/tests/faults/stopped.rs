@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
 use crate::faults::{last_error, scene, status};
 
@@ -39,7 +39,7 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     let holder = Stopped::with_writer_lock(&scene);
     let refused = scene.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
@@ -56,7 +56,7 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
     drop(holder);
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"], "nothing was repeated");
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"], "nothing was repeated");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let pid = running.pid();
@@ -99,8 +99,8 @@ fn a_stopped_shim_keeps_its_time_limit() {
     scene.workflow_of(&["id: a, timeout: 1"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&["--max-attempts", "1"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    scene.agent_log().wait_for_start("a#1.1");
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = scene.document("trial");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use testkit::Held;
+use testkit::ProcessHandle;
 
 use crate::faults::{scene, status};
 
@@ -16,7 +16,7 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let mut holder = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     for round in 0..ROUNDS {
         holder.kill();
         holder.wait();
@@ -38,7 +38,7 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
     gate.open();
     let session = holder.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     scene.expect_no_orphans();
 }
 
@@ -49,7 +49,7 @@ fn embedded_an_engine_that_lost_its_lock_while_stopped_is_fenced() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let fenced = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
     // A stopped process keeps its lock, so the test removes the file.
@@ -63,7 +63,7 @@ fn embedded_an_engine_that_lost_its_lock_while_stopped_is_fenced() {
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
     scene.expect_no_orphans();
 }

@@ -1,7 +1,7 @@
 //! The user abandons a host.
 
 use rustix::process::Signal;
-use testkit::Held;
+use testkit::ProcessHandle;
 
 use crate::hosts::fixture::Fixture;
 
@@ -20,7 +20,7 @@ fn an_abandoned_hosts_attempt_is_repeated_here_and_its_late_report_ignored() {
     let entries = fixture.scene.journal("trial").len();
     gate.open();
     agent.wait();
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1", "first#1.2"]);
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1", "first#1.2"]);
     // The agent has written its report by now; no engine reads it.
     let refused = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
@@ -36,7 +36,7 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
                    echo $? >\"$kit/code\"; hang";
     fixture.scene.plan(&[&format!("first 1 do {reports}")]);
     let engine = fixture.run_on("a", &[]).start();
-    let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
@@ -49,7 +49,9 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     });
     let told = fixture.scene.wait_for_note("told");
     assert!(told.contains("`first#1.1` of run `trial` is not at work any more"), "{told}");
-    Held::shim(&fixture.scene.attempt("trial", "first", "1.1")).expect("its shim lives").signal(Signal::TERM);
+    ProcessHandle::shim(&fixture.scene.attempt("trial", "first", "1.1"))
+        .expect("its shim lives")
+        .signal(Signal::TERM);
     agent.wait();
 }
 
@@ -94,9 +96,9 @@ fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();
     let _gate = fixture.scene.gate("gate");
     fixture.scene.plan(&["execute * wait gate"]);
-    let peer = fixture.scene.played(&["peer", "create-spec", "--spec", "x"]);
+    let peer = fixture.scene.with_agent(&["peer", "create-spec", "--spec", "x"]);
     let engine = peer.env("CALLBOARD_HOST", "a").start();
-    let agent = Held::of(fixture.scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("execute#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     let cycle = "peer:spec:x:cycle:1";
@@ -105,8 +107,8 @@ fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     fixture.scene.plan(&[]);
     let session = fixture.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let begun = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
-    assert_eq!(fixture.scene.ledger().begun(), begun);
+    let started = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];
+    assert_eq!(fixture.scene.agent_log().started(), started);
     agent.kill();
     agent.wait();
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Callboard, Gate, Held, Running, Scene};
+use testkit::{Callboard, Gate, ProcessHandle, Running, Scene};
 
 /// For tests that wait until it expires.
 const SHORT: Duration = Duration::from_secs(1);
@@ -40,12 +40,12 @@ impl Fixture {
     }
 
     /// Starts a run of one step on host `a`; its agent waits at the gate.
-    pub(crate) fn at_work(&self) -> (Running<'_>, Held, Gate) {
+    pub(crate) fn at_work(&self) -> (Running<'_>, ProcessHandle, Gate) {
         let gate = self.scene.gate("gate");
         self.scene.workflow(&["first"]);
         self.scene.plan(&["first 1 wait gate"]);
         let engine = self.run_on("a", &[]).start();
-        let agent = Held::of(self.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+        let agent = ProcessHandle::of(self.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
         (engine, agent, gate)
     }
 
@@ -54,7 +54,7 @@ impl Fixture {
         self.scene.workflow(&["first"]);
         self.scene.plan(&["first 1 hang"]);
         let engine = self.run_on("a", more).start();
-        self.scene.ledger().wait_for_begin("first#1.1");
+        self.scene.agent_log().wait_for_start("first#1.1");
         engine.interrupt();
         assert_eq!(engine.wait().code, 130);
         self.scene.plan(&[]);
@@ -62,17 +62,18 @@ impl Fixture {
 
     /// Starts a run of two steps on host `a` and kills its engine during the first. The agent lives on
     /// and waits at the gate.
-    pub(crate) fn deserted() -> (Self, Held, Gate) {
+    pub(crate) fn deserted() -> (Self, ProcessHandle, Gate) {
         Self::deserted_with_lease(SHORT)
     }
 
-    pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, Held, Gate) {
+    pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, ProcessHandle, Gate) {
         let fixture = Self::with_lease(lease);
         let gate = fixture.scene.gate("gate");
         fixture.scene.workflow(&["first", "second"]);
         fixture.scene.plan(&["first 1 wait gate"]);
         let engine = fixture.run_on("a", &["--jobs", "1"]).start();
-        let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+        let agent =
+            ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
         engine.kill();
         engine.wait();
         (fixture, agent, gate)

@@ -46,7 +46,7 @@ fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     let doctor = there(&["doctor"]);
     assert!(doctor.stdout.contains(&format!("it takes place in {repo}")), "{}", doctor.transcript());
     assert!(!doctor.stdout.contains("never begun"), "{}", doctor.transcript());
-    let address = fixture.scene.backing().address().unwrap();
+    let address = fixture.scene.backend().address().unwrap();
     let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
     assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
     gate.open();
@@ -54,7 +54,7 @@ fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("first#1.1"), "{}", session.stderr);
     agent.wait();
-    let begun = fs::read_to_string(fixture.scene.kit().join("ledger")).unwrap();
+    let begun = fs::read_to_string(fixture.scene.kit().join("agent_log")).unwrap();
     assert_eq!(begun.matches("begin first#").count(), 1, "{begun}");
 }
 

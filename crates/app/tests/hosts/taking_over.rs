@@ -1,7 +1,7 @@
 //! The run has, or had, an engine on another host.
 
 use rustix::process::Signal;
-use testkit::Held;
+use testkit::ProcessHandle;
 
 use crate::hosts::fixture::{Fixture, LONG};
 
@@ -14,14 +14,14 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     let told = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
                 `callboard resume trial --abandon-host a` here";
     assert!(session.stderr.contains(told), "{}", session.stderr);
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"]);
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
     engine.wait_until_it_says("first#1.1 was found at work and adopted");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
     fixture.scene.expect_no_orphans();
 }
 
@@ -40,7 +40,7 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1"]);
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1"]);
     // No process on `b` has written anything.
     let by_b = fixture.scene.journal("trial").iter().filter(|entry| entry["by"]["host"] == "b").count();
     assert_eq!(by_b, 0);
@@ -92,7 +92,7 @@ fn a_run_can_be_stopped_from_another_host() {
     fixture.scene.workflow(&["first"]);
     fixture.scene.plan(&["first 1 hang"]);
     let engine = fixture.run_on("a", &[]).start();
-    fixture.scene.ledger().wait_for_begin("first#1.1");
+    fixture.scene.agent_log().wait_for_start("first#1.1");
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     let waited = format!("waiting for its engine, process {} on `a`", engine.pid());
@@ -128,7 +128,7 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     fixture.scene.workflow(&["first", "second"]);
     fixture.scene.plan(&["first 1 wait gate"]);
     let stopped = fixture.run_on("a", &["--jobs", "1"]).start();
-    let agent = Held::of(fixture.scene.ledger().wait_for_begin("first#1.1")).expect("at work");
+    let agent = ProcessHandle::of(fixture.scene.agent_log().wait_for_start("first#1.1")).expect("at work");
     stopped.signal(Signal::STOP);
     testkit::wait_until_stopped(stopped.pid());
     let session = fixture.on("b", &["resume", "trial"]).run();
@@ -142,7 +142,7 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     agent.wait();
     let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1"], "nothing was done twice");
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     let mut gate = fixture.scene.gate("gate");
     fixture.scene.plan(&["first * wait gate"]);
     let both = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
-    fixture.scene.ledger().wait_for_begin("first#1.2");
+    fixture.scene.agent_log().wait_for_start("first#1.2");
     let holder = fixture.shown_on("a")["engine"]["pid"].clone();
     let follower = both.iter().find(|one| holder != one.pid()).expect("two cannot be one");
     follower.wait_until_it_says(&format!("its engine is process {holder} on"));
@@ -160,7 +160,7 @@ fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     for session in both.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "first#1.2"]);
+    assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "first#1.2"]);
 }
 
 #[test]

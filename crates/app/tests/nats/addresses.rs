@@ -7,7 +7,7 @@ use crate::nats::{scene, scene_on};
 #[test]
 fn a_server_without_tls_is_named_as_such() {
     let scene = scene();
-    let address = format!("tls://{}", scene.backing().server().address());
+    let address = format!("tls://{}", scene.backend().server().address());
     let session = scene.callboard(&["ls", "--store", &address]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let told = format!(
@@ -21,7 +21,7 @@ fn a_server_without_tls_is_named_as_such() {
 #[test]
 fn a_refused_login_is_reported_once_with_the_servers_words() {
     let scene = scene_on(Server::start_for("ann", "open-sesame"));
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     for (access, told) in [
         ("", "the server requires credentials, and none are configured"),
         ("ann:wrong-word@", "the server rejected user `ann` with this password"),
@@ -80,7 +80,7 @@ fn a_certificate_without_its_key_is_refused() {
 fn hints_repeat_the_store_from_the_command_line() {
     let scene = scene_on(Server::start_for("ann", "open-sesame"));
     scene.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     let typed = format!("nats://ann:open-sesame@{address}");
     let store = format!("--store nats://{address}");
     let detached = ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &typed];
@@ -113,7 +113,7 @@ fn hints_repeat_the_store_from_the_command_line() {
 #[test]
 fn an_address_without_its_scheme_is_not_taken_for_a_directory() {
     let scene = scene();
-    let bare = scene.backing().server().address();
+    let bare = scene.backend().server().address();
     for address in [bare.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
         let session = scene.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
@@ -138,12 +138,12 @@ fn an_unknown_host_a_silent_server_and_a_closed_port_are_told_apart() {
     let told = failed(&format!("nats://{name}:4222"));
     assert!(told.contains("caused by: its host name cannot be resolved\n"), "{told}");
     assert!(told.contains("hint: is it spelt as its machine is called?"), "{told}");
-    let address = scene.backing().address().unwrap();
-    scene.backing().server().hold();
+    let address = scene.backend().address().unwrap();
+    scene.backend().server().hold();
     let told = failed(&address);
     assert!(told.contains("hint: it is stopped, overloaded or behind a wall"), "{told}");
-    scene.backing().server().release();
-    scene.backing().server().kill();
+    scene.backend().server().release();
+    scene.backend().server().kill();
     let told = failed(&address);
     assert!(told.contains("hint: `nats-server -js -sd DIR` starts one"), "{told}");
 }

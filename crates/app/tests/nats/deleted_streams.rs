@@ -95,7 +95,7 @@ fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
     scene.plan(&["a * do read -r _ <\"$kit/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     delete_stream(&scene, "OBJ_callboard-blobs");
     gate.open();
     let session = engine.wait();

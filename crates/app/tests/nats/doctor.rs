@@ -39,7 +39,7 @@ fn is_named_until_it_is_back(who: &Who) {
     };
     let mut others = [second, third];
     let mut with = |act: fn(&mut Server)| match down.as_str() {
-        "n0" => act(&mut scene.backing().server()),
+        "n0" => act(&mut scene.backend().server()),
         "n1" => act(&mut others[0]),
         _ => act(&mut others[1]),
     };
@@ -144,7 +144,7 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, _agent) = in_the_middle(&scene);
-    scene.backing().server().kill();
+    scene.backend().server().kill();
     let session = scene.callboard(&["doctor", "--json"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let findings = session.json()["findings"].clone();
@@ -162,7 +162,7 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     assert!(of("orphans").iter().all(|told| told.contains("of this store's attempts")), "{}", session.stdout);
     assert_eq!(of("orphans").len(), 1, "{}", session.stdout);
     assert!(!session.stdout.contains("kill "), "{}", session.stdout);
-    scene.backing().server().restart();
+    scene.backend().server().restart();
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }
@@ -173,8 +173,8 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
     let scene = scene();
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    scene.backing().server().kill();
-    let had = scene.backing().server().restart_empty();
+    scene.backend().server().kill();
+    let had = scene.backend().server().restart_empty();
     let doctor = || scene.callboard(&["doctor", "--json"]).run();
     for is_new in [true, false] {
         let session = doctor();
@@ -185,8 +185,8 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
         let left = format!("what its attempts left is in {}", scene.store().display());
         assert_eq!(finding["details"][1], left, "{finding:#}");
     }
-    scene.backing().server().kill();
-    let _empty = scene.backing().server().restart_in(had);
+    scene.backend().server().kill();
+    let _empty = scene.backend().server().restart_in(had);
     let session = doctor();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stdout.contains("another store"), "{}", session.stdout);

@@ -11,7 +11,7 @@ fn two_runs(scene: &Scene) {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b 1 hang"]);
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     engine.interrupt();
     let session = engine.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
@@ -75,7 +75,7 @@ fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     publish(&scene, "trial", "{}");
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -85,5 +85,5 @@ fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     resumed.wait_until_it_says("a#1.1 was found at work and adopted");
     gate.open();
     assert_eq!(resumed.wait().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }

@@ -63,7 +63,7 @@ fn keys(scene: &Scene) -> BTreeSet<String> {
 }
 
 fn import(scene: &Scene, more: &[&str]) -> testkit::Session {
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     let arguments = ["import", "--peer", &address];
     scene.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
 }

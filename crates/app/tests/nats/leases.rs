@@ -40,7 +40,7 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let fenced = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
     let engine = resume_when_the_lease_expires(&scene);
@@ -52,7 +52,7 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
     scene.expect_no_orphans();
 }
@@ -65,7 +65,7 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     engine.signal(Signal::STOP);
     testkit::wait_until_stopped(engine.pid());
     // The server sends no event when a lease expires.
@@ -88,7 +88,7 @@ fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let engine = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     delete_stream(&scene, "callboard-leases");
     // The next client recreates the stream, and the engine renews its lease in it.
     let (store, run) = (scene.open_store(), RunId::new("trial").unwrap());
@@ -98,5 +98,5 @@ fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());
     gate.open();
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

@@ -43,7 +43,7 @@ fn configure(scene: &Scene, settings: &str) {
 
 /// Connects a client that is not Callboard.
 fn client(scene: &Scene) -> jetstream::Context {
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     harness::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use testkit::nats::Server;
-use testkit::{Held, Scene, status};
+use testkit::{ProcessHandle, Scene, status};
 
 use crate::nats::{configure, scene_on};
 
@@ -45,7 +45,7 @@ const CYCLE: &str = "peer:spec:x:cycle:1";
 /// Runs a cycle and every command about it, and returns all output.
 fn output_of_a_cycle_and_its_commands(scene: &Scene) -> String {
     scene.plan(&AGENTS);
-    let session = scene.played(&["peer", "create-spec", "--spec", "x"]).run();
+    let session = scene.with_agent(&["peer", "create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let mut said = session.stderr + &session.stdout;
     for command in [
@@ -68,13 +68,13 @@ fn output_of_a_cycle_and_its_commands(scene: &Scene) -> String {
     let logged = scene.callboard(&["ls"]).env("CALLBOARD_LOG", "trace").run();
     assert!(logged.stderr.contains("async_nats"), "the client's own log: {}", logged.stderr);
     said.push_str(&logged.stderr);
-    scene.backing().server().kill();
+    scene.backend().server().kill();
     for command in [&["ls"][..], &["resume", CYCLE], &["doctor"]] {
         let session = scene.callboard(command).env("CALLBOARD_LOG", "trace").run();
         assert_ne!(session.code, 0, "{}", session.transcript());
         said.push_str(&session.stderr);
     }
-    assert!(said.contains(&scene.backing().server().address()), "the server is named: {said}");
+    assert!(said.contains(&scene.backend().server().address()), "the server is named: {said}");
     said
 }
 
@@ -87,7 +87,7 @@ fn a_password_in_the_address_is_never_printed() {
     // Agents do not get it either; they get a hint.
     let refused = fs::read_to_string(scene.kit().join("refused")).unwrap();
     assert!(
-        refused.contains(&scene.backing().server().address()) && !refused.contains(PASSWORD),
+        refused.contains(&scene.backend().server().address()) && !refused.contains(PASSWORD),
         "{refused}"
     );
 }
@@ -106,15 +106,15 @@ fn agents_reach_a_store_whose_password_is_in_the_users_configuration() {
 #[test]
 fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     let scene = scene();
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     configure(&scene, &format!("address = \"{address}\""));
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * do env >\"$kit/environment\"; read -r _ <\"$kit/gate\"; hand_in COMPLETED did"]);
     let mut gate = scene.gate("gate");
     let session = scene.run(&["--detach"]).env("CALLBOARD_STORE", "").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    scene.ledger().wait_for_begin("a#1.1");
-    let engine = Held::of(scene.engine("trial").unwrap()).expect("it waits for its agent");
+    scene.agent_log().wait_for_start("a#1.1");
+    let engine = ProcessHandle::of(scene.engine("trial").unwrap()).expect("it waits for its agent");
     let tells = |bytes: &[u8]| bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes());
     for file in ["environ", "cmdline"] {
         let seen = fs::read(format!("/proc/{}/{file}", engine.pid())).unwrap();
@@ -125,14 +125,14 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     let told = fs::read_to_string(scene.kit().join("environment")).unwrap();
     assert!(told.contains("CALLBOARD_STORE=") && !told.contains(PASSWORD), "{told}");
     assert_eq!(files_with_password(scene.repo()), Vec::<String>::new());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
 }
 
 #[test]
 fn exported_credentials_reach_agents_that_see_the_whole_environment() {
     let scene = scene();
-    let address = format!("nats://{}", scene.backing().server().address());
+    let address = format!("nats://{}", scene.backend().server().address());
     scene.workflow(&["a"]);
     scene.plan(&["a * tell"]);
     let run = scene.run(&["--detach"]).env("CALLBOARD_STORE", address);
@@ -146,7 +146,7 @@ fn exported_credentials_reach_agents_that_see_the_whole_environment() {
 #[test]
 fn a_wrong_password_is_refused_and_not_printed() {
     let scene = scene();
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     let wrong = format!("nats://ann:another-word@{address}");
     let session = scene.callboard(&["ls", "--store", &wrong]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -161,7 +161,7 @@ fn a_wrong_password_is_refused_and_not_printed() {
 #[test]
 fn a_password_on_the_command_line_is_not_printed_when_the_configuration_is_broken() {
     let scene = scene();
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     let nowhere = format!("nats://ann:{PASSWORD}@");
     for (wrong, address) in [("nonsense = 1\n", &address), ("]", &address), ("", &nowhere)] {
         scene.write("callboard.toml", wrong);

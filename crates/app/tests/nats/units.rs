@@ -43,7 +43,7 @@ fn execute(scene: &Scene, unit: &str, line: &str) -> i32 {
 fn a_unit_waits_for_the_server_before_it_starts_anything() {
     let scene = scene();
     let unit = unit(&scene);
-    let store = format!("--store {}", scene.backing().address().unwrap());
+    let store = format!("--store {}", scene.backend().address().unwrap());
     let (question, start) = (values(&unit, "ExecStartPre"), values(&unit, "ExecStart"));
     assert!(question[0].ends_with(&format!("callboard ls --unfinished {store}")), "{unit}");
     assert!(start[0].starts_with('-') && start[0].ends_with(&format!("resume --all {store}")), "{unit}");
@@ -52,9 +52,9 @@ fn a_unit_waits_for_the_server_before_it_starts_anything() {
         (vec!["on-failure"], vec!["0"])
     );
     assert_eq!(values(&unit, "EnvironmentFile"), Vec::<&str>::new(), "nobody asks who we are: {unit}");
-    scene.backing().server().kill();
+    scene.backend().server().kill();
     assert_eq!(execute(&scene, &unit, question[0]), 5);
-    scene.backing().server().restart();
+    scene.backend().server().restart();
     assert_eq!((execute(&scene, &unit, question[0]), execute(&scene, &unit, start[0])), (0, 0));
 }
 
@@ -78,7 +78,7 @@ fn a_unit_holds_no_secret_and_names_the_file_for_it() {
 #[test]
 fn a_unit_does_not_repeat_the_configuration() {
     let scene = scene_on(Server::start_for("ann", PASSWORD));
-    let address = scene.backing().server().address();
+    let address = scene.backend().server().address();
     let store = format!("[store]\naddress = 'nats://ann:{PASSWORD}@{address}'\nreplicas = 1\n");
     scene.write("../home/.config/callboard/config.toml", &store);
     let session = scene.callboard(&["doctor", "--unit"]).env("CALLBOARD_STORE", "").run();
@@ -108,7 +108,7 @@ fn a_unit_carries_the_host_name_and_files_that_are_not_secret() {
 #[test]
 fn the_units_comment_repeats_the_store_from_the_command_line() {
     let scene = scene();
-    let address = scene.backing().address().unwrap();
+    let address = scene.backend().address().unwrap();
     let session = scene.callboard(&["doctor", "--unit", "--store", &address]).run();
     let first = format!("# callboard doctor --unit --store {address} > ");
     assert!(session.stdout.starts_with(&first), "{}", session.stdout);

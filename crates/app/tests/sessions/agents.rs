@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
 use crate::sessions::{last_error, scene, status};
 
@@ -81,9 +81,9 @@ fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
-    You are `profile`, playing step `b` of run `trial`.
+    You are `profile`, working on step `b` of run `trial`.
 
-    This is try 2 of 2. The one before failed: Agent reported failure: b did not work out
+    This is attempt 2 of 2. The previous one failed: Agent reported failure: b did not work out
 
     Do what the step says.
 
@@ -161,7 +161,7 @@ fn the_command_line_wins_over_the_configuration() {
     scene.write("callboard.toml", "[adapters.profile]\ncommand = [\"false\"]\n");
     scene.workflow(&["a"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_python_wrapper_needs_no_run_bit() {
     scene.workflow(&["a"]);
     let session = scene.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_child_in_its_own_session_is_killed_with_the_agent() {
     scene.workflow(&["a"]);
     scene.plan(&["a * grandchild"]);
     assert_eq!(scene.run(&[]).run().code, 0);
-    assert!(Held::of(scene.ledger().wait_for_grandchild("a#1.1")).is_none());
+    assert!(ProcessHandle::of(scene.agent_log().wait_for_grandchild("a#1.1")).is_none());
     scene.expect_no_orphans();
 }
 

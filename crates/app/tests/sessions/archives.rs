@@ -63,17 +63,17 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
     there.workflow(&["a", "b: a"]);
     there.plan(&["b * hang"]);
     let running = there.run(&[]).start();
-    there.ledger().wait_for_begin("b#1.1");
+    there.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     let file = exported(&there, "trial.tar");
     let here = scene();
     let session = here.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
     assert_eq!(session.json()["interrupted"], serde_json::json!(["b#1.1"]), "{}", session.transcript());
-    let resumed = here.played(&["resume", "trial"]).run();
+    let resumed = here.with_agent(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // Finished work is not repeated, and the attempt on the other machine was neither adopted nor ended.
-    assert_eq!(here.ledger().begun(), ["b#1.2"]);
+    assert_eq!(here.agent_log().started(), ["b#1.2"]);
     assert_eq!(there.callboard(&["stop", "trial"]).run().code, 0);
     there.expect_no_orphans();
     here.expect_no_orphans();

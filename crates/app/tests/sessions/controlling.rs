@@ -7,7 +7,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
 use crate::sessions::{last_error, scene, status};
 
@@ -23,7 +23,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().transcript(), @"
     $ callboard pause trial --reason lunch
     run `trial` is paused; run `callboard resume trial` to continue it
@@ -44,7 +44,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
         resumed.stderr
     );
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1"]);
+    assert_eq!(scene.agent_log().order(), ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1"]);
     let log = scene.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("pause: lunch  tester on "), "{}", log.stdout);
 }
@@ -56,15 +56,15 @@ fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     scene.plan(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
     let (mut gate, mut other_gate) = (scene.gate("gate"), scene.gate("other-gate"));
     let running = scene.run(&["--jobs", "2"]).env("CALLBOARD_BACKOFF", "1ms").start();
-    scene.ledger().wait_for_begin("a#1.1");
-    scene.ledger().wait_for_begin("other#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
+    scene.agent_log().wait_for_start("other#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 failed, again in");
     other_gate.open();
     // The engine's loop has run once more since the back-off elapsed.
     running.wait_until_it_says("other#1.1 done");
-    assert_eq!(scene.ledger().begun().len(), 2, "{:?}", scene.ledger().begun());
+    assert_eq!(scene.agent_log().started().len(), 2, "{:?}", scene.agent_log().started());
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
 }
@@ -76,7 +76,7 @@ fn a_run_without_an_engine_can_be_paused_and_resumed() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
     running.wait();
     let paused = scene.callboard(&["pause", "trial"]).run();
@@ -85,7 +85,7 @@ fn a_run_without_an_engine_can_be_paused_and_resumed() {
     assert_eq!(phase(&scene), "paused");
     gate.open();
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn one_failed_step_can_be_retried() {
     scene.plan(&["b * exit 1"]);
     let session = scene.callboard(&["retry", "trial", "a", "--reason", "fixed", "--jobs", "1"]).run();
     assert_eq!(session.code, 1, "b has still failed: {}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "a#2.1", "c#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "a#2.1", "c#1.1"]);
     let document = scene.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("COMPLETED", &1.into()));
     assert_eq!(status(&document, "b"), "FAILED");
@@ -142,8 +142,8 @@ fn all_failed_steps_can_be_retried() {
     scene.plan(&[]);
     let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let begun = scene.ledger().begun();
-    assert!(begun.contains(&"a#2.1".to_owned()) && begun.contains(&"b#2.1".to_owned()), "{begun:?}");
+    let started = scene.agent_log().started();
+    assert!(started.contains(&"a#2.1".to_owned()) && started.contains(&"b#2.1".to_owned()), "{started:?}");
 }
 
 #[test]
@@ -154,12 +154,12 @@ fn a_retry_during_a_run_is_left_to_its_engine() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
     running.wait_until_it_says("a#1.1 failed");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     scene.plan(&[]);
     let retried = scene.callboard(&["retry", "trial", "a"]).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert!(retried.stderr.contains("its engine, process"), "{}", retried.stderr);
-    scene.ledger().wait_for_end("a#2.1");
+    scene.agent_log().wait_for_end("a#2.1");
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
@@ -170,7 +170,7 @@ fn a_retry_where_nothing_failed_is_refused() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(scene.callboard(&["retry", "trial"]).run().transcript(), @"
     $ callboard retry trial
     error[E013]: cannot retry run `trial`
@@ -202,7 +202,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     scene.plan(&["a * wait gate", "c * wait c-gate"]);
     let (mut gate, mut c_gate) = (scene.gate("gate"), scene.gate("c-gate"));
     let running = scene.run(&["--jobs", "3"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let skipped = scene.callboard(&["skip", "trial", "b", "--reason", "written by hand"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert_eq!(
@@ -210,13 +210,13 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
         0,
         "twice is like once"
     );
-    scene.ledger().wait_for_begin("c#1.1");
+    scene.agent_log().wait_for_start("c#1.1");
     // It is not queued when its own needs are done.
     gate.open();
     running.wait_until_it_says("a#1.1 done");
     c_gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "c#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "c#1.1"]);
     let document = scene.document("trial");
     assert_eq!(status(&document, "b"), "SKIPPED");
     assert_eq!(document["steps"]["b"]["logs"], serde_json::json!(["Skipped by tester: written by hand"]));
@@ -235,9 +235,9 @@ fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
     let skipped = scene.callboard(&["skip", "trial", "a", "--reason", "hopeless"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert!(skipped.stderr.contains("`callboard resume trial` goes on with it"), "{}", skipped.stderr);
-    assert_eq!(scene.ledger().begun(), ["a#1.1"], "`skip` starts nothing itself");
+    assert_eq!(scene.agent_log().started(), ["a#1.1"], "`skip` starts nothing itself");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_running_or_succeeded_step_cannot_be_skipped() {
     scene.plan(&["b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     assert_snapshot!(scene.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
     $ callboard skip trial b --reason x
     error[E013]: cannot skip a step of run `trial`
@@ -308,7 +308,7 @@ fn by_default_a_failure_stops_the_siblings() {
     scene.plan(&["bad * wait-and-fail gate", "slow * hang"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--max-attempts", "1", "--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("slow#1.1");
+    scene.agent_log().wait_for_start("slow#1.1");
     gate.open();
     assert_eq!(running.wait().code, 1);
     let document = scene.document("trial");
@@ -325,13 +325,13 @@ fn with_drain_running_steps_finish_and_nothing_more_starts() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
     running.wait_until_it_says("bad#1.1 failed");
-    scene.ledger().wait_for_begin("slow#1.1");
+    scene.agent_log().wait_for_start("slow#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = scene.document("trial");
     assert_eq!((status(&document, "slow"), status(&document, "other")), ("COMPLETED", "PENDING"));
-    assert!(!scene.ledger().begun().contains(&"other#1.1".to_owned()));
+    assert!(!scene.agent_log().started().contains(&"other#1.1".to_owned()));
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 done");
@@ -386,7 +386,7 @@ fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
@@ -405,7 +405,7 @@ fn a_stopped_run_continues_when_its_failed_step_is_retried() {
     scene.plan(&["a * exit 1", "b * hang"]);
     let running = scene.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
     running.wait_until_it_says("a#1.1 failed");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
     scene.plan(&[]);
@@ -421,7 +421,7 @@ fn a_run_that_is_ending_is_neither_paused_nor_retried() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
     running.wait_until_it_says("bad#1.1 failed");
-    scene.ledger().wait_for_begin("slow#1.1");
+    scene.agent_log().wait_for_start("slow#1.1");
     for command in [&["pause", "trial"][..], &["retry", "trial"], &["skip", "trial", "bad", "--reason", "x"]]
     {
         let refused = scene.callboard(command).run();

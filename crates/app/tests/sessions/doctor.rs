@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use testkit::{Held, Scene, Session};
+use testkit::{ProcessHandle, Scene, Session};
 
 use crate::sessions::scene;
 
@@ -144,7 +144,7 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let session = doctor(&scene, &[]);
     well(&session);
     let engine = &findings(&session, "locks")[0];
@@ -172,10 +172,10 @@ fn a_dead_attempt_is_told_from_a_running_one() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
+    let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
     shim.kill();
     shim.wait();
     let found = act(&doctor(&scene, &[]), "runs");
@@ -192,13 +192,13 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_how_to_continue_them() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let found = act(&doctor(&scene, &[]), "locks");
     assert_eq!(found["do"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
-    let shim = Held::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
+    let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
     testkit::wait_until_stopped(shim.pid());
     let found = act(&doctor(&scene, &[]), "runs");
@@ -253,7 +253,7 @@ fn an_ended_attempts_process_is_told_from_a_running_one_of_the_same_run() {
     scene.plan(&["b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     well(&doctor(&scene, &[]));
     let left = marked(&scene.store(), "trial", "a#1.1");
     let found = act(&doctor(&scene, &[]), "orphans");
@@ -374,7 +374,7 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
     let answer = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
     assert!(findings(&session, "agents").iter().any(|finding| finding["what"] == answer.as_str()));
     let child: i32 = fs::read_to_string(scene.kit().join("child")).unwrap().trim().parse().unwrap();
-    assert!(Held::of(child).is_none(), "what it started is left");
+    assert!(ProcessHandle::of(child).is_none(), "what it started is left");
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn embedded_a_restored_backup_is_checked_before_the_first_write() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let backup = scene.kit().join("backup.db");
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     database.execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();

@@ -33,7 +33,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     scene.plan(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("slow#1.1");
+    scene.agent_log().wait_for_start("slow#1.1");
     gate.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"

@@ -47,9 +47,9 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
         assert_eq!(old.callboard(&["export", "interrupted", "-o", file]).run().code, 0);
         let new = scene();
         assert_eq!(new.callboard(&["import", file]).run().code, 0);
-        let resumed = new.played(&["resume", "interrupted"]).run();
+        let resumed = new.with_agent(&["resume", "interrupted"]).run();
         assert_eq!(resumed.code, 0, "{name}: {}", resumed.transcript());
-        assert_eq!(new.ledger().begun(), ["code#1.2", "review#1.1"], "{name}");
+        assert_eq!(new.agent_log().started(), ["code#1.2", "review#1.1"], "{name}");
         assert_eq!(status(&new.document("interrupted"), "review"), "COMPLETED");
     }
 }

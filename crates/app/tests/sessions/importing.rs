@@ -106,7 +106,11 @@ fn an_imported_cycle_that_was_in_progress_waits_for_resume() {
     ");
     let alone = scene.callboard(&["resume", cycle]).run();
     assert_eq!(alone.code, 2, "{}", alone.transcript());
-    assert!(alone.stderr.starts_with("error[E007]: nobody plays agent `executor`"), "{}", alone.stderr);
+    assert!(
+        alone.stderr.starts_with("error[E007]: no command is configured for agent `executor`"),
+        "{}",
+        alone.stderr
+    );
     assert_eq!(scene.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
     let agent = scene.write_program(scene.kit().join("peer.sh"), AGENT);
     let resumed = scene.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();

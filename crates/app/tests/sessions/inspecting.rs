@@ -187,7 +187,7 @@ fn a_closed_pipe_is_no_failure() {
         .args(["-c", line])
         .arg(scene.program())
         .current_dir(scene.repo())
-        .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
+        .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
         .status();
     assert!(status.unwrap().success());
 }

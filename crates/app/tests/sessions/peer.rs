@@ -16,7 +16,7 @@ use testkit::{Callboard, Scene, harness};
 
 /// `callboard peer` with the scripted agent, and more arguments.
 fn peer<'s>(scene: &'s Scene, arguments: &[&str]) -> Callboard<'s> {
-    scene.played(&[&["peer"], arguments].concat())
+    scene.with_agent(&[&["peer"], arguments].concat())
 }
 
 /// `callboard peer --rehearse` with a script, and more arguments.

@@ -338,7 +338,7 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
@@ -411,7 +411,7 @@ fn embedded_agents_of_an_unreadable_run_are_not_orphans() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     let becomes = |protocol: &str| {
         let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();

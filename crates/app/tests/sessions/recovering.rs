@@ -29,7 +29,9 @@ fn played() -> Scene {
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
     // Nine attempts of the other three, and two of this one.
-    testkit::until(&scene.kit(), "its second step", || (scene.ledger().begun().len() == 11).then_some(()));
+    testkit::until(&scene.kit(), "its second step", || {
+        (scene.agent_log().started().len() == 11).then_some(())
+    });
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     scene.plan(&[]);
@@ -49,7 +51,7 @@ fn entries(store: &Path, run: &str) -> Vec<String> {
 
 /// `recover --from-view VIEW` with the scripted agent.
 fn rebuild<'s>(scene: &'s Scene, view: &Path) -> Callboard<'s> {
-    scene.played(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
+    scene.with_agent(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
     error: run `trial` has an engine: process [PID] on `[HOST]`

@@ -12,7 +12,7 @@ fn at_work(scene: &Scene) -> Running<'_> {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running
 }
 
@@ -41,7 +41,7 @@ fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun.iter().filter(|line| *line == "a#1.1").count(), 1, "{begun:?}");
     scene.expect_no_orphans();
 }
@@ -55,7 +55,7 @@ fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_o
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).env("XDG_STATE_HOME", &state).env("TMPDIR", &temporary).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     fs::remove_dir_all(scene.store()).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());

@@ -69,7 +69,7 @@ fn an_invalid_report_is_refused_at_once() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let report = |status: &str| {
         let report = scene.callboard(&["report", "--status", status]);
         let report =
@@ -92,11 +92,11 @@ fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
     scene.plan(&["a * report-then-hang"]);
     let running = scene.run(&[]).start();
     let attempt = scene.attempt("trial", "a", "1.1");
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     testkit::until(&attempt, "the report", || attempt.join("report.json").exists().then_some(()));
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

@@ -39,13 +39,13 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
-    let mut ledger = 0;
+    let mut agent_log = 0;
     let mut interrupt = |run: &str| {
         let running = scene.run_named(run).start();
         testkit::until(&scene.kit(), "another begin", || {
-            (scene.ledger().begun().len() > ledger).then_some(())
+            (scene.agent_log().started().len() > agent_log).then_some(())
         });
-        ledger = scene.ledger().begun().len();
+        agent_log = scene.agent_log().started().len();
         running.interrupt();
         assert_eq!(running.wait().code, 130);
     };
@@ -73,7 +73,7 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let refused = scene.callboard(&["resume"]).run();
     assert!(refused.stderr.contains(&running.pid().to_string()), "{}", refused.stderr);
     assert_snapshot!(refused.transcript(), @"
@@ -93,7 +93,7 @@ fn resume_needs_no_flags_but_takes_them() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&["--env", "COLOUR=red"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     scene.plan(&["a * tell"]);
@@ -111,7 +111,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     scene.plan(&[]);
@@ -143,13 +143,13 @@ fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
-    let open = |name| scene.played(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
+    let open = |name| scene.with_agent(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
     for name in ["killed", "stopped", "working"] {
         assert_eq!(open(name).code, 0);
     }
-    testkit::until(&scene.kit(), "three at work", || (scene.ledger().begun().len() == 3).then_some(()));
+    testkit::until(&scene.kit(), "three at work", || (scene.agent_log().started().len() == 3).then_some(()));
     assert_eq!(scene.callboard(&["stop", "stopped"]).run().code, 0);
-    let engine = scene.engine("killed").and_then(testkit::Held::of).expect("it has an engine");
+    let engine = scene.engine("killed").and_then(testkit::ProcessHandle::of).expect("it has an engine");
     engine.kill();
     engine.wait();
     let all = scene.callboard(&["resume", "--all"]).run();
@@ -178,7 +178,7 @@ fn resume_json_reports_why_there_are_no_events() {
     assert_eq!(session.code, 2);
     let [event] = session.events().try_into().unwrap();
     assert_eq!((&event["event"], &event["code"]), (&"failed".into(), &"E007".into()), "{event}");
-    assert_eq!(event["error"], "nobody plays agent `profile`, which `a` asks for");
+    assert_eq!(event["error"], "no command is configured for agent `profile` (used by step `a`)");
     assert!(session.stderr.starts_with("error[E007]: "), "people are told as well: {}", session.stderr);
     let ghost = scene.callboard(&["resume", "ghost", "--json"]).run();
     assert_eq!(ghost.events()[0]["code"], "E011");

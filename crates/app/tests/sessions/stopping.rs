@@ -17,7 +17,7 @@ fn hanging(behaviour: &str) -> Scene {
 fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -39,14 +39,14 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
     let document = scene.document("trial");
     assert_eq!(document["steps"]["a"]["attempts"], 1, "the attempt that was cut short is not counted");
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 
 #[test]
 fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     let scene = hanging("a * stubborn");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     running.wait_until_it_says("press Ctrl-C again");
     running.interrupt();
@@ -70,7 +70,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
 fn sigterm_is_like_the_first_ctrl_c() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.terminate();
     assert_eq!(running.wait().code, 130);
     assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
@@ -81,7 +81,7 @@ fn sigterm_is_like_the_first_ctrl_c() {
 fn stop_waits_until_no_agent_is_left() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(scene.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial
     note: waiting for its engine, process [PID]
@@ -112,7 +112,7 @@ fn stop_waits_until_no_agent_is_left() {
 fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
     let journal = scene.journal("trial");
@@ -124,7 +124,7 @@ fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
 fn stop_without_an_engine_ends_the_agents() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     let session = scene.callboard(&["stop", "trial"]).run();
@@ -133,14 +133,14 @@ fn stop_without_an_engine_ends_the_agents() {
     assert_eq!(status(&scene.document("trial"), "a"), "PENDING");
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
 
 #[test]
 fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
     let scene = hanging("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);

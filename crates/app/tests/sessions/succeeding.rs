@@ -49,7 +49,7 @@ fn with_one_job_steps_run_one_after_the_other() {
     let scene = scene();
     scene.workflow(&["a", "b", "c"]);
     assert_eq!(scene.run(&["--jobs", "1"]).run().code, 0);
-    let order = scene.ledger().order();
+    let order = scene.agent_log().order();
     assert_eq!(order, ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1", "begin c#1.1", "end c#1.1"]);
 }
 
@@ -60,14 +60,14 @@ fn with_two_jobs_two_steps_run_and_the_third_is_queued() {
     scene.plan(&["a * wait gate", "b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     let document =
         scene.wait_for_view("trial", "two steps at work", |document| status(document, "b") == "RUNNING");
     assert_eq!(status(&document, "c"), "PENDING");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    let order = scene.ledger().order();
+    let order = scene.agent_log().order();
     let place = |line: &str| order.iter().position(|found| found == line).unwrap();
     assert!(place("begin a#1.1") < 2 && place("begin b#1.1") < 2, "{order:?}");
     assert!(place("begin c#1.1") > 2, "it waits for a place: {order:?}");
@@ -78,7 +78,7 @@ fn a_step_waits_for_everything_it_needs() {
     let scene = scene();
     scene.workflow(&["left", "right", "join: left right"]);
     assert_eq!(scene.run(&["--jobs", "2"]).run().code, 0);
-    let order = scene.ledger().order();
+    let order = scene.agent_log().order();
     assert_eq!(order[4..], ["begin join#1.1", "end join#1.1"], "{order:?}");
 }
 
@@ -134,8 +134,8 @@ fn fifty_steps_in_sequence() {
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.starts_with("succeeded run `trial`: 50 of 50 steps done"), "{}", session.stdout);
-    let begun: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
-    assert_eq!(scene.ledger().begun(), begun);
+    let started: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
+    assert_eq!(scene.agent_log().started(), started);
     reader.expect_whole_views();
 }
 
@@ -148,12 +148,12 @@ fn fifty_steps_at_once() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "50"]).start();
     for step in &steps {
-        scene.ledger().wait_for_begin(&format!("{step}#1.1"));
+        scene.agent_log().wait_for_start(&format!("{step}#1.1"));
     }
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().order().len(), 100);
+    assert_eq!(scene.agent_log().order().len(), 100);
     scene.expect_no_orphans();
 }
 
@@ -164,7 +164,7 @@ fn repository_and_workflow_can_be_named_from_another_directory() {
     let repo = scene.repo().to_str().unwrap();
     let workflow = scene.repo().join("wf.yaml");
     let run = ["run", "--repo", repo, "--workflow", workflow.to_str().unwrap(), "--run-id", "trial"];
-    let session = scene.played(&run).current_dir("/").run();
+    let session = scene.with_agent(&run).current_dir("/").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(status(&scene.document("trial"), "a"), "COMPLETED");
     assert_eq!(scene.callboard(&["show", "trial", "--repo", repo]).current_dir("/").run().code, 0);

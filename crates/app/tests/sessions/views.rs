@@ -41,7 +41,7 @@ fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     fs::write(scene.view("trial"), "{}").unwrap();
@@ -59,7 +59,7 @@ fn a_deleted_view_is_rewritten() {
     scene.plan(&["b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     fs::remove_dir_all(scene.repo().join(".agents")).unwrap();
     gate.open();
     assert_eq!(running.wait().code, 0);

@@ -88,7 +88,7 @@ fn an_agent_without_a_command() {
     scene.workflow(&["a"]);
     assert_snapshot!(scene.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
     $ callboard run wf.yaml
-    error[E007]: nobody plays agent `profile`, which `a` asks for
+    error[E007]: no command is configured for agent `profile` (used by step `a`)
 
     hint: give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:
 

@@ -8,7 +8,7 @@ use store::{
     AnyStore, CommitError, EngineLockError, Location, NatsSettings, NatsStore, Position, RunWriteError,
     RunWriter, Store as _,
 };
-use testkit::nats::{self, Server, Wire};
+use testkit::nats::{self, Proxy, Server};
 
 use crate::contract::{change, part, run};
 
@@ -94,7 +94,7 @@ async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
     NatsStore::new(NatsSettings { lease, ..server.settings() }).open().await.unwrap();
     let (store, run) = (Arc::new(connected(&server, &beside).await), run("moved"));
     interrupt_import(&server, &store, &run).await;
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let late = nats::any(wire.store(Duration::from_secs(60)));
     wire.hold_at("STREAM.PURGE");
     let importing = tokio::spawn({

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::Epoch;
 use rustix::process::{Pid, Signal, kill_process};
 use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Position, Store as _};
-use testkit::nats::{Server, Wire};
+use testkit::nats::{Proxy, Server};
 
 use crate::contract::roles::RoleProcess;
 use crate::contract::{change, run};
@@ -94,7 +94,7 @@ async fn a_released_lock_is_free_for_other_machines_at_once() {
 async fn releasing_a_lock_ends_though_the_server_does_not_answer() {
     let server = Server::start();
     with_short_leases(&server).await;
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     // A renewal would wait this long for an answer.
     let store = wire.store(Duration::from_secs(3600));
     let lock = store.lock_engine(&run("locked")).await.unwrap();

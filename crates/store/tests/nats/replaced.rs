@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Revision;
 use store::{CommitError, NatsSettings, NatsStore, ReadError, Store as _, Timeouts, Unavailable};
-use testkit::nats::{Server, Wire};
+use testkit::nats::{Proxy, Server};
 
 use crate::contract::{change, run};
 
@@ -74,7 +74,7 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
 #[tokio::test]
 async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() {
     let mut server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("r"));
+    let (wire, run) = (Proxy::to(&server).await, run("r"));
     let settings = wire.store(Duration::from_secs(60)).settings().clone();
     // A server restarts faster.
     let timeouts = Timeouts { request: Duration::from_secs(2), ..settings.timeouts };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::Revision;
 use store::{Commit, CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry};
-use testkit::nats::{Server, Wire, deliver};
+use testkit::nats::{Proxy, Server, deliver};
 
 use crate::contract::{change, run};
 
@@ -15,7 +15,7 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
 #[tokio::test]
 async fn a_write_resolved_as_lost_does_not_land_later() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) = (wire.store(Duration::from_millis(600)), run("late"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.hold();
@@ -42,7 +42,7 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
 #[tokio::test]
 async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) = (wire.store(Duration::from_secs(60)), run("cut"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.hold();
@@ -61,7 +61,7 @@ async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
 #[tokio::test]
 async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) = (wire.store(Duration::from_secs(60)), run("unacknowledged"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.mute_writes_to_runs();
@@ -79,7 +79,7 @@ async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
 #[tokio::test]
 async fn a_refusal_without_a_conflict_is_retried() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) = (wire.store(Duration::from_secs(60)), run("alone"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.refuse(3);
@@ -92,7 +92,7 @@ async fn a_refusal_without_a_conflict_is_retried() {
 #[tokio::test]
 async fn reads_go_to_the_leader_of_a_stream() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let store = wire.store(Duration::from_secs(1));
     store.open().await.unwrap();
     wire.hold_at("DIRECT.GET");
@@ -116,7 +116,7 @@ async fn reads_go_to_the_leader_of_a_stream() {
 #[tokio::test]
 async fn refusals_without_a_conflict_that_do_not_end_are_an_outage() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) = (wire.store(Duration::from_millis(300)), run("alone"));
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.refuse(u32::MAX);

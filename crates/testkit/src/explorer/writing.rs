@@ -1,47 +1,47 @@
-//! What agents and people write into a document themselves.
+//! Writes of agents and people to a document.
 
 use protocol::edit::{EditAuthor, Patch};
 use protocol::entry::Input as EntryInput;
 use protocol::run::Run;
 
-use super::transition::RunAt;
-use super::{Broken, Explored, Scene};
+use super::transition::Node;
+use super::{Explored, Scene, Violation};
 
-/// Something that somebody could write, whether or not they may.
+/// A possible write, permitted or not.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Writing<S> {
-    /// In a word or two, for tables. What has been written is remembered by this name.
+pub struct WriteInput<S> {
+    /// In a word or two, for tables. The state remembers the write by this name.
     pub name: &'static str,
-    pub hand: EditAuthor<S>,
+    pub author: EditAuthor<S>,
     pub patch: Patch,
     pub rights: Rights,
 }
 
-/// Whether a writing is to be taken, by what the seed says.
+/// Whether the seed permits a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     Granted,
     Refused,
 }
 
-/// What a writing becomes: an entry's input, nothing where all is so already, or the word for why not.
+/// The result of a write: an entry input, nothing if the document already contains it, or the kind of refusal.
 type Considered<P> = Result<Option<EntryInput<P>>, String>;
 
-/// Considers a writing by somebody who has just read the document.
+/// Considers a write by a client that has read the newest document.
 pub(super) fn consider<P: Explored>(
     scene: &Scene<P>,
-    before: &RunAt<P>,
-    writing: &Writing<P::Step>,
-) -> Result<Considered<P>, Broken> {
-    let Writing { name, hand, patch, rights } = writing;
+    before: &Node<P>,
+    writing: &WriteInput<P::Step>,
+) -> Result<Considered<P>, Violation> {
+    let WriteInput { name, author, patch, rights } = writing;
     let document = &before.document;
-    let edited = P::edit(&scene.definition, document, document, hand, patch);
-    let wrong = |what: String| Broken::new("who may write is let, and nobody else", what);
+    let edited = P::edit(&scene.definition, document, document, author, patch);
+    let wrong = |what: String| Violation::new("only permitted writes are accepted", what);
     match (edited, rights) {
         (Ok(_), Rights::Refused) => Err(wrong(format!("`{name}` is let"))),
         (Err(why), Rights::Granted) => Err(wrong(format!("`{name}` is refused: {why}"))),
         (Err(why), Rights::Refused) if why.to_string().is_empty() => {
-            Err(Broken::new("a refusal says why", format!("{why:?} has no words")))
+            Err(Violation::new("a refusal has a reason", format!("{why:?} is empty")))
         }
         (Err(why), Rights::Refused) => Ok(Err(why.kind().to_owned())),
         (Ok(None), Rights::Granted) => Ok(Ok(None)),
@@ -50,7 +50,7 @@ pub(super) fn consider<P: Explored>(
                 .state
                 .run
                 .live_attempts()
-                .find(|(attempt, _)| *hand == EditAuthor::Step(attempt.step.clone()));
+                .find(|(attempt, _)| *author == EditAuthor::Step(attempt.step.clone()));
             let from = from.map(|(attempt, _)| Run::<P>::id(&attempt));
             Ok(Ok(Some(EntryInput::Edited { edit, from })))
         }

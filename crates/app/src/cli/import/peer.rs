@@ -7,7 +7,7 @@ use protocol::peer::old::{Migrated, Old, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::RunStatus;
 use protocol::{Revision, RunId, RunLocation, Stamp};
-use runner::{DocumentImportError, Journal, LoadError, Migrating, RunOptions, RunSpec};
+use runner::{DocumentImportError, Journal, LoadError, Migration, RunOptions, RunSpec};
 use store::AnyStore;
 
 use super::dump::Dump;
@@ -113,7 +113,7 @@ impl Import<'_> {
     async fn enter(&self, run: &RunId, migrated: &Migrated) -> Result<Found, Failure> {
         let (store, fate) = if self.write { (self.store, Fate::Entered) } else { (None, Fate::New) };
         let by = workspace::person();
-        let from = Migrating {
+        let from = Migration {
             from: self.from.clone(),
             document: migrated.document.to_value(),
             over: self.live.and_then(|live| live.entry(run.as_str()).cloned()),
@@ -130,7 +130,7 @@ impl Import<'_> {
         }
         let exit = match error {
             DocumentImportError::Store(_) | DocumentImportError::Exists(_) => Exit::Store,
-            DocumentImportError::NotImportable(_) => Exit::Bug,
+            DocumentImportError::Refused(_) => Exit::Bug,
         };
         Err(Failure::from_error(exit, &error)
             .while_doing(format_args!("cannot enter cycle `{}`", migrated.cycle))

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::Path;
 
 use protocol::RunId;
-use runner::{Ground, SalvageOutcome, Salvaged};
+use runner::{SalvageOutcome, SalvageTarget, Salvaged};
 use store::{
     Backup, ExclusiveAccess, FoundRun, ReplacementDatabase, Salvage, SqliteStore, Store as _, find_damage,
 };
@@ -115,7 +115,7 @@ pub(super) async fn graft(
 async fn salvage_all(
     workspace: &Workspace,
     salvage: &Salvage,
-    ground: &mut impl Ground,
+    ground: &mut impl SalvageTarget,
     but: &[RunId],
 ) -> Result<Vec<Salvaged>, Failure> {
     let mut salvaged = Vec::new();
@@ -125,7 +125,7 @@ async fn salvage_all(
         let one = present::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
         salvaged.extend(one?);
     }
-    let lost = runner::lost(salvage, &salvaged).map_err(|error| failed(&error))?;
+    let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
     salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| but.contains(run))));
     Ok(salvaged)
 }
@@ -163,7 +163,7 @@ struct Salvaging<'a, G> {
     but: &'a [RunId],
 }
 
-impl<G: Ground> Deed for Salvaging<'_, G> {
+impl<G: SalvageTarget> Deed for Salvaging<'_, G> {
     type Done = Option<Salvaged>;
 
     async fn with<P: Presentation>(self) -> Result<Option<Salvaged>, Failure> {

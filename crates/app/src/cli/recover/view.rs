@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
 use protocol::{ImportRefusal, RunId, RunLocation, StepId, Turn};
-use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
+use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
 
@@ -74,7 +74,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     }
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
-    let found = FoundView { path: view.display().to_string(), document, turns };
+    let found = ViewImport { path: view.display().to_string(), document, turns };
     let now = workspace.clock.now();
     let stands = block_on(async {
         let store = if arguments.dry_run { None } else { Some(a_place_for_it(workspace).await?) };
@@ -163,7 +163,7 @@ fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
             .while_doing(doing)
             .hint(format!("the store has it: `callboard show {run}`")),
-        DocumentImportError::NotImportable(ImportRefusal::Broken(violations)) => {
+        DocumentImportError::Refused(ImportRefusal::Broken(violations)) => {
             let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
             let lines = violations
                 .iter()
@@ -171,14 +171,10 @@ fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
             failure.causes.extend(lines);
             failure.hint(format!("`callboard check {}` says what to change", view.display()))
         }
-        DocumentImportError::NotImportable(ImportRefusal::NoRoom(_)) => {
-            Failure::from_error(Exit::Usage, error)
-        }
-        DocumentImportError::NotImportable(ImportRefusal::OtherSteps(_)) => {
-            Failure::from_error(Exit::Usage, error)
-                .while_doing(doing)
-                .hint("give the workflow it was run with")
-        }
+        DocumentImportError::Refused(ImportRefusal::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
+        DocumentImportError::Refused(ImportRefusal::OtherSteps(_)) => Failure::from_error(Exit::Usage, error)
+            .while_doing(doing)
+            .hint("give the workflow it was run with"),
         DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
     }
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use protocol::RunId;
-use runner::Read;
+use runner::DocumentAt;
 use serde_json::{Value, json};
 use store::{AnyStore, Store as _, StoredDocument};
 
@@ -94,7 +94,7 @@ impl Deed for Getting<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { store, run, stored, path, json } = self;
-        let Read { document, revision } = runner::read::<P, _>(store, run, stored).await?;
+        let DocumentAt { document, revision } = runner::read_document::<P, _>(store, run, stored).await?;
         if path.is_none() && !json {
             output::json_pretty(&document);
             return Ok(Exit::Success);

@@ -126,7 +126,7 @@ impl Watching<'_> {
 
     /// The exit code, if watching ends here.
     fn exit<P: Presentation>(&self, follower: &Follower<'_, P>, holds: bool) -> Option<Exit> {
-        let finished = matches!(follower.run_at.rest(), Some(EngineExit::Finished(_)));
+        let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
         match &self.until {
             Some(_) if holds => Some(Exit::Success),
             Some(condition) if finished => {

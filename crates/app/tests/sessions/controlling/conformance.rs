@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
 use crate::sessions::{scene, status};
 
@@ -14,7 +14,7 @@ fn retry_after_failed_report() {
     scene.plan(&["a 1 failed"]);
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1", "begin a#1.2", "end a#1.2"]);
+    assert_eq!(scene.agent_log().order(), ["begin a#1.1", "end a#1.1", "begin a#1.2", "end a#1.2"]);
     assert_eq!(
         scene.document("trial")["steps"]["a"]["logs"],
         serde_json::json!(["did a"]),
@@ -33,7 +33,7 @@ fn loop_back_passing_on_second_round() {
     scene.plan(&["review * gate-failure 1"]);
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1", "ship#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1", "ship#1.1"]);
 }
 
 #[test]
@@ -42,14 +42,14 @@ fn resume_after_reported_failure() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a 1 failed", "a 2 hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.2");
+    scene.agent_log().wait_for_start("a#1.2");
     running.kill();
     running.wait();
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     scene.plan(&[]);
     let session = scene.callboard(&["resume"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
     assert_eq!(
         scene.document("trial")["steps"]["a"]["attempts"],
         2,
@@ -66,7 +66,7 @@ fn retry_after_a_run_that_ended_with_a_reported_failure() {
     scene.plan(&[]);
     let session = scene.callboard(&["retry", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "a#2.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "a#2.1", "b#1.1"]);
 }
 
 #[test]
@@ -76,22 +76,22 @@ fn resume_with_a_sibling_left_running() {
     scene.plan(&["l * wait gate", "r * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
-    let siblings = ["l#1.1", "r#1.1"].map(|attempt| scene.ledger().wait_for_begin(attempt));
+    let siblings = ["l#1.1", "r#1.1"].map(|attempt| scene.agent_log().wait_for_start(attempt));
     scene.wait_for_view("trial", "both at work", |document| {
         status(document, "l") == "RUNNING" && status(document, "r") == "RUNNING"
     });
     running.kill();
     running.wait();
     // One of the two dies with its shim, the other keeps running; the document shows both as running.
-    Held::shim(&scene.attempt("trial", "l", "1.1")).expect("its shim lives").kill();
-    Held::of(siblings[0]).iter().for_each(Held::wait);
+    ProcessHandle::shim(&scene.attempt("trial", "l", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::of(siblings[0]).iter().for_each(ProcessHandle::wait);
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("l#1.2");
+    scene.agent_log().wait_for_start("l#1.2");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let begun = scene.ledger().begun();
-    assert_eq!(begun.iter().filter(|begun| begun.starts_with("r#")).count(), 1, "{begun:?}");
+    let started = scene.agent_log().started();
+    assert_eq!(started.iter().filter(|started| started.starts_with("r#")).count(), 1, "{started:?}");
     assert_eq!(status(&scene.document("trial"), "join"), "COMPLETED");
 }
 
@@ -102,13 +102,13 @@ fn orphan_report_accepted_after_restart() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
-    scene.ledger().wait_for_end("a#1.1");
+    scene.agent_log().wait_for_end("a#1.1");
     assert_eq!(scene.callboard(&["resume"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn stop_kills_the_agents_whole_group() {
     scene.workflow(&["a"]);
     scene.plan(&["a * do leave; sleep 1000 & note grandchild same-group $!; wait"]);
     let running = scene.run(&[]).start();
-    let left = ["a#1.1", "same-group"].map(|who| scene.ledger().wait_for_grandchild(who));
-    let left = left.map(|pid| Held::of(pid).expect("it lives"));
+    let left = ["a#1.1", "same-group"].map(|who| scene.agent_log().wait_for_grandchild(who));
+    let left = left.map(|pid| ProcessHandle::of(pid).expect("it lives"));
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
-    assert!(left.iter().all(Held::has_ended));
+    assert!(left.iter().all(ProcessHandle::has_ended));
     assert_eq!(running.wait().code, 130);
     scene.expect_no_orphans();
 }
@@ -160,7 +160,7 @@ fn stream_json_gate_failure_honoured() {
     scene.plan(&[say]);
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
+    assert_eq!(scene.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
 }
 
 #[test]
@@ -170,5 +170,5 @@ fn mapping_style_gate_refused_cleanly() {
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(session.stderr.contains("wf.yaml:3:"), "with its place: {}", session.stderr);
-    assert!(scene.ledger().begun().is_empty());
+    assert!(scene.agent_log().started().is_empty());
 }

@@ -28,7 +28,7 @@ fn a_failed_gate_loops_back_with_its_findings() {
     let scene = reviewed(&[CODE, "review * gate-failure 1"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("code#2.1");
+    scene.agent_log().wait_for_start("code#2.1");
     let document = scene.wait_for_view("trial", "the second iteration", |document| {
         status(document, "code") == "RUNNING" && document["steps"]["code"]["iteration_count"] == 1
     });
@@ -95,7 +95,7 @@ fn a_failed_gate_loops_back_with_its_findings() {
     }
     assert!(
         session.code == 0
-            && scene.ledger().begun().iter().filter(|begun| begun.starts_with("ship")).count() == 1
+            && scene.agent_log().started().iter().filter(|begun| begun.starts_with("ship")).count() == 1
     );
 }
 
@@ -114,11 +114,11 @@ fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
     let document =
         scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
     assert_eq!(last_error(&document, "review"), "Gate failure: review saw iteration 0");
-    scene.ledger().wait_for_begin("lint#1.1");
+    scene.agent_log().wait_for_start("lint#1.1");
     assert_eq!(scene.document("trial")["steps"]["code"]["iteration_count"], 0);
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.ledger().ends_of("code"), 2);
+    assert_eq!(scene.agent_log().ends_of("code"), 2);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
     scene.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
-    scene.ledger().wait_for_begin("lint#1.1");
+    scene.agent_log().wait_for_start("lint#1.1");
     running.kill();
     running.wait();
     gate.open();
@@ -148,7 +148,7 @@ fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
             ("COMPLETED", &1.into()),
             "{id}"
         );
-        assert_eq!(scene.ledger().ends_of(id), 2, "{id}");
+        assert_eq!(scene.agent_log().ends_of(id), 2, "{id}");
     }
 }
 
@@ -157,7 +157,7 @@ fn a_gates_last_failure_is_final() {
     let scene = reviewed(&["review * gate-failure 99"]);
     let session = scene.run(&["--max-iterations", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!((scene.ledger().ends_of("review"), scene.ledger().ends_of("code")), (2, 2));
+    assert_eq!((scene.agent_log().ends_of("review"), scene.agent_log().ends_of("code")), (2, 2));
     let document = scene.document("trial");
     assert_eq!(
         (status(&document, "review"), &document["steps"]["review"]["attempts"]),
@@ -174,7 +174,7 @@ fn a_gates_last_failure_is_final() {
 fn by_default_a_gate_runs_four_times() {
     let scene = reviewed(&["review * gate-failure 99"]);
     assert_eq!(scene.run(&[]).run().code, 1);
-    assert_eq!((scene.ledger().ends_of("review"), scene.ledger().ends_of("ship")), (4, 0));
+    assert_eq!((scene.agent_log().ends_of("review"), scene.agent_log().ends_of("ship")), (4, 0));
 }
 
 #[test]
@@ -191,10 +191,10 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
     let running = scene.run(&["--jobs", "2"]).start();
     running.wait_until_it_says("the gate of logic failed");
     style_gate.open();
-    scene.ledger().wait_for_begin("code#2.1");
+    scene.agent_log().wait_for_start("code#2.1");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.ledger().ends_of("code"), 2, "one way back for both");
+    assert_eq!(scene.agent_log().ends_of("code"), 2, "one way back for both");
     let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
     let prompt = fs::read_to_string(scene.kit().join("prompt")).unwrap();
@@ -208,16 +208,16 @@ fn a_pause_holds_a_loop_back() {
     ]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("review#1.1");
+    scene.agent_log().wait_for_start("review#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     scene.wait_for_view("trial", "the gate", |document| {
         document["steps"]["review"]["iteration_count"] == 1 || !last_error(document, "review").is_empty()
     });
-    assert_eq!(scene.ledger().begun().len(), 3, "nothing starts: {:?}", scene.ledger().begun());
+    assert_eq!(scene.agent_log().started().len(), 3, "nothing starts: {:?}", scene.agent_log().started());
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
-    assert_eq!(scene.ledger().ends_of("code"), 2);
+    assert_eq!(scene.agent_log().ends_of("code"), 2);
 }
 
 #[test]
@@ -232,17 +232,17 @@ fn a_final_failure_wins_over_a_loop_back() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2", "--max-attempts", "1"]).start();
     running.wait_until_it_says("the gate of review failed");
-    scene.ledger().wait_for_begin("lint#1.1");
+    scene.agent_log().wait_for_start("lint#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(scene.ledger().ends_of("code"), 1);
+    assert_eq!(scene.agent_log().ends_of("code"), 1);
     assert_eq!(status(&scene.document("trial"), "lint"), "FAILED");
     // Retried, the step succeeds; then the loop-back happens.
     scene.plan(&[]);
     let session = scene.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().ends_of("code"), 2);
+    assert_eq!(scene.agent_log().ends_of("code"), 2);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn of_nested_loop_backs_the_longer_one_is_taken() {
     running.wait_until_it_says("the gate of logic failed");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!((scene.ledger().ends_of("plan"), scene.ledger().ends_of("code")), (2, 2));
+    assert_eq!((scene.agent_log().ends_of("plan"), scene.agent_log().ends_of("code")), (2, 2));
     let environment = fs::read_to_string(scene.kit().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
 }

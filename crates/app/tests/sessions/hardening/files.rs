@@ -117,7 +117,7 @@ fn a_report_view_that_could_not_be_written_is_written_when_the_run_ends() {
     scene.plan(&[block, "b * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     fs::remove_file(scene.repo().join(".agents/runs/trial/reports")).unwrap();
     gate.open();
     let session = running.wait();
@@ -152,7 +152,7 @@ fn killed(plan: &[&str], more: &[&str]) -> Scene {
     scene.plan(plan);
     let running = scene.run(&[&["--jobs", "2"], more].concat()).start();
     scene.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     scene
@@ -181,17 +181,17 @@ fn a_retry_after_a_killed_engine_recognises_its_view() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2", "--max-attempts", "1", "--on-failure", "continue"]).start();
     scene.wait_for_view("trial", "a failure", |document| status(document, "a") == "FAILED");
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     scene.plan(&[]);
     let retried = scene.callboard(&["retry", "trial", "--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("a#2.1");
+    scene.agent_log().wait_for_start("a#2.1");
     gate.open();
     let session = retried.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!scene.store().join("quarantine").exists(), "{}", session.stderr);
-    assert_eq!(scene.ledger().begun().iter().filter(|begun| begun.starts_with("b#")).count(), 1);
+    assert_eq!(scene.agent_log().started().iter().filter(|begun| begun.starts_with("b#")).count(), 1);
 }
 
 #[test]

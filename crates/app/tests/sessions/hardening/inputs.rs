@@ -65,7 +65,7 @@ fn paths_that_are_not_utf_8_are_refused() {
         assert_eq!(session.code, 2, "{flag}: {}", session.transcript());
         assert!(session.stderr.contains("is not UTF-8"), "{flag}: {}", session.stderr);
     }
-    assert!(scene.ledger().begun().is_empty());
+    assert!(scene.agent_log().started().is_empty());
 }
 
 #[test]

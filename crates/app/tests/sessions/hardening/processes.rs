@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::Signal;
-use testkit::{Held, Scene};
+use testkit::{ProcessHandle, Scene};
 
 use crate::sessions::{last_error, scene, status};
 
@@ -37,8 +37,8 @@ fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
 fn stop_does_not_wait_for_a_stopped_shim() {
     let scene = behaving("a * hang");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
-    Held::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    scene.agent_log().wait_for_start("a#1.1");
+    ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 130);
@@ -49,11 +49,11 @@ fn stop_does_not_wait_for_a_stopped_shim() {
 fn an_agent_that_stopped_itself_can_be_ended() {
     let scene = behaving(r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#);
     let running = scene.run(&[]).start();
-    testkit::wait_until_stopped(scene.ledger().wait_for_begin("a#1.1"));
+    testkit::wait_until_stopped(scene.agent_log().wait_for_start("a#1.1"));
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 130);
-    assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1"], "it was asked, not just killed");
+    assert_eq!(scene.agent_log().order(), ["begin a#1.1", "end a#1.1"], "it was asked, not just killed");
     scene.expect_no_orphans();
 }
 
@@ -64,15 +64,15 @@ const DESTROYS: &str = r#"a * do rm -rf "${REPORT_PATH%/*}"; : >"$kit/gone $CALL
 fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
     let scene = behaving(DESTROYS);
     let running = scene.run(&[]).start();
-    let first = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let first = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     scene.wait_for_note("gone a#1.1");
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume"]).start();
     // The same attempt again, or the next one: neither starts before the first has ended.
-    testkit::until(&scene.kit(), "a second begin", || (scene.ledger().begun().len() == 2).then_some(()));
-    assert!(first.has_ended(), "two at once: {:?}", scene.ledger().begun());
-    let second = scene.ledger().begun()[1].clone();
+    testkit::until(&scene.kit(), "a second begin", || (scene.agent_log().started().len() == 2).then_some(()));
+    assert!(first.has_ended(), "two at once: {:?}", scene.agent_log().started());
+    let second = scene.agent_log().started()[1].clone();
     scene.wait_for_note(&format!("gone {second}"));
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
@@ -84,7 +84,7 @@ fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
 fn stop_without_an_engine_ends_an_agent_whose_directory_is_gone() {
     let scene = behaving(DESTROYS);
     let running = scene.run(&[]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("a#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1")).expect("at work");
     scene.wait_for_note("gone a#1.1");
     running.kill();
     running.wait();
@@ -106,7 +106,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     scene.plan(&[&forge, "other * wait other-gate"]);
     let (mut gate, mut other_gate) = (scene.gate("gate"), scene.gate("other-gate"));
     let running = scene.run(&["--jobs", "2"]).start();
-    scene.ledger().wait_for_begin("other#1.1");
+    scene.agent_log().wait_for_start("other#1.1");
     scene.wait_for_note("forged");
     running.kill();
     running.wait();
@@ -117,7 +117,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!scene.ledger().begun().contains(&"a#1.2".to_owned()), "{:?}", scene.ledger().begun());
+    assert!(!scene.agent_log().started().contains(&"a#1.2".to_owned()), "{:?}", scene.agent_log().started());
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);
 }
 
@@ -129,7 +129,7 @@ fn adopting_and_stopping_need_no_adapter() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     fs::remove_file(scene.repo().join("callboard.toml")).unwrap();
@@ -139,12 +139,12 @@ fn adopting_and_stopping_need_no_adapter() {
     let session = resumed.wait();
     assert_eq!(session.code, 2, "nobody plays the next step: {}", session.transcript());
     assert!(
-        session.stderr.contains("nobody plays agent `profile`, which `b` asks for"),
+        session.stderr.contains("no command is configured for agent `profile` (used by step `b`)"),
         "{}",
         session.stderr
     );
-    assert_eq!(scene.ledger().begun(), ["a#1.1"]);
-    assert_eq!(scene.played(&["resume"]).run().code, 0);
+    assert_eq!(scene.agent_log().started(), ["a#1.1"]);
+    assert_eq!(scene.with_agent(&["resume"]).run().code, 0);
     let document = scene.document("trial");
     assert_eq!(
         (&document["steps"]["a"]["attempts"], &document["steps"]["b"]["attempts"]),
@@ -159,7 +159,7 @@ fn a_run_whose_adapter_was_removed_can_be_stopped() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * hang"]);
     let running = scene.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     fs::remove_file(scene.repo().join("callboard.toml")).unwrap();
@@ -181,7 +181,7 @@ fn an_inherited_sigchld_ignore_changes_nothing() {
     scene.plan(&["a 1 exit 1"]);
     let session = scene.run(&[]).in_shell(&format!(r#"exec {ignoring} "$@""#)).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
 }
 

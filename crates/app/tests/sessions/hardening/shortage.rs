@@ -40,7 +40,7 @@ fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "40"]).in_shell(r#"ulimit -Sn 40; exec "$@""#).start();
     for number in 1..STEPS {
-        scene.ledger().wait_for_begin(&format!("s{number}#1.1"));
+        scene.agent_log().wait_for_start(&format!("s{number}#1.1"));
     }
     gate.open();
     let session = running.wait();

@@ -75,7 +75,7 @@ fn a_pause_is_a_difference_although_the_document_does_not_change() {
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     let changed = scene.callboard(&["diff", "trial", "2", "3"]).run();
     assert!(changed.stdout.contains("~ status: \"running\" → \"paused\""), "{}", changed.stdout);

@@ -34,7 +34,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
          prompt of a#1.1: [STORE]/attempts/trial/a/1.1/prompt.md
-           │ You are `profile`, playing step `a` of run `trial`.
+           │ You are `profile`, working on step `a` of run `trial`.
            │
            │ Do what the step says.
            │
@@ -50,9 +50,9 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
            [STORE]/attempts/trial/a/1.2
        5 [WHEN]  a#1.2 ended  engine [PID] on [HOST]
          prompt of a#1.2: [STORE]/attempts/trial/a/1.2/prompt.md
-           │ You are `profile`, playing step `a` of run `trial`.
+           │ You are `profile`, working on step `a` of run `trial`.
            │
-           │ This is try 2 of 2. The one before failed: Agent process exited with code 3 without a report: a gives up
+           │ This is attempt 2 of 2. The previous one failed: Agent process exited with code 3 without a report: a gives up
            │
            │ Do what the step says.
            │
@@ -138,7 +138,7 @@ fn a_running_attempt_is_shown_at_the_end() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
     running.wait_until_it_says("a#1.1 started");
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let told = scene.callboard(&["log", "trial", "--full"]).run();
     assert!(told.stdout.contains("a#1.1 is still running"), "{}", told.stdout);
     gate.open();
@@ -179,7 +179,7 @@ fn log_follow_ends_with_the_run() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let log = scene.callboard(&["log", "trial", "--json", "--follow"]).start();
     log.wait_until_it_shows("\"revision\":2");
     gate.open();

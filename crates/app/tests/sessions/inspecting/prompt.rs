@@ -13,7 +13,7 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     let early = scene.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(early.stderr, @"
@@ -41,14 +41,14 @@ fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
     scene.plan(&["a 1 wait-and-fail gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 failed");
     let next = scene.callboard(&["prompt", "trial", "a", "--next"]).run();
-    assert!(next.stdout.contains("This is try 2 of 2. The one before failed: "), "{}", next.stdout);
+    assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed: "), "{}", next.stdout);
     let newest = scene.callboard(&["prompt", "trial", "a"]).run();
-    assert!(!newest.stdout.contains("This is try"), "{}", newest.stdout);
+    assert!(!newest.stdout.contains("This is attempt"), "{}", newest.stdout);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let given = fs::read_to_string(scene.attempt("trial", "a", "1.2").join("prompt.md")).unwrap();

@@ -12,7 +12,7 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     scene.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
     let _never_opened = scene.gate("gate");
     let running = scene.run(&["--jobs", "1"]).env("CALLBOARD_BACKOFF", "5m").start();
-    scene.ledger().wait_for_begin("long#1.1");
+    scene.agent_log().wait_for_start("long#1.1");
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  running  0/4 steps  revision 3
@@ -63,7 +63,7 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "1"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
@@ -98,7 +98,7 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
     gate.open();
     running.wait_until_it_says("a#1.1 done");
@@ -227,7 +227,7 @@ fn a_suspended_engine_is_shown_with_how_to_continue_it() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
     running.signal(rustix::process::Signal::STOP);
     testkit::wait_until_stopped(running.pid());
@@ -245,14 +245,14 @@ fn an_agent_that_is_gone_is_not_shown_as_running() {
     scene.workflow(&["a"]);
     scene.plan(&["a 1 hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["is"].clone();
     assert_eq!(doing(), "at_work");
     let claim = std::fs::read_to_string(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_str(&claim).unwrap();
-    let shim = testkit::Held::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
+    let shim = testkit::ProcessHandle::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
     shim.kill();
     shim.wait();
     assert_eq!(doing(), "ended");
@@ -267,7 +267,7 @@ fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succ
     scene.plan(&["a 1 exit 3", "b * wait gate"]);
     let _never_opened = scene.gate("gate");
     let running = scene.run(&[]).env("CALLBOARD_BACKOFF", "1ms").env("USER", "ada").start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     let skip = ["skip", "trial", "c", "--reason", "written by hand"];
     assert_eq!(scene.callboard(&skip).env("USER", "ada").run().code, 0);
     assert_eq!(scene.callboard(&["stop", "trial"]).env("USER", "ada").run().code, 0);

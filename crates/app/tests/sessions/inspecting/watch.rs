@@ -11,7 +11,7 @@ fn a_run_can_be_watched_from_another_terminal() {
     scene.plan(&["a * wait gate", "b 1 exit 3"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch"]).start();
     let events = scene.callboard(&["watch", "tri", "--json"]).start();
     watching.wait_until_it_says("a#1.1 is at work");
@@ -61,7 +61,7 @@ fn a_watcher_sees_engines_come_and_go() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let first = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says(&format!("its engine is process {}", first.pid()));
     first.kill();
@@ -88,7 +88,7 @@ fn watch_exits_with_the_runs_exit_code() {
     scene.plan(&["a 1 wait-and-fail gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--max-attempts", "1"]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#1.1 is at work");
     gate.open();
@@ -113,7 +113,7 @@ fn watch_exits_with_the_runs_exit_code() {
     ");
     scene.plan(&["a * hang"]);
     let again = scene.callboard(&["retry", "trial"]).start();
-    scene.ledger().wait_for_begin("a#2.1");
+    scene.agent_log().wait_for_start("a#2.1");
     let watching = scene.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#2.1 is at work");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
@@ -130,7 +130,7 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch"]).start();
     watching.wait_until_it_says("a#1.1 is at work");
     watching.interrupt();
@@ -147,7 +147,7 @@ fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    let agent = testkit::Held::of(scene.ledger().wait_for_begin("a#1.1"));
+    let agent = testkit::ProcessHandle::of(scene.agent_log().wait_for_start("a#1.1"));
     running.kill();
     running.wait();
     let watching = scene.callboard(&["watch"]).start();
@@ -167,7 +167,7 @@ fn on_a_terminal_a_watched_step_has_a_line_with_its_last_output() {
     scene.plan(&["a * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("a#1.1");
+    scene.agent_log().wait_for_start("a#1.1");
     let Some(watch) = scene.callboard(&["watch"]).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;

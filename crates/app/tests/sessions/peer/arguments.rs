@@ -82,7 +82,7 @@ fn every_phase_needs_an_adapter() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["peer", "create-spec", "dark mode"]).run().transcript(), @r#"
     $ callboard peer create-spec 'dark mode'
-    error[E007]: nobody plays agent `planner`, which `plan` asks for
+    error[E007]: no command is configured for agent `planner` (used by step `plan`)
 
     hint: give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:
 
@@ -99,7 +99,10 @@ fn every_phase_needs_an_adapter() {
     scene.write("callboard.toml", &three);
     let session = scene.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 2);
-    assert!(session.stderr.contains("nobody plays agent `reviewer`, which `review` asks for"), "{session:?}");
+    assert!(
+        session.stderr.contains("no command is configured for agent `reviewer` (used by step `review`)"),
+        "{session:?}"
+    );
     assert!(!scene.store().exists());
     scene.write("callboard.toml", &(three + &adapter("reviewer")));
     let session = scene.callboard(&["peer", "create-spec", "dark mode"]).run();

@@ -45,7 +45,7 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     let (definition, before) = load(&scene, "peer:spec:x:cycle:1");
     assert_eq!(document.phases.plan.output, before.phases.plan.output);
     assert_eq!(document.context.user_requirements, definition.user_requirements);
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "express#1.1", "express#1.2", "express#1.1", "review#1.1"]);
     // The failed cycle has been continued, and its successor is completed.
     assert_snapshot!(scene.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
@@ -63,7 +63,7 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     scene.plan(&["execute 1 wait gate"]);
     let gate = scene.gate("gate");
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_begin("execute#1.1");
+    scene.agent_log().wait_for_start("execute#1.1");
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
@@ -88,7 +88,7 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     [exit 0]
     ");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
     drop(gate);
 }
@@ -99,7 +99,7 @@ fn a_retried_phase_is_shown_its_partial_output() {
     let half = r#"execute * do echo '{"progress": "half of it"}' | "$kit/callboard" report --partial; note end x; hang"#;
     scene.plan(&[half]);
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_end("x");
+    scene.agent_log().wait_for_end("x");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let so_far = serde_json::json!({"progress": "half of it"});
@@ -116,7 +116,7 @@ fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
     let scene = scene();
     scene.plan(&["execute * hang"]);
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_begin("execute#1.1");
+    scene.agent_log().wait_for_start("execute#1.1");
     let stopped = scene.callboard(&["stop", "peer:spec:x:cycle:1", "--reason", "enough"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 1);
@@ -127,7 +127,7 @@ fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
     scene.expect_no_orphans();
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["peer", "--continue"]).run().code, 0);
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(
         begun,
         ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
@@ -170,7 +170,7 @@ fn concurrent_continues_do_the_work_once() {
     assert_eq!(sessions.iter().filter(|session| session.code == 0).count(), 1, "one plays it: {said:#?}");
     // Another process is its engine, or it is completed by now.
     assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{said:#?}");
-    let begun = scene.ledger().begun();
+    let begun = scene.agent_log().started();
     assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"], "{said:#?}");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:2")), ALL);
 }
@@ -213,7 +213,7 @@ fn imported_cycles_are_continued_like_any_other() {
     assert_eq!(transitions(&next), ALL);
     assert_eq!(next.context.continues.as_ref().unwrap().to_string(), "peer:spec:committer:cycle:1");
     assert_eq!(
-        scene.ledger().begun(),
+        scene.agent_log().started(),
         ["execute#1.1", "express#1.1", "review#1.1"],
         "the plan is taken over"
     );

@@ -14,7 +14,7 @@ fn cut_off() -> (Scene, Gate) {
     scene.plan(&["execute * wait gate"]);
     let gate = scene.gate("gate");
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    scene.ledger().wait_for_begin("execute#1.1");
+    scene.agent_log().wait_for_start("execute#1.1");
     running.kill();
     running.wait();
     (scene, gate)

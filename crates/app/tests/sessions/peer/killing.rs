@@ -7,7 +7,7 @@ use protocol::peer::{CycleStatus, Peer, Phase};
 use runner::{Clock, Engine, EngineRequest, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
 use store::Tenure;
-use testkit::{Held, Scene, harness};
+use testkit::{ProcessHandle, Scene, harness};
 
 use super::{ALL, document, peer, transitions};
 use crate::sessions::scene;
@@ -20,7 +20,7 @@ fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     scene.plan(&["execute * wait gate"]);
     let mut gate = scene.gate("gate");
     let running = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("execute#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("execute#1.1")).expect("at work");
     running.kill();
     assert_eq!(running.wait().code, -1);
     assert!(!agent.has_ended(), "it works on");
@@ -48,7 +48,7 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
             ])
             .env("KILLED_AT", notice.to_string())
             .env("REPO", scene.repo())
-            .envs(scene.backing().address().map(|address| ("CALLBOARD_STORE", address)))
+            .envs(scene.backend().address().map(|address| ("CALLBOARD_STORE", address)))
             .output()
             .unwrap();
         let left = document(&scene, CYCLE);
@@ -67,9 +67,9 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
 #[track_caller]
 fn expect_each_phase_once(scene: &Scene) {
     assert_eq!(transitions(&document(scene, CYCLE)), ALL);
-    assert_eq!(scene.ledger().begun(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
     for phase in Phase::ALL {
-        assert_eq!(scene.ledger().ends_of(phase.as_str()), 1, "{phase}");
+        assert_eq!(scene.agent_log().ends_of(phase.as_str()), 1, "{phase}");
     }
     scene.expect_no_orphans();
 }

@@ -4,7 +4,7 @@ use protocol::RunId;
 use protocol::peer::{CycleStatus, Peer};
 use protocol::run::Request;
 use runner::{Clock, Journal};
-use testkit::{Held, Scene, harness};
+use testkit::{ProcessHandle, Scene, harness};
 
 use super::{document, peer};
 use crate::sessions::scene;
@@ -24,7 +24,7 @@ fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     let scene = scene();
     scene.plan(&["plan * hang"]);
     let engine = peer(&scene, &["create-spec", "--spec", "x"]).start();
-    let agent = Held::of(scene.ledger().wait_for_begin("plan#1.1")).expect("at work");
+    let agent = ProcessHandle::of(scene.agent_log().wait_for_start("plan#1.1")).expect("at work");
     engine.kill();
     assert_eq!(engine.wait().code, -1);
     stop_and_die(&scene, "peer.spec.x.cycle.1");

@@ -106,10 +106,10 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
         "{}",
         log.stdout
     );
-    let begun = scene.ledger().begun().len();
+    let begun = scene.agent_log().started().len();
     let resumed = scene.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(scene.ledger().begun().len(), begun, "what was finished ran again");
+    assert_eq!(scene.agent_log().started().len(), begun, "what was finished ran again");
     assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
 }
 
@@ -172,7 +172,7 @@ fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
     let log = scene.store().join("callboard.db-wal");
@@ -189,9 +189,9 @@ fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     // The agent is still running and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#1.2"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#1.2"]);
     scene.expect_no_orphans();
 }

@@ -11,7 +11,7 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * hang"]);
     let running = scene.run(&[]).start();
-    scene.ledger().wait_for_begin("b#1.1");
+    scene.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let before = scene.document("trial");
@@ -32,7 +32,7 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // The first step did not run again, and no attempt id is reused.
-    assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
+    assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
     assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
 }
 
@@ -49,7 +49,7 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
         scene.workflow(steps);
         let rebuild =
             ["recover", "--dry-run", "--from-view", copy.to_str().unwrap(), "--workflow", "wf.yaml"];
-        let session = scene.played(&rebuild).run();
+        let session = scene.with_agent(&rebuild).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         session.stderr
     };

@@ -7,7 +7,7 @@ use store::{
     Commit, CommitError, Digest, NatsSettings, NatsStore, Position, ReadError, Store as _, StoredEntry,
     Timeouts, Unavailable, ViewMark,
 };
-use testkit::nats::{Server, Wire, deliver};
+use testkit::nats::{Proxy, Server, deliver};
 
 use super::client::Client;
 use super::with_documents;
@@ -19,14 +19,14 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
 }
 
 /// A store that writes entries and fails before their copies, like a process that is killed in between.
-async fn failing_before_copies(wire: &Wire) -> TestStore {
+async fn failing_before_copies(wire: &Proxy) -> TestStore {
     let store = wire.store(Duration::from_millis(300));
     store.open().await.unwrap();
     wire.refuse(u32::MAX);
     TestStore::with_documents(testkit::nats::any(store))
 }
 
-async fn commit_without_copy(wire: &Wire, run: &RunId, expected: Position, entry: &str) {
+async fn commit_without_copy(wire: &Proxy, run: &RunId, expected: Position, entry: &str) {
     let failed = failing_before_copies(wire).await.commit(change(run, expected, entry)).await.unwrap_err();
     assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
 }
@@ -34,7 +34,7 @@ async fn commit_without_copy(wire: &Wire, run: &RunId, expected: Position, entry
 #[tokio::test]
 async fn a_run_whose_first_commit_has_no_copy_exists() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     commit_without_copy(&wire, &run, Position::absent(), "1").await;
     let client = Client::of(&server).await;
     assert_eq!(client.messages(&run).await, 0, "no copy yet");
@@ -54,7 +54,7 @@ async fn every_operation_writes_a_missing_copy() {
         let (store, run) = (with_documents(&server), run(reader));
         let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
         let mut watch = store.watch(&run, Revision(1)).await.unwrap();
-        commit_without_copy(&Wire::to(&server).await, &run, first, "2").await;
+        commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         assert_eq!(client.messages(&run).await, 1);
         let another = with_documents(&server);
@@ -88,7 +88,7 @@ async fn a_commit_overwritten_before_its_copy_is_not_lost() {
         let server = Server::start();
         let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
         let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-        commit_without_copy(&Wire::to(&server).await, &run, first, "2").await;
+        commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         let theirs = if has_seen {
             let (sequence, _) = client.get(run.as_str()).await;
@@ -108,7 +108,7 @@ async fn a_commit_overwritten_before_its_copy_is_not_lost() {
 #[tokio::test]
 async fn an_entry_without_a_copy_resolves_as_landed() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let store = failing_before_copies(&wire).await;
     let commit = change(&run, Position::absent(), "1");
     let id = commit.write_id;
@@ -124,7 +124,7 @@ async fn an_entry_without_a_copy_resolves_as_landed() {
 #[tokio::test]
 async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let old = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
     let held = old.lock_engine(&run).await.unwrap().epoch();
     let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
@@ -150,7 +150,7 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
 #[tokio::test]
 async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
     let server = Server::start();
-    let (wire, run) = (Wire::to(&server).await, run("peer.global.cycle.1"));
+    let (wire, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let slow = TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
     let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
     wire.hold_at("MSG.GET.KV_");
@@ -172,7 +172,7 @@ async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
 async fn an_entry_resolved_as_lost_does_not_land_later() {
     for creates in [false, true] {
         let server = Server::start();
-        let wire = Wire::to(&server).await;
+        let wire = Proxy::to(&server).await;
         let (store, run) = (
             TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_millis(600)))),
             run("late"),
@@ -213,7 +213,7 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
 #[tokio::test]
 async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let (store, run) = (
         TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60)))),
         run("peer.global.cycle.1"),
@@ -237,7 +237,7 @@ async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     let server = Server::start();
     let run = run("peer.global.cycle.1");
     let first = with_documents(&server).commit(change(&run, Position::absent(), "1")).await.unwrap();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let with_long_timeout =
         TestStore::with_documents(testkit::nats::any(wire.store(Duration::from_secs(60))));
     wire.refuse_in_bucket(3);
@@ -259,7 +259,7 @@ async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
         |path: &str| ViewMark { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
     let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
     store.mark_views(&run, vec![mark("before")]).await.unwrap();
-    let wire = Wire::to(&server).await;
+    let wire = Proxy::to(&server).await;
     let other = wire.store(Duration::from_secs(60));
     other.open().await.unwrap();
     wire.hold_writes();
@@ -286,8 +286,8 @@ async fn a_reader_that_always_loses_the_race_for_a_copy_gives_up() {
     let server = Server::start();
     let (others, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let first = others.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    commit_without_copy(&Wire::to(&server).await, &run, first, "2").await;
-    let wire = Wire::to(&server).await;
+    commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
+    let wire = Proxy::to(&server).await;
     let settings = wire.store(Duration::ZERO).settings().clone();
     // No time for conflicts, and enough for answers.
     let timeouts = Timeouts { request: Duration::from_secs(30), ..settings.timeouts };

@@ -1,22 +1,22 @@
-//! What agents and people could write into a cycle's document in every state, and whether they may.
+//! The writes that agents and people could make to a cycle's document in every state, and whether they may.
 
 use protocol::edit::{EditAuthor, Patch};
 use protocol::peer::{Document, Peer, Phase, PhaseStatus};
 use protocol::run::Run;
 use serde_json::{Value, json};
 
-use super::super::{Rights, Writing};
+use super::super::{Rights, WriteInput};
 use super::{ORDER, first_open};
 
-/// The one that is no progress of a phase.
+/// The write that is no progress of a phase.
 pub(super) const NOTE: &str = "a note from outside";
 
-/// By the seed: from inside, what the phase in progress has produced, and its errors; from outside the same, and fields
-/// that it does not know. All else is the engine's.
-pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phase>> {
+/// The seed permits an agent to write the output and errors of the phase in progress, and others the same and unknown
+/// fields. Everything else is the engine's.
+pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<Phase>> {
     let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
     let let_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
-    // Another value each time: what stands there already would be nothing to write.
+    // A new value each time, because a write of the present value has no effect.
     let output = json!({"progress": format!("write {}", document.sequence)});
     let mut writings = Vec::new();
     for (attempt, _) in run.live_attempts() {
@@ -26,7 +26,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phas
         });
         let mut inside = |name, pointer: String, value: &Value, rights| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
-            writings.push(Writing { name, hand: EditAuthor::Step(own), patch, rights });
+            writings.push(WriteInput { name, author: EditAuthor::Step(own), patch, rights });
         };
         inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
         inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));
@@ -37,7 +37,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<Writing<Phas
     }
     let mut outside = |name, pointer: String, value: &Value, rights| {
         let patch = Patch::Set(vec![(pointer, value.clone())]);
-        writings.push(Writing { name, hand: EditAuthor::Outside, patch, rights });
+        writings.push(WriteInput { name, author: EditAuthor::Outside, patch, rights });
     };
     let open = first_open(document);
     for phase in ORDER {
