@@ -84,7 +84,7 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
     harness::wait(store.open()).unwrap();
     let scene = scene_on(server);
-    let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "a lease ends");
+    let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "leases last");
     let finding = doctor();
     let what = "leases last 45 s, as set in stream `callboard-leases`, not 20 s as configured";
     assert_eq!((finding["what"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
