@@ -1,11 +1,9 @@
-//! Real agents under real shims. The scripts' interpreter is `sh`; nothing here is played by a fake of our own code.
+//! Real agents under real shims. Agents are `sh` scripts; no code of ours is replaced by a fake.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking, like the tests")]
 
-extern crate supervisor as supervisor;
-
-mod asking;
-mod ending;
 mod fixture;
-mod lives;
+mod processes;
 mod reports;
-mod start;
+mod running;
+mod starting;
+mod stopping;
