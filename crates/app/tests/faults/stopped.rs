@@ -33,7 +33,7 @@ impl Drop for Stopped {
 }
 
 #[test]
-fn a_stopped_process_that_holds_the_ticket_does_not_block_writers_for_ever() {
+fn a_stopped_process_that_holds_the_writer_lock_does_not_block_writers_for_ever() {
     embedded_only!("the lock file that its writers queue on");
     let scene = scene();
     scene.workflow(&["a", "b: a"]);

@@ -210,7 +210,7 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_what_lets_them_go_on() {
 }
 
 #[test]
-fn a_stopped_holder_of_the_ticket_is_named_and_not_waited_for() {
+fn a_stopped_holder_of_the_writer_lock_is_named_and_not_waited_for() {
     embedded_only!("the lock file that its writers queue on");
     let scene = succeeded();
     let mut flock = Command::new("flock");
