@@ -13,7 +13,7 @@ use protocol::StepId;
 use protocol::closest;
 use protocol::steps::load::{Problem, Rule};
 use supervisor::adapter::Rehearsal;
-use supervisor::adapter::rehearsal::Part;
+use supervisor::adapter::rehearsal::ScriptedAttempt;
 
 use super::node::{self, Entry, Node, Placed};
 use super::roles::{Role, Roles};
@@ -38,7 +38,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn script(&mut self, root: &Placed<Node>) -> BTreeMap<StepId, Vec<Part>> {
+    fn script(&mut self, root: &Placed<Node>) -> BTreeMap<StepId, Vec<ScriptedAttempt>> {
         let (one, many) = self.roles.word;
         let upper = one.to_uppercase();
         let hint = format!("a script begins with `{many}:`, and below it `{upper}: [PART, …]`");
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn step(&mut self, (name, parts): &Entry) -> Option<(StepId, Vec<Part>)> {
+    fn step(&mut self, (name, parts): &Entry) -> Option<(StepId, Vec<ScriptedAttempt>)> {
         let roles: &'a Roles = self.roles;
         let Some(role) = roles.find(&name.value) else {
             self.unknown_step(name);

@@ -191,7 +191,7 @@ fn a_retried_run_is_still_rehearsed() {
 fn a_player_that_reports_and_hangs_has_written_its_whole_report() {
     let root = tempfile::tempdir().unwrap();
     let report = root.path().join("report.json");
-    let part = r#"{"play": "report_then_hang"}"#;
+    let part = r#"{"behaviour": "report_then_hang"}"#;
     let path = root.path().display().to_string();
     let told = [
         ("RUN_ID", "trial"),
@@ -251,7 +251,7 @@ fn a_printed_script_can_be_used_and_is_never_overwritten() {
 
 #[test]
 fn a_player_that_nobody_asked_for_says_so() {
-    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"play":"hang"}"#]] {
+    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"behaviour":"hang"}"#]] {
         let output = Command::new(CALLBOARD).args(arguments).env_clear().output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said = String::from_utf8(output.stderr).unwrap();

@@ -20,14 +20,14 @@ pub const AGENT_PROGRAM: &str = "/proc/self/exe";
 /// The argument that makes our program the scripted agent. The behaviour follows it, as JSON.
 pub const AGENT_ARGUMENT: &str = "__rehearse";
 /// The longest behaviour as an argument, in bytes. The kernel's limit for one argument is 128 KiB.
-pub const LONGEST_PART: usize = 120 * 1024;
+pub const MAX_SCRIPTED_ATTEMPT: usize = 120 * 1024;
 
 /// What the scripted agent does in each step. In a step that is not named, every attempt succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rehearsal {
     /// One entry per attempt of an iteration; the last one repeats.
     #[serde(default)]
-    pub steps: BTreeMap<StepId, Vec<Part>>,
+    pub steps: BTreeMap<StepId, Vec<ScriptedAttempt>>,
     /// Report fields of a step that its script does not set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_default: BTreeMap<StepId, Fields>,
@@ -38,14 +38,14 @@ pub type Fields = Map<String, Value>;
 
 /// What the scripted agent does in one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Part {
+pub struct ScriptedAttempt {
     /// How long it waits first.
     #[serde(default)]
     pub take: Option<Duration>,
     /// The partial reports that it submits meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<Value>,
-    pub play: Play,
+    pub behaviour: Behaviour,
     /// Additional fields of a successful report.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub says: Fields,
@@ -54,12 +54,12 @@ pub struct Part {
 /// How one attempt ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Play {
+pub enum Behaviour {
     /// Reports success.
-    Ok(Delivery),
+    Ok(ScriptedOutput),
     /// Reports failure.
     Fail { why: String },
-    /// Reports a gate failure in the first `times` iterations, then [`Play::Ok`].
+    /// Reports a gate failure in the first `times` iterations, then [`Behaviour::Ok`].
     GateFail { times: NonZeroU32, why: String },
     /// Does not report and does not end.
     Hang,
@@ -67,20 +67,20 @@ pub enum Play {
     Crash,
     /// Does not report and ends with this exit code.
     Exit { code: u8 },
-    /// Writes this much output, then [`Play::Ok`].
+    /// Writes this much output, then [`Behaviour::Ok`].
     Flood { bytes: u64 },
     /// Writes an invalid report.
     Rubbish,
-    /// [`Play::Ok`], but leaves a process in a session of its own.
+    /// [`Behaviour::Ok`], but leaves a process in a session of its own.
     LeaveChild,
-    /// [`Play::Ok`], but does not end.
+    /// [`Behaviour::Ok`], but does not end.
     ReportThenHang,
 }
 
 /// What a successful attempt produces.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Delivery {
+pub struct ScriptedOutput {
     /// The logs of the report.
     pub logs: Vec<String>,
     /// Small files to create in the run's `artifacts/`; if empty, one is created in any case.
@@ -89,35 +89,35 @@ pub struct Delivery {
     pub write: BTreeMap<String, String>,
 }
 
-impl Default for Play {
+impl Default for Behaviour {
     fn default() -> Self {
-        Self::Ok(Delivery::default())
+        Self::Ok(ScriptedOutput::default())
     }
 }
 
 impl Rehearsal {
     /// Returns what an attempt does. Iterations count from 0, attempts from 1, as in the agent's environment.
-    pub fn part(&self, step: &StepId, iteration: u32, step_attempt: u32) -> Part {
+    pub fn part(&self, step: &StepId, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
         let parts = self.steps.get(step).map_or(&[][..], Vec::as_slice);
         let index = usize::try_from(step_attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         let mut part = parts.get(index).or(parts.last()).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
             part.says.entry(field.clone()).or_insert_with(|| value.clone());
         }
-        match &part.play {
-            Play::GateFail { times, .. } if iteration >= times.get() => {
-                Part { play: Play::default(), ..part }
+        match &part.behaviour {
+            Behaviour::GateFail { times, .. } if iteration >= times.get() => {
+                ScriptedAttempt { behaviour: Behaviour::default(), ..part }
             }
-            Play::Ok(_)
-            | Play::Fail { .. }
-            | Play::GateFail { .. }
-            | Play::Hang
-            | Play::Crash
-            | Play::Exit { .. }
-            | Play::Flood { .. }
-            | Play::Rubbish
-            | Play::LeaveChild
-            | Play::ReportThenHang => part,
+            Behaviour::Ok(_)
+            | Behaviour::Fail { .. }
+            | Behaviour::GateFail { .. }
+            | Behaviour::Hang
+            | Behaviour::Crash
+            | Behaviour::Exit { .. }
+            | Behaviour::Flood { .. }
+            | Behaviour::Rubbish
+            | Behaviour::LeaveChild
+            | Behaviour::ReportThenHang => part,
         }
     }
 
@@ -127,7 +127,7 @@ impl Rehearsal {
     }
 }
 
-impl Part {
+impl ScriptedAttempt {
     /// Encodes it as an argument of the scripted agent.
     pub fn to_argument(&self) -> String {
         serde_json::to_string(self).expect("BUG: it is plain data")
@@ -144,15 +144,15 @@ mod tests {
     use super::super::assignment::example;
     use super::*;
 
-    fn fail(why: &str) -> Part {
-        Part { play: Play::Fail { why: why.to_owned() }, ..Part::default() }
+    fn fail(why: &str) -> ScriptedAttempt {
+        ScriptedAttempt { behaviour: Behaviour::Fail { why: why.to_owned() }, ..ScriptedAttempt::default() }
     }
 
     fn step() -> StepId {
         example().attempt.step
     }
 
-    fn rehearsal(parts: Vec<Part>) -> Rehearsal {
+    fn rehearsal(parts: Vec<ScriptedAttempt>) -> Rehearsal {
         Rehearsal { steps: BTreeMap::from([(step(), parts)]), ..Rehearsal::default() }
     }
 
@@ -163,29 +163,32 @@ mod tests {
             let parts: Vec<_> = [1, 2, 3, 9].map(|number| rehearsal.part(&step(), iteration, number)).into();
             assert_eq!(parts, [fail("first"), fail("second"), fail("second"), fail("second")]);
         }
-        assert_eq!(Rehearsal::default().part(&step(), 0, 1), Part::default());
+        assert_eq!(Rehearsal::default().part(&step(), 0, 1), ScriptedAttempt::default());
     }
 
     #[test]
     fn a_gate_fails_for_the_given_iterations_and_then_passes() {
         let times = NonZeroU32::new(2).unwrap();
-        let gate = Part { play: Play::GateFail { times, why: "P0".to_owned() }, ..Part::default() };
+        let gate = ScriptedAttempt {
+            behaviour: Behaviour::GateFail { times, why: "P0".to_owned() },
+            ..ScriptedAttempt::default()
+        };
         let rehearsal = rehearsal(vec![gate.clone()]);
         let parts = [0, 1, 2, 3].map(|iteration| rehearsal.part(&step(), iteration, 1));
-        assert_eq!(parts, [gate.clone(), gate, Part::default(), Part::default()]);
+        assert_eq!(parts, [gate.clone(), gate, ScriptedAttempt::default(), ScriptedAttempt::default()]);
     }
 
     #[test]
     fn default_fields_of_a_step_apply_unless_the_script_sets_them() {
         let fields = |fields: Value| serde_json::from_value::<Fields>(fields).unwrap();
         let says = fields(serde_json::json!({"output": null}));
-        let silent = Part { says, ..Part::default() };
+        let silent = ScriptedAttempt { says, ..ScriptedAttempt::default() };
         let mut rehearsal = rehearsal(vec![silent, fail("late")]);
         let said = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
         rehearsal.by_default.insert(step(), said.clone());
         let first = rehearsal.part(&step(), 0, 1).says;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
-        assert_eq!(rehearsal.part(&step(), 0, 2), Part { says: said, ..fail("late") });
+        assert_eq!(rehearsal.part(&step(), 0, 2), ScriptedAttempt { says: said, ..fail("late") });
     }
 
     #[test]
@@ -193,6 +196,10 @@ mod tests {
         let rehearsal = rehearsal(vec![fail("first"), fail("second"), fail("third"), fail("fourth")]);
         let argv = rehearsal.argv(&example());
         assert_eq!(argv[..2], [AGENT_PROGRAM, AGENT_ARGUMENT]);
-        assert_eq!(Part::from_argument(&argv[2]).unwrap(), fail("third"), "the example is the third attempt");
+        assert_eq!(
+            ScriptedAttempt::from_argument(&argv[2]).unwrap(),
+            fail("third"),
+            "the example is the third attempt"
+        );
     }
 }
