@@ -1,4 +1,4 @@
-//! Who holds what: the ticket that writers queue on, and the lock of each run's engine. Nothing is locked to find out.
+//! Who holds what: the writer lock of the store, and the lock of each run's engine. Nothing is locked to find out.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -18,8 +18,8 @@ fn multiply(scene: &Scene, run: &str) {
          INSERT INTO runs (name, protocol, created, revision, token, summary)
          SELECT printf('old-%05d', n), protocol, created - n, revision, 0, summary FROM numbers, original;
          CREATE TEMP TABLE copies AS SELECT id FROM runs WHERE name LIKE 'old-%' ORDER BY id;
-         INSERT INTO entries (run, revision, write_id, body)
-         SELECT copies.id, revision, randomblob(16), body FROM copies, entries
+         INSERT INTO entries (run, revision, write_id, body, checksum)
+         SELECT copies.id, revision, randomblob(16), body, checksum FROM copies, entries
          WHERE entries.run = (SELECT id FROM original) ORDER BY copies.id, revision;
          INSERT INTO parts (run, path, revision, body)
          SELECT copies.id, path, revision, body FROM copies, parts WHERE parts.run = (SELECT id FROM original);

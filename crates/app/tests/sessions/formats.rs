@@ -1,4 +1,4 @@
-//! Stores of every released format, read by the real binary.
+//! The real binary opens one store of every released format.
 
 use std::fs;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::sessions::{scene, status};
 
-/// The fixtures are SQL text, and SQLite's own program is not everywhere.
-fn is_there(program: &str) -> bool {
+/// Whether a program is installed. The fixtures are SQL text, and `sqlite3` is not installed everywhere.
+fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
 #[test]
 fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
-    if !is_there("sqlite3") {
+    if !is_installed("sqlite3") {
         return; // the store's own tests read the fixtures without it
     }
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/formats");
@@ -41,7 +41,7 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
                 assert_eq!(session.code, 0, "{name}: {}", session.transcript());
             }
         }
-        // Its repository is not here, so it goes on in another one.
+        // The repository of the fixture does not exist, so the run continues in another one.
         let file = old.kit().join("run.tar");
         let file = file.to_str().unwrap();
         assert_eq!(old.callboard(&["export", "interrupted", "-o", file]).run().code, 0);

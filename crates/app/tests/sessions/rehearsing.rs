@@ -189,7 +189,7 @@ fn a_retried_run_is_still_rehearsed() {
 fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     let root = tempfile::tempdir().unwrap();
     let report = root.path().join("report.json");
-    let part = r#"{"play": "report_then_hang"}"#;
+    let part = r#"{"behaviour": "report_then_hang"}"#;
     let path = root.path().display().to_string();
     let told = [
         ("RUN_ID", "trial"),
@@ -249,7 +249,7 @@ fn a_printed_script_can_be_used_and_is_never_overwritten() {
 
 #[test]
 fn the_hidden_rehearsal_command_explains_itself() {
-    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"play":"hang"}"#]] {
+    for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"behaviour":"hang"}"#]] {
         let output = Command::new(CALLBOARD).args(arguments).env_clear().output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said = String::from_utf8(output.stderr).unwrap();

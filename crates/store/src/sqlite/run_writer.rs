@@ -72,6 +72,6 @@ impl SqliteStore {
     }
 }
 
-pub(in crate::sqlite) fn database_error(path: &Path, error: rusqlite::Error) -> RunWriteError {
+pub(crate) fn database_error(path: &Path, error: rusqlite::Error) -> RunWriteError {
     RunWriteError::Database { path: path.to_owned(), source: error.into() }
 }

@@ -32,7 +32,8 @@ pub enum HandleEvent {
 pub enum AttemptEnd {
     /// The shim has written its exit record.
     Exit(ExitRecord),
-    /// The shim died without an exit record. Every process with the attempt's mark has been killed.
+    /// The shim died without an exit record, or its claim was deleted. Every process with the attempt's mark has been
+    /// killed.
     Vanished,
     /// No process holds the claim. Nothing was started yet, but a slow shim may still claim it: launch it again or
     /// [void](crate::void) it.
@@ -223,6 +224,9 @@ impl AttemptHandle {
     async fn state(&self) -> Result<State, AttachError> {
         match claim::status(&self.dir, self.reaped)? {
             ClaimStatus::Alive(process) => Ok(State::Running(process)),
+            // Usually nothing was started. But if the agent has deleted the claim of its running shim, an engine may have
+            // voided the attempt since. No shim can claim it any more, so every marked process is a leftover.
+            ClaimStatus::Void if self.kill_marked().await? > 0 => Ok(State::Ended(AttemptEnd::Vanished)),
             ClaimStatus::Void => Ok(State::Ended(AttemptEnd::Voided)),
             ClaimStatus::Dead => self.end_of_dead_shim().await.map(State::Ended),
             ClaimStatus::Unclaimed => match self.exit_record()? {
@@ -241,13 +245,17 @@ impl AttemptHandle {
         if let Some(record) = self.exit_record()? {
             return Ok(AttemptEnd::Exit(record));
         }
+        let killed = self.kill_marked().await?;
+        tracing::warn!(attempt = %self.mark.attempt, killed, "the shim died; killed the processes that it left");
+        Ok(AttemptEnd::Vanished)
+    }
+
+    async fn kill_marked(&self) -> Result<u32, AttachError> {
         let mark = self.mark.clone();
         let killed = tokio::task::spawn_blocking(move || kill_marked(&mark)).await;
         let killed = killed.unwrap_or_else(|error| Err(io::Error::other(error)));
         let failed = |source| AttachError::KillMarked { attempt: self.mark.attempt.to_string(), source };
-        let killed = killed.map_err(failed)?;
-        tracing::warn!(attempt = %self.mark.attempt, killed, "the shim died; killed the processes that it left");
-        Ok(AttemptEnd::Vanished)
+        killed.map_err(failed)
     }
 
     fn exit_record(&self) -> Result<Option<ExitRecord>, AttachError> {

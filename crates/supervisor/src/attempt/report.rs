@@ -138,7 +138,7 @@ fn read_markers(stdout: &Path) -> Result<Option<Vec<u8>>, String> {
     };
     let bytes = tail().map_err(|error: io::Error| error.to_string())?;
     let text = String::from_utf8_lossy(&bytes);
-    Ok(content::between_markers(&transcript::spoken(&text)).map(|block| block.as_bytes().to_vec()))
+    Ok(content::between_markers(&transcript::agent_messages(&text)).map(|block| block.as_bytes().to_vec()))
 }
 
 /// Opens a regular file that the agent wrote. Does not follow a symbolic link and does not block on a pipe. Returns

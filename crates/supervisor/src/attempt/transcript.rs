@@ -1,27 +1,28 @@
-//! What an agent said, out of the JSON lines in which agent CLIs print it.
+//! Extracts the agent's own messages from the JSON lines that agent CLIs print.
 //!
-//! In such a stream the markers of a report stand inside JSON strings: `"text":"<<<RUN_REPORT_JSON\n{\"schema\"…"`. Searched
-//! as it is, it yields either nothing or a report full of backslashes. It also quotes what the agent was told and what
-//! its tools printed, our own example included. So events are decoded, and only the words of the agent itself are kept.
+//! In such a stream the markers of a report are inside JSON strings: `"text":"<<<RUN_REPORT_JSON\n{\"schema\"…"`. Searching
+//! the raw stream finds nothing, or a report full of backslashes. The stream also quotes the agent's prompt and the
+//! output of its tools, which includes our own example. Therefore events are decoded, and only messages of the agent
+//! itself are kept.
 
 use std::borrow::Cow;
 
 use protocol::report::{MARKER_CLOSE, MARKER_OPEN};
 use serde_json::Value;
 
-/// The agent's words: those of decoded events, and every line that is no event, as it stands.
-pub(crate) fn spoken(stdout: &str) -> Cow<'_, str> {
+/// Returns the agent's messages: the text of decoded events, and every line that is not an event, unchanged.
+pub(crate) fn agent_messages(stdout: &str) -> Cow<'_, str> {
     if !stdout.lines().any(|line| line.trim_start().starts_with('{')) {
         return Cow::Borrowed(stdout);
     }
     let mut transcript = Transcript { text: String::with_capacity(stdout.len()), open: None };
-    // A report that is printed plainly is JSON, too; inside it nothing is an event.
+    // A report that is printed as plain text is JSON, too; its lines are not events.
     let mut in_report = false;
     for line in stdout.split_inclusive('\n') {
         match event(line).filter(|_| !in_report) {
-            Some(event) => transcript.add(words(&event)),
+            Some(event) => transcript.add(message_text(&event)),
             None => {
-                transcript.add(Words::Whole(vec![line]));
+                transcript.add(MessageText::Complete(vec![line]));
                 in_report |= line.trim_start().starts_with(MARKER_OPEN);
                 in_report &= !line.trim_end().ends_with(MARKER_CLOSE);
             }
@@ -30,20 +31,20 @@ pub(crate) fn spoken(stdout: &str) -> Cow<'_, str> {
     Cow::Owned(transcript.text)
 }
 
-/// The words so far.
+/// The messages so far.
 struct Transcript {
     text: String,
-    /// The message that may go on, by its name if it has one.
+    /// The message that the next event may continue, with its id if it has one.
     open: Option<Option<String>>,
 }
 
 impl Transcript {
-    fn add(&mut self, words: Words<'_>) {
-        match words {
-            // Whoever uses a tool has finished speaking; only a named message can be recognised after that.
-            Words::None if self.open == Some(None) => self.end_message(),
-            Words::None => {}
-            Words::Chunk { message, pieces } => {
+    fn add(&mut self, text: MessageText<'_>) {
+        match text {
+            // An event without text, such as the use of a tool, ends a message without an id.
+            MessageText::None if self.open == Some(None) => self.end_message(),
+            MessageText::None => {}
+            MessageText::Chunk { message, pieces } => {
                 let message = Some(message.map(str::to_owned));
                 if self.open != message {
                     self.end_message();
@@ -51,7 +52,7 @@ impl Transcript {
                 self.text.extend(pieces);
                 self.open = message;
             }
-            Words::Whole(pieces) => {
+            MessageText::Complete(pieces) => {
                 for piece in pieces {
                     self.end_message();
                     self.text.push_str(piece);
@@ -62,7 +63,7 @@ impl Transcript {
         }
     }
 
-    /// Markers stand on lines of their own: what is said next must not go on in the same one.
+    /// Ends the line, because markers must be on lines of their own.
     fn end_message(&mut self) {
         if self.open.take().is_some() && !self.text.ends_with('\n') {
             self.text.push('\n');
@@ -70,7 +71,7 @@ impl Transcript {
     }
 }
 
-/// A line that is a JSON object with a `type`, as every event of every CLI is.
+/// Parses a line as an event: a JSON object with a `type`, in every CLI.
 fn event(line: &str) -> Option<Value> {
     let line = line.trim();
     if !line.starts_with('{') {
@@ -79,11 +80,11 @@ fn event(line: &str) -> Option<Value> {
     serde_json::from_str(line).ok().filter(|event: &Value| event["type"].is_string())
 }
 
-/// What a line adds to the agent's words.
-enum Words<'a> {
+/// The agent's text in an event.
+enum MessageText<'a> {
     None,
-    /// Each a text of its own.
-    Whole(Vec<&'a str>),
+    /// Complete texts.
+    Complete(Vec<&'a str>),
     /// Pieces of a message that the next event may continue, even in the middle of a marker.
     Chunk {
         message: Option<&'a str>,
@@ -91,38 +92,38 @@ enum Words<'a> {
     },
 }
 
-/// The words in an event, by the shapes of Claude, Codex, opencode, Gemini and goose. Other events hold none.
-fn words(event: &Value) -> Words<'_> {
+/// Returns the agent's text in an event of Claude, Codex, opencode, Gemini or goose. Other events have none.
+fn message_text(event: &Value) -> MessageText<'_> {
     match event["type"].as_str().unwrap_or_default() {
-        // Claude. What a sub-agent says to the agent is no word to us.
+        // Claude. Messages of a sub-agent to the agent are skipped.
         "assistant" if event["parent_tool_use_id"].is_null() => {
-            Words::Whole(texts(&event["message"]["content"]))
+            MessageText::Complete(texts(&event["message"]["content"]))
         }
-        "result" => Words::Whole(text(&event["result"])),
+        "result" => MessageText::Complete(text(&event["result"])),
         // Codex.
         "item.completed" if event["item"]["type"] == "agent_message" => {
-            Words::Whole(text(&event["item"]["text"]))
+            MessageText::Complete(text(&event["item"]["text"]))
         }
         // opencode.
-        "text" => Words::Whole(text(&event["part"]["text"])),
-        // Gemini. It repeats the prompt as a message of the user.
+        "text" => MessageText::Complete(text(&event["part"]["text"])),
+        // Gemini. It repeats the prompt as a message of role `user`.
         "message" if event["content"].is_string() && event["role"] == "assistant" => {
             let content = text(&event["content"]);
             if event["delta"] == true {
-                Words::Chunk { message: None, pieces: content }
+                MessageText::Chunk { message: None, pieces: content }
             } else {
-                Words::Whole(content)
+                MessageText::Complete(content)
             }
         }
         // goose sends a message in as many pieces as the model does.
         "message" if event["message"]["role"] == "assistant" => {
             let message = &event["message"];
             match texts(&message["content"]) {
-                pieces if pieces.is_empty() => Words::None,
-                pieces => Words::Chunk { message: message["id"].as_str(), pieces },
+                pieces if pieces.is_empty() => MessageText::None,
+                pieces => MessageText::Chunk { message: message["id"].as_str(), pieces },
             }
         }
-        _ => Words::None,
+        _ => MessageText::None,
     }
 }
 
@@ -130,7 +131,7 @@ fn text(value: &Value) -> Vec<&str> {
     value.as_str().into_iter().collect()
 }
 
-/// The texts among the blocks of a message.
+/// Returns the text blocks of a message.
 fn texts(content: &Value) -> Vec<&str> {
     let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
     blocks.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str()).collect()
@@ -143,25 +144,25 @@ mod tests {
 
     use super::*;
 
-    /// With a quote, a line's end and a backslash in it, so that only a decoded report reads like this.
+    /// Contains a quote, a newline and a backslash, so that only a decoded report is equal to it.
     const REPORT: &str = "{\"logs\": [\"said \\\"no\\\"\"],\n\"gate_failure\": true}";
 
     fn said() -> String {
-        format!("Workspace it is.\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\nDone.")
+        format!("Here it is.\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\nDone.")
     }
 
-    /// What agents are shown, and what must never be taken for their own words.
+    /// The example in the agent's prompt, which must not be taken for its report.
     fn example() -> String {
         format!("Print this:\n{MARKER_OPEN}\n{{\"example\": true}}\n{MARKER_CLOSE}")
     }
 
     fn found(events: &[Value]) -> Option<String> {
         let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
-        between_markers(&spoken(&lines.join("\n"))).map(str::to_owned)
+        between_markers(&agent_messages(&lines.join("\n"))).map(str::to_owned)
     }
 
     #[test]
-    fn claude_speaks_in_assistant_messages_and_in_its_result() {
+    fn a_report_is_found_in_claude_s_assistant_messages_and_result() {
         let init = json!({"type": "system", "subtype": "init", "session_id": "s", "tools": ["Write"]});
         let blocks = json!([{"type": "tool_use", "name": "Read", "input": {"prompt": example()}},
             {"type": "text", "text": said()}]);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn codex_speaks_in_agent_messages() {
+    fn a_report_is_found_in_codex_agent_messages() {
         let shown = json!({"type": "item.completed",
             "item": {"id": "item_0", "type": "command_execution", "exit_code": 0, "aggregated_output": example()}});
         let begun = json!({"type": "item.started", "item": {"type": "agent_message", "text": example()}});
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn gemini_speaks_in_pieces_that_may_break_anywhere() {
+    fn a_report_is_found_in_gemini_deltas_that_break_anywhere() {
         let prompt = json!({"type": "message", "role": "user", "content": example()});
         let (said, tool) = (said(), json!({"type": "tool_result", "status": "success", "output": example()}));
         let result = json!({"type": "result", "status": "success", "stats": {"input_tokens": 1}});
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_begins_on_a_line_of_its_own() {
+    fn a_message_starts_on_a_new_line() {
         let (said, report) =
             said().split_once('\n').map(|(said, report)| (said.to_owned(), report.to_owned())).unwrap();
         let gemini =
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn opencode_speaks_in_text_parts() {
+    fn a_report_is_found_in_opencode_text_parts() {
         let tool = json!({"type": "tool_use", "sessionID": "s", "part": {"state": {"status": "completed", "output": example()}}});
         let text = json!({"type": "text", "sessionID": "s", "part": {"type": "text", "text": said()}});
         let end = json!({"type": "step_finish", "sessionID": "s", "part": {"reason": "stop", "cost": 0}});
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn goose_speaks_in_pieces_of_messages() {
+    fn a_report_is_found_in_goose_message_pieces() {
         let message = |role: &str, text: &str| json!({"type": "message", "message": {"id": "m", "role": role, "content": [{"type": "text", "text": text}]}});
         let tool = json!({"type": "message", "message": {"role": "user",
             "content": [{"type": "toolResponse", "id": "1", "toolResult": {"value": [{"type": "text", "text": example()}]}}]}});
@@ -251,29 +252,29 @@ mod tests {
     }
 
     #[test]
-    fn markers_that_stand_in_the_stream_only_in_escaped_form_are_found() {
+    fn escaped_markers_are_found() {
         let line = json!({"type": "result", "result": said()}).to_string();
         let line = line.replace('<', "\\u003c").replace('>', "\\u003e");
         assert!(!line.contains(MARKER_OPEN) && !line.contains(MARKER_CLOSE));
-        assert_eq!(between_markers(&spoken(&line)), Some(REPORT));
+        assert_eq!(between_markers(&agent_messages(&line)), Some(REPORT));
     }
 
     #[test]
-    fn plain_output_stays_as_it_is() {
+    fn plain_output_is_not_changed() {
         let plain = format!(
             "thinking\r\n{{ 1\n{MARKER_OPEN}\n{{\"type\":\"text\",\"status\":\"ok\"}}\n{MARKER_CLOSE}\nbye\n"
         );
-        assert_eq!(spoken(&plain), plain);
-        assert!(matches!(spoken("no braces at all\n{MARKER}"), Cow::Owned(_)));
-        assert!(matches!(spoken("no line begins with one {\n"), Cow::Borrowed(_)));
+        assert_eq!(agent_messages(&plain), plain);
+        assert!(matches!(agent_messages("no braces at all\n{MARKER}"), Cow::Owned(_)));
+        assert!(matches!(agent_messages("no line begins with one {\n"), Cow::Borrowed(_)));
     }
 
     #[test]
-    fn events_and_plain_lines_may_stand_side_by_side() {
+    fn events_and_plain_lines_may_be_mixed() {
         let chunk =
             json!({"type": "message", "role": "assistant", "content": "half a sentence", "delta": true});
         let text = format!("warning: old terminal\n{chunk}\n{MARKER_OPEN}\n{REPORT}\n{MARKER_CLOSE}\n");
-        assert_eq!(between_markers(&spoken(&text)), Some(REPORT));
-        assert!(spoken(&text).contains("half a sentence\n<<<"));
+        assert_eq!(between_markers(&agent_messages(&text)), Some(REPORT));
+        assert!(agent_messages(&text).contains("half a sentence\n<<<"));
     }
 }

@@ -159,8 +159,8 @@ pub(crate) fn kill_until_none(
     mut find: impl FnMut() -> io::Result<Vec<Row>>,
 ) -> io::Result<BTreeSet<(i32, u64)>> {
     let (mut killed, mut skipped) = (BTreeSet::new(), BTreeSet::new());
+    let mut dying = Vec::new();
     loop {
-        let mut dying = Vec::new();
         for row in find()? {
             let Some(process) = Process::open(row.pid, row.start_time)? else { continue };
             if skipped.contains(&row.key()) {
@@ -176,10 +176,15 @@ pub(crate) fn kill_until_none(
         if dying.is_empty() {
             return Ok(killed);
         }
-        // A killed process may stay in the kernel for a while. After a second, search again.
+        // A killed process may stay in the kernel for a while. After a second, search again. A process that is still
+        // dying is kept, because its environment is gone, so that `find` may not return it.
         let deadline = Instant::now() + Duration::from_secs(1);
+        let mut left = Vec::new();
         for process in dying {
-            poll_until(&[process.as_fd()], Some(deadline))?;
+            if !poll_until(&[process.as_fd()], Some(deadline))?[0] {
+                left.push(process);
+            }
         }
+        dying = left;
     }
 }

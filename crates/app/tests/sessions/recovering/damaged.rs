@@ -113,15 +113,35 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
 }
 
+/// Changes an entry and its checksum, as a program with a bug might have written it.
+fn rewrite_entry(
+    database: &rusqlite::Connection,
+    run: &str,
+    revision: u64,
+    change: impl FnOnce(&str) -> String,
+) {
+    let select = "SELECT run, write_id, body FROM entries
+                  WHERE revision = ?2 AND run = (SELECT id FROM runs WHERE name = ?1)";
+    let (number, write_id, body): (i64, Vec<u8>, String) = database
+        .query_one(select, rusqlite::params![run, revision.cast_signed()], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .unwrap();
+    let changed = change(&body);
+    assert_ne!(changed, body);
+    let covered =
+        [&number.to_le_bytes()[..], &revision.to_le_bytes(), &write_id, changed.as_bytes()].concat();
+    let digest = store::Digest::of(covered);
+    let checksum = &digest.as_str()[..32];
+    let update = "UPDATE entries SET body = ?3, checksum = unhex(?4) WHERE run = ?1 AND revision = ?2";
+    database.execute(update, rusqlite::params![number, revision.cast_signed(), changed, checksum]).unwrap();
+}
+
 #[test]
 fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
     let scene = played();
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
-    // As in a store from before entries were sealed.
-    let spoilt = "UPDATE entries SET seal = NULL, body = replace(body, '\"step\":\"a\"', '\"step\":\"z\"')
-                  WHERE revision = 1 AND run = (SELECT id FROM runs WHERE name = 'one')";
-    assert_eq!(database.execute(spoilt, []).unwrap(), 1);
-    assert!(database.execute("UPDATE entries SET seal = NULL", []).unwrap() > 5);
+    rewrite_entry(&database, "one", 1, |body| body.replace("\"step\":\"a\"", "\"step\":\"z\""));
     drop(database);
     let recovered = scene.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 1, "{}", recovered.transcript());
@@ -136,9 +156,11 @@ fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
     let scene = played();
     let path = scene.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
-    let newer = "UPDATE entries SET seal = NULL, body = json_set(body, '$.v', 99)
-                 WHERE revision = 3 AND run = (SELECT id FROM runs WHERE name = 'one')";
-    assert_eq!(database.execute(newer, []).unwrap(), 1);
+    rewrite_entry(&database, "one", 3, |body| {
+        let mut entry: serde_json::Value = serde_json::from_str(body).unwrap();
+        entry["v"] = 99.into();
+        entry.to_string()
+    });
     drop(database);
     let refused = scene.callboard(&["recover"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());

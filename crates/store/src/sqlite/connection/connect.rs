@@ -18,7 +18,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const STATEMENT_CACHE: usize = 32;
 
 /// Opens a connection to an existing database.
-pub(in crate::sqlite) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -31,7 +31,7 @@ pub(in crate::sqlite) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 ///
 /// Closing it never checkpoints the log, even as the last connection. Otherwise every read-only command would delete
 /// and recreate two files.
-pub(in crate::sqlite) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, i64)> {
+pub(crate) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, i64)> {
     match connect(path).and_then(make_read_only) {
         // Without write permission SQLite cannot create its shared memory. A database with an empty log needs none. If
         // another machine has the same disk mounted for writing and starts to write now, a read may fail or be stale.
@@ -61,7 +61,7 @@ fn has_log(path: &Path) -> bool {
 
 /// What a connection that must not leave a trace assumes about the database file.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sqlite) enum FileState {
+pub(crate) enum FileState {
     /// No process changes it: SQLite takes no lock and ignores the log.
     Unchanging,
     /// Other processes may write: SQLite reads their log through shared memory.
@@ -70,16 +70,13 @@ pub(in crate::sqlite) enum FileState {
 
 impl FileState {
     /// Returns `Unchanging` if the log is empty or absent: then SQLite needs no file but the database.
-    pub(in crate::sqlite) fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         if has_log(path) { Self::Live } else { Self::Unchanging }
     }
 }
 
 /// Opens a connection that changes no file, not even when it is the last to close.
-pub(in crate::sqlite) fn connect_without_trace(
-    path: &Path,
-    state: FileState,
-) -> rusqlite::Result<Connection> {
+pub(crate) fn connect_without_trace(path: &Path, state: FileState) -> rusqlite::Result<Connection> {
     let mode = match state {
         FileState::Unchanging => "immutable=1",
         FileState::Live => "mode=ro",

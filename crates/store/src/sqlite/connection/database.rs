@@ -15,19 +15,19 @@ use crate::sqlite::lock::writer::{WriterLock, check_identity};
 use crate::sqlite::sql::schema::FORMAT;
 
 #[derive(Debug)]
-pub(in crate::sqlite) struct Database {
-    pub(in crate::sqlite) location: Location,
-    pub(in crate::sqlite) path: PathBuf,
-    pub(in crate::sqlite) identity: FileIdentity,
-    pub(in crate::sqlite) writer_lock: WriterLock,
-    pub(in crate::sqlite) reader: Mutex<Connection>,
+pub(crate) struct Database {
+    pub(crate) location: Location,
+    pub(crate) path: PathBuf,
+    pub(crate) identity: FileIdentity,
+    pub(crate) writer_lock: WriterLock,
+    pub(crate) reader: Mutex<Connection>,
     /// Opened by the first write, because most commands only read.
-    pub(in crate::sqlite) writer: Mutex<Option<Connection>>,
+    pub(crate) writer: Mutex<Option<Connection>>,
 }
 
 /// Why the database did not acknowledge a write.
 #[derive(Debug)]
-pub(in crate::sqlite) enum WriteFailure {
+pub(crate) enum WriteFailure {
     /// Nothing was written.
     Unavailable(Unavailable),
     /// `COMMIT` failed in a way that does not say whether its last bytes reached the disk.
@@ -51,12 +51,12 @@ impl From<WriteFailure> for Unavailable {
 }
 
 impl Database {
-    pub(in crate::sqlite) fn location(&self) -> &Location {
+    pub(crate) fn location(&self) -> &Location {
         &self.location
     }
 
     /// Runs `query` on one consistent state of the database. Waits for no writer.
-    pub(in crate::sqlite) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         query: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Unavailable> {
@@ -69,7 +69,7 @@ impl Database {
     }
 
     /// Runs `change` in one transaction while holding the writer lock. A refusal by `change` rolls it back.
-    pub(in crate::sqlite) fn write<T, R>(
+    pub(crate) fn write<T, R>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, R>>,
     ) -> Result<Result<T, R>, WriteFailure> {
@@ -122,7 +122,7 @@ impl Database {
     }
 
     /// Fails if the database or the lock file was removed or replaced since it was opened.
-    pub(in crate::sqlite) fn check(&self) -> Result<(), Unavailable> {
+    pub(crate) fn check(&self) -> Result<(), Unavailable> {
         check_identity(&self.path, Some(self.identity))?;
         self.writer_lock.check()
     }
@@ -139,7 +139,7 @@ impl Database {
 }
 
 /// Classifies an SQLite error by what the user can do about it.
-pub(in crate::sqlite) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
+pub(crate) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
     let path = path.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -160,7 +160,7 @@ pub(in crate::sqlite) fn unavailable(path: &Path, error: rusqlite::Error) -> Una
 }
 
 /// Locks a connection. A panic during a transaction rolled it back, so a poisoned connection is sound.
-pub(in crate::sqlite) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -31,7 +31,7 @@ pub struct Examined {
 /// How many problems are listed: one is enough to act on, and a broken file has thousands.
 const MAX_PROBLEMS: usize = 5;
 
-pub(in crate::sqlite) fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
+pub(crate) fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
     if !open::is_present(location)? {
         return Ok(None);
     }

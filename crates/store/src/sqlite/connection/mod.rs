@@ -5,13 +5,13 @@
 //! * `connect`: SQLite connections for writing, for reading, and for reading without a trace
 //! * `examine`: reads a store without changing any file
 
-pub(in crate::sqlite) mod connect;
-pub(in crate::sqlite) mod database;
-pub(in crate::sqlite) mod examine;
-pub(in crate::sqlite) mod open;
+pub(crate) mod connect;
+pub(crate) mod database;
+pub(crate) mod examine;
+pub(crate) mod open;
 
 pub use examine::Examined;
 pub use open::OpenError;
 
-pub(in crate::sqlite) use connect::{FileState, connect, connect_without_trace};
-pub(in crate::sqlite) use database::{Database, WriteFailure, lock};
+pub(crate) use connect::{FileState, connect, connect_without_trace};
+pub(crate) use database::{Database, WriteFailure, lock};

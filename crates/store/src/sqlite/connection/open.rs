@@ -36,7 +36,7 @@ pub enum OpenError {
 }
 
 /// Opens the database, and creates it first if the store has none.
-pub(in crate::sqlite) fn open(location: &Location) -> Result<Database, OpenError> {
+pub(crate) fn open(location: &Location) -> Result<Database, OpenError> {
     if !is_present_or_replaced(location)? {
         create(location)?;
     }
@@ -44,7 +44,7 @@ pub(in crate::sqlite) fn open(location: &Location) -> Result<Database, OpenError
 }
 
 /// Opens the database, or returns `None` if the store has none.
-pub(in crate::sqlite) fn open_existing(location: &Location) -> Result<Option<Database>, OpenError> {
+pub(crate) fn open_existing(location: &Location) -> Result<Option<Database>, OpenError> {
     if is_present_or_replaced(location)? { open_present(location).map(Some) } else { Ok(None) }
 }
 
@@ -60,7 +60,7 @@ fn is_present_or_replaced(location: &Location) -> Result<bool, OpenError> {
 }
 
 /// Tells whether there is a database. Fails if there was one and it is lost.
-pub(in crate::sqlite) fn is_present(location: &Location) -> Result<bool, OpenError> {
+pub(crate) fn is_present(location: &Location) -> Result<bool, OpenError> {
     let path = location.database();
     if has_content(&path)? {
         return Ok(true);
@@ -160,7 +160,7 @@ fn remove_database(path: &Path) -> io::Result<()> {
 
 /// Creates an empty database at `path`, after removing what a killed process left there. The caller holds the writer
 /// lock.
-pub(in crate::sqlite) fn build(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn build(path: &Path) -> Result<(), OpenError> {
     let failed = |source| io_error("create", path.to_owned(), source);
     remove_database(path).map_err(failed)?;
     // SQLite gives the mode of this file to the files it creates next to it.
@@ -184,7 +184,7 @@ pub(in crate::sqlite) fn build(path: &Path) -> Result<(), OpenError> {
 
 /// Classifies an error of the first read: either the file is no database, or the machine prevents reading it (a full
 /// disk, missing permissions).
-pub(in crate::sqlite) fn unreadable(path: &Path, error: rusqlite::Error) -> OpenError {
+pub(crate) fn unreadable(path: &Path, error: rusqlite::Error) -> OpenError {
     match unavailable(path, error) {
         Unavailable::Damaged { path, source } => OpenError::Unreadable { path, source },
         other => other.into(),

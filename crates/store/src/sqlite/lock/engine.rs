@@ -33,7 +33,7 @@ const RETRIES: u32 = 2000;
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What one try to take a lock found.
-pub(in crate::sqlite) enum Try<T> {
+pub(crate) enum Try<T> {
     Taken(T),
     /// The lock will be free soon.
     Passing,
@@ -42,7 +42,7 @@ pub(in crate::sqlite) enum Try<T> {
 }
 
 /// Repeats `attempt` while it returns [`Try::Passing`], within a limit. Returns `None` if the lock was not taken.
-pub(in crate::sqlite) fn retry<T>(mut attempt: impl FnMut() -> io::Result<Try<T>>) -> io::Result<Option<T>> {
+pub(crate) fn retry<T>(mut attempt: impl FnMut() -> io::Result<Try<T>>) -> io::Result<Option<T>> {
     for _ in 0..RETRIES {
         match attempt()? {
             Try::Taken(lock) => return Ok(Some(lock)),
@@ -57,7 +57,7 @@ pub(in crate::sqlite) fn retry<T>(mut attempt: impl FnMut() -> io::Result<Try<T>
 ///
 /// Two kinds of holders are waited for: a one-shot, which ends soon; and a killed engine, whose lock is kept by a child
 /// that it was just starting, until the child's exec.
-pub(in crate::sqlite) fn acquire(
+pub(crate) fn acquire(
     database: &Database,
     run: RunId,
     tenure: Tenure,
@@ -98,10 +98,7 @@ fn try_acquire(
 
 /// Returns the engine of a run. Holds the writer lock meanwhile: to test a lock means to take it, and an engine that
 /// starts at the same time must not fail because of the test.
-pub(in crate::sqlite) fn holder(
-    database: &Database,
-    run: &RunId,
-) -> Result<Option<EngineHolder>, Unavailable> {
+pub(crate) fn holder(database: &Database, run: &RunId) -> Result<Option<EngineHolder>, Unavailable> {
     let path = database.location().engine_lock(run);
     let tested = match database.write(|_| Ok(Ok::<_, Unavailable>(test(&path)))).map_err(Unavailable::from) {
         Ok(tested) => tested?,
@@ -128,7 +125,7 @@ fn test(path: &Path) -> io::Result<Option<EngineHolder>> {
 ///
 /// Takes no lock, so it waits for no writer and disturbs no engine. `None` proves nothing: an engine in another
 /// container is not visible.
-pub(in crate::sqlite) fn visible_holder(database: &Database, run: &RunId) -> Option<EngineHolder> {
+pub(crate) fn visible_holder(database: &Database, run: &RunId) -> Option<EngineHolder> {
     let path = database.location().engine_lock(run);
     let holder = signature(&mut File::open(&path).ok()?).ok()?;
     os::holds_lock(holder.pid, &path).then_some(holder)
@@ -172,7 +169,7 @@ fn lock_and_sign(path: &Path, tenure: Tenure) -> io::Result<Result<File, EngineH
 }
 
 /// Reads the signature that the holder wrote into the lock file.
-pub(in crate::sqlite) fn signature(file: &mut File) -> io::Result<EngineHolder> {
+pub(crate) fn signature(file: &mut File) -> io::Result<EngineHolder> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let text = text.trim_end();

@@ -3,7 +3,7 @@
 //! * `writer`: one per store; writers queue on it, and closing it wakes watchers
 //! * `engine`: one per run; its holder is the run's engine
 
-pub(in crate::sqlite) mod engine;
-pub(in crate::sqlite) mod writer;
+pub(crate) mod engine;
+pub(crate) mod writer;
 
 pub(crate) use engine::EngineLockFile;

@@ -20,7 +20,7 @@ use crate::os::{self, FileIdentity};
 const IN_USE_NOTE: &str = "Writers of this callboard store queue on this file. Leave it here.\n";
 
 #[derive(Debug)]
-pub(in crate::sqlite) struct WriterLock {
+pub(crate) struct WriterLock {
     path: PathBuf,
     /// Open for reading only, so that closing it wakes no watcher. While it is open, no other file can have its inode.
     pinned: File,
@@ -28,11 +28,11 @@ pub(in crate::sqlite) struct WriterLock {
 
 /// The right to write, until it is dropped.
 #[derive(Debug)]
-pub(in crate::sqlite) struct WriterGuard(File);
+pub(crate) struct WriterGuard(File);
 
 impl WriterLock {
     /// Opens the lock file, and creates it if it does not exist.
-    pub(in crate::sqlite) fn open_or_create(path: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open_or_create(path: PathBuf) -> io::Result<Self> {
         let pinned = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
@@ -44,19 +44,19 @@ impl WriterLock {
     }
 
     /// Opens the lock file. Fails if it does not exist.
-    pub(in crate::sqlite) fn open_existing(path: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open_existing(path: PathBuf) -> io::Result<Self> {
         Ok(Self { pinned: File::open(&path)?, path })
     }
 
     /// Stands in for the lock of a store that has no lock file, such as a restored backup, for a reader that must not
     /// create one. Only [`check`](Self::check) is meaningful; it compares the database itself.
-    pub(in crate::sqlite) fn of_database(database: PathBuf) -> io::Result<Self> {
+    pub(crate) fn of_database(database: PathBuf) -> io::Result<Self> {
         let pinned = File::open(&database)?;
         Ok(Self { path: database, pinned })
     }
 
     /// Waits in the kernel's queue. Never creates the file: a lock on a new file would exclude no other process.
-    pub(in crate::sqlite) fn acquire(&self) -> Result<WriterGuard, Unavailable> {
+    pub(crate) fn acquire(&self) -> Result<WriterGuard, Unavailable> {
         self.acquire_within(TIMEOUTS)
     }
 
@@ -109,7 +109,7 @@ impl WriterLock {
     }
 
     /// Takes the lock without waiting. Returns `None` if another process holds it.
-    pub(in crate::sqlite) fn try_acquire(&self) -> io::Result<Option<WriterGuard>> {
+    pub(crate) fn try_acquire(&self) -> io::Result<Option<WriterGuard>> {
         let file = OpenOptions::new().write(true).open(&self.path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(WriterGuard(file))),
@@ -118,12 +118,12 @@ impl WriterLock {
         }
     }
 
-    pub(in crate::sqlite) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Fails if the lock file was removed or replaced since it was opened.
-    pub(in crate::sqlite) fn check(&self) -> Result<(), Unavailable> {
+    pub(crate) fn check(&self) -> Result<(), Unavailable> {
         let ours = self.pinned.metadata().map(|metadata| FileIdentity::of(&metadata)).ok();
         check_identity(&self.path, ours)
     }
@@ -157,7 +157,7 @@ fn lock_uninterrupted(file: &File) -> io::Result<()> {
 
 impl WriterGuard {
     /// Notes in the lock file that this store has a database.
-    pub(in crate::sqlite) fn mark_in_use(&mut self) -> io::Result<()> {
+    pub(crate) fn mark_in_use(&mut self) -> io::Result<()> {
         if self.0.metadata()?.len() == 0 {
             self.0.write_all(IN_USE_NOTE.as_bytes())?;
             self.0.sync_all()?;
@@ -167,12 +167,12 @@ impl WriterGuard {
 }
 
 /// Whether the lock file says that its store has a database.
-pub(in crate::sqlite) fn is_marked_in_use(path: &Path) -> bool {
+pub(crate) fn is_marked_in_use(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 /// Fails unless the file at `path` is the one that was opened.
-pub(in crate::sqlite) fn check_identity(path: &Path, ours: Option<FileIdentity>) -> Result<(), Unavailable> {
+pub(crate) fn check_identity(path: &Path, ours: Option<FileIdentity>) -> Result<(), Unavailable> {
     match fs::metadata(path) {
         Ok(metadata) if Some(FileIdentity::of(&metadata)) == ours => Ok(()),
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

@@ -98,7 +98,7 @@ impl Backup {
     }
 
     /// Notes that this backup is the only copy of the database until [`mark_finished`](Self::mark_finished).
-    pub(in crate::sqlite) fn mark_unfinished(&self) -> io::Result<()> {
+    pub(crate) fn mark_unfinished(&self) -> io::Result<()> {
         let path = self.directory.join(UNFINISHED);
         if !path.exists() {
             write(&path, "")?;
@@ -107,7 +107,7 @@ impl Backup {
     }
 
     /// Notes that the database has been replaced.
-    pub(in crate::sqlite) fn mark_finished(&self) -> io::Result<()> {
+    pub(crate) fn mark_finished(&self) -> io::Result<()> {
         fs::remove_file(self.directory.join(UNFINISHED))
     }
 }

@@ -13,7 +13,7 @@ use crate::{EngineHolder, Location, os};
 #[derive(Debug)]
 pub struct ExclusiveAccess {
     location: Location,
-    pub(in crate::sqlite) guard: WriterGuard,
+    pub(crate) guard: WriterGuard,
     _engine_locks: Vec<File>,
 }
 

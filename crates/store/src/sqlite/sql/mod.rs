@@ -4,7 +4,7 @@
 //! * `read`, `write`: one function per statement or transaction
 //! * `checksum`: detects changed bytes in a journal entry
 
-pub(in crate::sqlite) mod checksum;
-pub(in crate::sqlite) mod read;
-pub(in crate::sqlite) mod schema;
-pub(in crate::sqlite) mod write;
+pub(crate) mod checksum;
+pub(crate) mod read;
+pub(crate) mod schema;
+pub(crate) mod write;

@@ -10,7 +10,7 @@ use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
 use crate::sqlite::sql::checksum::checksum;
 use crate::store::{CaughtUp, Loaded, RunRow, StoredDocument, StoredEntry};
 
-pub(in crate::sqlite) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Loaded>> {
+pub(crate) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Loaded>> {
     let head = tx
         .prepare_cached("SELECT id, protocol, revision, token, summary FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| {
@@ -34,7 +34,7 @@ pub(in crate::sqlite) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Re
     }))
 }
 
-pub(in crate::sqlite) fn catch_up(
+pub(crate) fn catch_up(
     tx: &Transaction<'_>,
     run: &RunId,
     before: Position,
@@ -51,22 +51,19 @@ pub(in crate::sqlite) fn catch_up(
     Ok(Some(CaughtUp { position, entries: entries(tx, run, before.revision)? }))
 }
 
-pub(in crate::sqlite) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<String>> {
+pub(crate) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<String>> {
     tx.prepare_cached("SELECT protocol FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| row.get(0))
         .optional()
 }
 
-pub(in crate::sqlite) fn newest(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Revision>> {
+pub(crate) fn newest(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Revision>> {
     tx.prepare_cached("SELECT revision FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| row.get(0).map(Revision))
         .optional()
 }
 
-pub(in crate::sqlite) fn document(
-    tx: &Transaction<'_>,
-    run: &RunId,
-) -> rusqlite::Result<Option<StoredDocument>> {
+pub(crate) fn document(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<StoredDocument>> {
     let head = tx
         .prepare_cached("SELECT id, protocol, revision FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?, Revision(row.get(2)?))))
@@ -98,7 +95,7 @@ fn newest_snapshot(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Option<St
         .optional()
 }
 
-pub(in crate::sqlite) fn entry(
+pub(crate) fn entry(
     tx: &Transaction<'_>,
     run: &RunId,
     revision: Revision,
@@ -111,7 +108,7 @@ pub(in crate::sqlite) fn entry(
     .optional()
 }
 
-pub(in crate::sqlite) fn entries(
+pub(crate) fn entries(
     tx: &Transaction<'_>,
     run: &RunId,
     after: Revision,
@@ -119,7 +116,7 @@ pub(in crate::sqlite) fn entries(
     entries_between(tx, run, after, Revision(u64::MAX))
 }
 
-pub(in crate::sqlite) fn entries_between(
+pub(crate) fn entries_between(
     tx: &Transaction<'_>,
     run: &RunId,
     after: Revision,
@@ -134,7 +131,7 @@ pub(in crate::sqlite) fn entries_between(
 }
 
 /// Returns the last revision up to which no entry is missing and every checksum matches.
-pub(in crate::sqlite) fn intact(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Revision> {
+pub(crate) fn intact(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Revision> {
     let mut entries = tx.prepare_cached(
         "SELECT run, revision, write_id, body, checksum FROM entries
          WHERE run = (SELECT id FROM runs WHERE name = ?1) ORDER BY revision",
@@ -154,7 +151,7 @@ pub(in crate::sqlite) fn intact(tx: &Transaction<'_>, run: &RunId) -> rusqlite::
     Ok(last)
 }
 
-pub(in crate::sqlite) fn snapshot_at(
+pub(crate) fn snapshot_at(
     tx: &Transaction<'_>,
     run: &RunId,
     revision: Revision,
@@ -182,7 +179,7 @@ fn views(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<ViewMark>> {
 }
 
 /// Returns the epoch of the run's newest engine, 0 if it never had one.
-pub(in crate::sqlite) fn run_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
+pub(crate) fn run_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
     let epoch = tx
         .prepare_cached("SELECT epoch FROM engines WHERE run = ?1")?
         .query_one([run.as_str()], |row| row.get(0).map(Epoch))
@@ -190,7 +187,7 @@ pub(in crate::sqlite) fn run_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlit
     Ok(epoch.unwrap_or_default())
 }
 
-pub(in crate::sqlite) fn settle(
+pub(crate) fn settle(
     tx: &Transaction<'_>,
     run: &RunId,
     write_id: WriteId,
@@ -206,11 +203,7 @@ pub(in crate::sqlite) fn settle(
 }
 
 /// Steps from path to path through the index, so that the other versions of a part cost nothing.
-pub(in crate::sqlite) fn parts_at(
-    tx: &Transaction<'_>,
-    run: &RunId,
-    revision: Revision,
-) -> rusqlite::Result<Vec<Part>> {
+pub(crate) fn parts_at(tx: &Transaction<'_>, run: &RunId, revision: Revision) -> rusqlite::Result<Vec<Part>> {
     tx.prepare_cached(
         "WITH RECURSIVE
            this (run) AS (SELECT id FROM runs WHERE name = ?1),
@@ -232,7 +225,7 @@ pub(in crate::sqlite) fn parts_at(
     .collect()
 }
 
-pub(in crate::sqlite) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
+pub(crate) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
     tx.prepare_cached("SELECT name, protocol, revision, created, summary FROM runs ORDER BY id")?
         .query_map([], |row| {
             let created = Timestamp::from_microsecond(row.get(3)?)
@@ -249,7 +242,7 @@ pub(in crate::sqlite) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunR
 }
 
 /// Names are ASCII, so every name with the prefix sorts before the prefix followed by the last Unicode character.
-pub(in crate::sqlite) fn runs_beginning(
+pub(crate) fn runs_beginning(
     tx: &Transaction<'_>,
     beginning: &str,
     at_most: usize,
@@ -261,10 +254,7 @@ pub(in crate::sqlite) fn runs_beginning(
 }
 
 /// Returns the indices of the blobs that are not stored yet.
-pub(in crate::sqlite) fn missing_blobs(
-    tx: &Transaction<'_>,
-    digests: &[Digest],
-) -> rusqlite::Result<Vec<usize>> {
+pub(crate) fn missing_blobs(tx: &Transaction<'_>, digests: &[Digest]) -> rusqlite::Result<Vec<usize>> {
     let mut known = tx.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?;
     let mut missing = Vec::new();
     for (index, digest) in digests.iter().enumerate() {
@@ -275,7 +265,7 @@ pub(in crate::sqlite) fn missing_blobs(
     Ok(missing)
 }
 
-pub(in crate::sqlite) fn blob(tx: &Transaction<'_>, digest: &Digest) -> rusqlite::Result<Option<Vec<u8>>> {
+pub(crate) fn blob(tx: &Transaction<'_>, digest: &Digest) -> rusqlite::Result<Option<Vec<u8>>> {
     tx.prepare_cached("SELECT body FROM blobs WHERE digest = ?1")?
         .query_one([digest.as_str()], |row| row.get(0))
         .optional()

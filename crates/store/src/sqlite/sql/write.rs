@@ -16,7 +16,7 @@ struct Head {
     position: Position,
 }
 
-pub(in crate::sqlite) fn commit(
+pub(crate) fn commit(
     tx: &Transaction<'_>,
     commit: &Commit,
 ) -> rusqlite::Result<Result<Position, CommitError>> {
@@ -122,7 +122,7 @@ fn write_views(tx: &Transaction<'_>, run: i64, views: &[ViewMark]) -> rusqlite::
     Ok(())
 }
 
-pub(in crate::sqlite) fn mark_views(
+pub(crate) fn mark_views(
     tx: &Transaction<'_>,
     run: &RunId,
     views: &[ViewMark],
@@ -133,7 +133,7 @@ pub(in crate::sqlite) fn mark_views(
     write_views(tx, head.id, views).map(Ok)
 }
 
-pub(in crate::sqlite) fn blobs<'a>(
+pub(crate) fn blobs<'a>(
     tx: &Transaction<'_>,
     blobs: impl Iterator<Item = (&'a Digest, &'a Vec<u8>)>,
 ) -> rusqlite::Result<Result<(), WriteError>> {
@@ -146,7 +146,7 @@ pub(in crate::sqlite) fn blobs<'a>(
 }
 
 /// Increments and returns the epoch of a run.
-pub(in crate::sqlite) fn next_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
+pub(crate) fn next_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
     tx.prepare_cached(
         "INSERT INTO engines (run, epoch) VALUES (?1, 1)
          ON CONFLICT DO UPDATE SET epoch = epoch + 1 RETURNING epoch",

@@ -196,7 +196,7 @@ impl Salvage {
 }
 
 /// Counts the unreadable log frames of a database that are followed by a commit.
-pub(in crate::sqlite) fn bad_frames(database: &Path) -> io::Result<u64> {
+pub(crate) fn bad_frames(database: &Path) -> io::Result<u64> {
     Pages::open(database).map(|pages| pages.bad_frames())
 }
 

@@ -1,4 +1,4 @@
-//! Where reports come from, and which are refused. The agent's files are written by the tests themselves.
+//! The sources of reports, and which reports are refused. The tests write the agent's files themselves.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -61,20 +61,20 @@ fn the_most_trusted_source_wins() {
 #[test]
 fn sources_that_differ_in_their_verdict_are_contradictory() {
     let (done, failed) = (report("DONE").to_string(), report("FAILED").to_string());
-    let said = reason(collected(&[("report.json", &done), ("submitted.json", &failed)]));
-    assert_eq!(said, "contradictory: the submitted report says FAILED, the report file says COMPLETED");
+    let text = reason(collected(&[("report.json", &done), ("submitted.json", &failed)]));
+    assert_eq!(text, "contradictory: the submitted report says FAILED, the report file says COMPLETED");
     let gate = with("gate_failure", json!(true));
-    let said = reason(collected(&[("report.json", &done), ("stdout.log", &marked(&gate))]));
-    assert!(said.ends_with("the report between the markers says COMPLETED with gate_failure"), "{said}");
+    let text = reason(collected(&[("report.json", &done), ("stdout.log", &marked(&gate))]));
+    assert!(text.ends_with("the report between the markers says COMPLETED with gate_failure"), "{text}");
 }
 
 #[test]
-fn an_unfit_report_is_not_mended_by_a_less_trusted_one() {
+fn an_invalid_report_is_not_replaced_by_a_less_trusted_one() {
     let done = report("DONE").to_string();
-    let said = reason(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
-    assert!(said.starts_with("the report file: it is not JSON"), "{said}");
+    let text = reason(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
+    assert!(text.starts_with("the report file: it is not JSON"), "{text}");
     reason(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
-    // The other way round the trusted one stands: agents print their instructions, and with them our example.
+    // An invalid less trusted one is ignored: agents print their instructions, and with them our example.
     let example = with("logs", json!([PLACEHOLDERS[3]]));
     assert_eq!(
         found(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
@@ -84,7 +84,7 @@ fn an_unfit_report_is_not_mended_by_a_less_trusted_one() {
 }
 
 #[test]
-fn every_kind_of_unfit_content_is_refused_with_its_reason() {
+fn every_kind_of_invalid_content_is_refused_with_its_reason() {
     for (text, expected) in [
         (String::new(), "it is not JSON: EOF while parsing a value at line 1, column 0"),
         ("{ \"schema\": ".to_owned(), "it is not JSON: EOF while parsing a value at line 1, column 12"),
@@ -111,8 +111,8 @@ fn only_a_regular_file_of_bounded_size_is_a_report() {
     let refused = || reason(collect(&fixture.dir, &fixture.expected()));
     let path = fixture.dir.report();
 
-    fs::write(fixture.file("elsewhere.json"), report("DONE").to_string()).unwrap();
-    symlink(fixture.file("elsewhere.json"), &path).unwrap();
+    fs::write(fixture.file("target.json"), report("DONE").to_string()).unwrap();
+    symlink(fixture.file("target.json"), &path).unwrap();
     assert_eq!(refused(), "the report file: it is a symbolic link");
     fs::remove_file(&path).unwrap();
 
@@ -140,7 +140,7 @@ fn a_submission_is_checked_at_once_and_a_later_one_replaces_it() {
     let fixture = Fixture::script("");
     let expected = fixture.expected();
     let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
-    assert!(matches!(hand_in(&with("agent", json!("nobody"))), Err(SubmitError::Unfit(_))));
+    assert!(matches!(hand_in(&with("agent", json!("other"))), Err(SubmitError::Unfit(_))));
     assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
     assert!(!fixture.dir.submitted().exists());
     hand_in(&report("FAILED").to_string()).unwrap();

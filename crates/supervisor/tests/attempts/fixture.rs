@@ -1,4 +1,4 @@
-//! What every test needs: an attempt with a script for its agent, and the shim to run it.
+//! An attempt with a script as its agent, and the shim that runs it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use supervisor::{
 };
 use tempfile::TempDir;
 
-/// Longer than any test: whoever waits for it hangs, and is seen to hang.
+/// Longer than any test, so that a test that waits for it visibly hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Fixture {
@@ -23,8 +23,8 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// An attempt whose agent is this script. It runs in the attempt's directory, so it finds `report.json` there,
-    /// and writing that file tells the test how far it has come.
+    /// Makes an attempt whose agent is this script. It runs in the attempt's directory. By writing `report.json` it tells
+    /// the test how far it has come.
     pub(crate) fn script(script: &str) -> Self {
         Self::command(&["sh", "-c", script])
     }
@@ -63,7 +63,7 @@ impl Fixture {
     }
 
     /// Runs the attempt to its end.
-    pub(crate) async fn play(&self) -> ExitRecord {
+    pub(crate) async fn run_to_end(&self) -> ExitRecord {
         exit(&mut self.launch()).await
     }
 
@@ -75,12 +75,12 @@ impl Fixture {
         fs::read_to_string(self.file(name)).unwrap()
     }
 
-    /// The process whose number a script wrote into this file.
+    /// Opens the process whose pid a script wrote into this file.
     pub(crate) fn process(&self, name: &str) -> Held {
         Held::new(self.text(name).trim().parse().unwrap())
     }
 
-    /// The shim that holds the claim.
+    /// Opens the shim that holds the claim.
     pub(crate) fn shim(&self) -> Held {
         let claim: serde_json::Value = serde_json::from_str(&self.text("claim")).unwrap();
         Held::new(claim["pid"].as_i64().unwrap().try_into().unwrap())
@@ -95,7 +95,7 @@ impl Fixture {
     }
 }
 
-/// Agents outlive whoever started them, so a test that fails has to clear up.
+/// Agents outlive the process that started them, so a failed test must kill them.
 impl Drop for Fixture {
     fn drop(&mut self) {
         if std::thread::panicking() && self.file("claim").exists() && !self.file("exit.json").exists() {
@@ -109,7 +109,7 @@ impl Drop for Fixture {
     }
 }
 
-/// A process that was alive when the test took hold of it.
+/// A process that was running when the test opened it.
 pub(crate) struct Held {
     pub(crate) pid: Pid,
     fd: std::os::fd::OwnedFd,
@@ -120,7 +120,7 @@ impl Held {
         let pid = Pid::from_raw(pid).unwrap();
         let fd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
         let held = Self { pid, fd };
-        assert!(!held.has_ended(), "process {} had ended too early", pid.as_raw_pid());
+        assert!(!held.has_ended(), "process {} ended too early", pid.as_raw_pid());
         held
     }
 
@@ -142,20 +142,20 @@ impl Held {
     }
 }
 
-pub(crate) async fn wrote(handle: &mut AttemptHandle) {
+pub(crate) async fn report_written(handle: &mut AttemptHandle) {
     assert_eq!(handle.next().await.unwrap(), HandleEvent::ReportWritten);
 }
 
-pub(crate) async fn over(handle: &mut AttemptHandle) -> AttemptEnd {
+pub(crate) async fn end(handle: &mut AttemptHandle) -> AttemptEnd {
     loop {
-        if let HandleEvent::Ended(over) = handle.next().await.unwrap() {
-            return over;
+        if let HandleEvent::Ended(end) = handle.next().await.unwrap() {
+            return end;
         }
     }
 }
 
 pub(crate) async fn exit(handle: &mut AttemptHandle) -> ExitRecord {
-    match over(handle).await {
+    match end(handle).await {
         AttemptEnd::Exit(record) => record,
         other => panic!("expected an exit record, got {other:?}"),
     }
@@ -167,7 +167,7 @@ fn this_binary_as_shim() -> ShimProgram {
     ShimProgram { program: std::env::current_exe().unwrap(), args: args.map(Into::into).to_vec() }
 }
 
-/// Not a test: what [`this_binary_as_shim`] runs. Among the tests it finds no directory in its arguments and is done.
+/// Not a test, but what [`this_binary_as_shim`] runs. Does nothing without an attempt's directory as last argument.
 #[test]
 fn the_shim() {
     let last = PathBuf::from(std::env::args_os().next_back().unwrap());

@@ -1,4 +1,4 @@
-//! Looking at processes, and asking programs a question.
+//! Finding the processes of attempts, and probing programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use supervisor::{ProbeError, find_marked, probe};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A program that does this.
+/// Writes a program with this script.
 fn program(directory: &tempfile::TempDir, script: &str) -> PathBuf {
     let file = directory.path().join("agent");
     fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -19,21 +19,21 @@ fn program(directory: &tempfile::TempDir, script: &str) -> PathBuf {
 }
 
 #[test]
-fn a_program_that_answers_is_heard_from_either_stream() {
+fn a_probe_returns_both_output_streams() {
     let directory = tempfile::tempdir().unwrap();
     let agent = program(&directory, r#"echo "$1 2.1"; echo also >&2"#);
     assert_eq!(probe(&agent, &["--version"], LONG).unwrap(), "--version 2.1\nalso\n");
 }
 
 #[test]
-fn a_program_that_hangs_is_killed_with_whatever_it_started_elsewhere() {
+fn a_program_that_hangs_is_killed_with_its_descendants_in_other_sessions() {
     let directory = tempfile::tempdir().unwrap();
     let note = directory.path().join("pids");
     let script =
         format!("setsid sh -c 'echo $$ >>{0}; exec sleep 1000' & echo $$ >>{0}; wait", note.display());
     let agent = program(&directory, &script);
-    let asked = probe(&agent, &[], Duration::from_secs(3));
-    assert!(matches!(asked, Err(ProbeError::TimedOut(_))), "{asked:?}");
+    let probed = probe(&agent, &[], Duration::from_secs(3));
+    assert!(matches!(probed, Err(ProbeError::TimedOut(_))), "{probed:?}");
     let pids = fs::read_to_string(note).unwrap();
     assert_eq!(pids.lines().count(), 2);
     for pid in pids.lines() {
@@ -43,21 +43,21 @@ fn a_program_that_hangs_is_killed_with_whatever_it_started_elsewhere() {
 }
 
 #[test]
-fn a_program_that_leaves_somebody_with_the_pipe_is_not_waited_for() {
+fn a_probe_does_not_wait_for_a_child_that_keeps_the_pipe_open() {
     let directory = tempfile::tempdir().unwrap();
     let agent = program(&directory, "sleep 1000 & echo 7");
     assert_eq!(probe(&agent, &[], LONG).unwrap(), "7\n");
 }
 
 #[test]
-fn a_program_that_floods_is_heard_in_part_and_ends() {
+fn a_program_with_much_output_ends_and_its_output_is_truncated() {
     let directory = tempfile::tempdir().unwrap();
     let agent = program(&directory, "head -c 1000000 /dev/zero | tr '\\0' x");
     assert_eq!(probe(&agent, &[], LONG).unwrap().len(), 4096);
 }
 
 #[test]
-fn failing_and_missing_programs_are_told_apart() {
+fn a_failing_and_a_missing_program_are_different_errors() {
     let directory = tempfile::tempdir().unwrap();
     let agent = program(&directory, "exit 3");
     assert!(matches!(probe(&agent, &[], LONG), Err(ProbeError::Failed { .. })));
@@ -65,7 +65,7 @@ fn failing_and_missing_programs_are_told_apart() {
 }
 
 #[test]
-fn the_census_finds_marked_processes_and_what_they_started_without_a_mark() {
+fn marked_processes_are_found_with_their_unmarked_descendants() {
     let store = tempfile::tempdir().unwrap();
     let mut child = Command::new("sh")
         .args(["-c", "env -i sleep 1000 & echo ready; wait"])
@@ -83,7 +83,7 @@ fn the_census_finds_marked_processes_and_what_they_started_without_a_mark() {
             .filter(|marked| marked.store == store.path())
             .find(|marked| marked.pid.cast_unsigned() == pid)
     };
-    // The child's child executes `env`, which clears the mark, and then `sleep`: until then it carries it.
+    // The grandchild carries the mark until `env -i` has executed `sleep`.
     let marked = loop {
         let marked = found(child.id()).expect("it carries the mark");
         if !marked.below.is_empty() {
