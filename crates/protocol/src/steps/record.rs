@@ -59,7 +59,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 }
             }
             Change::Protocol { transition } => {
-                record_transition(document, transition, entry, evidence, &mut parts)
+                record_transition(document, transition, entry, evidence, &mut parts);
             }
             Change::Status { .. }
             | Change::Queued { .. }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// `line:column [rule] message (hint)`, a line for each.
+/// Renders problems as `line:column [rule] message (hint)`, one per line.
 fn shown(problems: &[Problem]) -> String {
     let mut text = String::new();
     for problem in problems {
@@ -31,7 +31,7 @@ fn accepted(text: &str) -> Loaded {
     load(text).unwrap_or_else(|problems| panic!("should be accepted:\n{text}\n{}", shown(&problems)))
 }
 
-/// A workflow whose only step `a` has these further lines.
+/// Returns a workflow whose only step `a` has these additional lines.
 fn step_with(lines: &str) -> String {
     format!("steps:\n- id: a\n  agent: x\n  prompt: p\n  {lines}\n")
 }
@@ -371,7 +371,7 @@ fn keys_given_twice_are_refused() {
     );
 }
 
-/// A workflow of steps `id: needs`.
+/// Returns a workflow of these steps with their needs.
 fn graph(steps: &[(&str, &[&str])]) -> String {
     let mut text = "steps:\n".to_owned();
     for (id, needs) in steps {
@@ -409,9 +409,9 @@ fn references_to_unknown_steps_are_refused_with_a_suggestion() {
 
 #[test]
 fn steps_that_wait_for_each_other_are_refused() {
-    let cycle = |place: &str, steps: &str| {
+    let cycle = |position: &str, steps: &str| {
         format!(
-            "{place} [cycle] these steps wait for each other and none could ever start: {steps} \
+            "{position} [cycle] these steps wait for each other and none could ever start: {steps} \
              (read `→` as \"needs\"; remove one of these needs)"
         )
     };
@@ -420,7 +420,7 @@ fn steps_that_wait_for_each_other_are_refused() {
         "2:19 [self-dependency] step `a` needs itself (remove it from its own `needs`)",
     );
     refused(&graph(&[("a", &["b"]), ("b", &["a"])]), &cycle("2:19", "a → b → a"));
-    // One report for each knot, the shortest way round; `z` only waits for one and is in none.
+    // One problem for each group, with its shortest cycle. `z` waits for a cycle and is in none.
     let knots = graph(&[
         ("z", &["c"]),
         ("a", &["z0", "b"]),
@@ -433,7 +433,7 @@ fn steps_that_wait_for_each_other_are_refused() {
     refused(&knots, &[cycle("3:23", "a → b → a"), cycle("6:19", "d → e → d")].join("\n"));
 }
 
-/// A chain in which every step needs the one behind it in the file, so that the search goes as deep as it can.
+/// Returns a chain in which every step needs the next one in the file, so that the search goes as deep as possible.
 fn chain(length: usize, last_needs: &str) -> String {
     let mut text = "steps:\n".to_owned();
     for step in 0..length {
@@ -548,7 +548,7 @@ fn loop_back_to_must_name_a_step_that_the_gate_needs() {
     }
 }
 
-/// `needs: plan` is one mistake; that `plan` is then no ancestor is not a second one.
+/// `needs: plan` is one problem. That `plan` is then not an ancestor must not be reported as a second one.
 #[test]
 fn loop_back_to_is_not_checked_if_some_needs_could_not_be_read() {
     for (needs, expected) in [
