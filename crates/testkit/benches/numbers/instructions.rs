@@ -59,10 +59,10 @@ fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
 /// Counts a shim, by running a finished attempt again in a directory without a claim.
 fn shim(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     repo.workflow(Shape::Line, 1, "trivial");
-    repo.time_run("played", 1)?;
+    repo.time_run("counted-shim", 1)?;
     let again = repo.scene().kit().join("again");
     std::fs::create_dir(&again)?;
-    let launch = repo.scene().attempt("played", "s1", "1.1").join("launch.json");
+    let launch = repo.scene().attempt("counted-shim", "s1", "1.1").join("launch.json");
     std::fs::copy(launch, again.join("launch.json"))?;
     let counted = count(bench, repo, &["__shim", &again.display().to_string()])?;
     Ok(counted.succeeded.then_some(counted.total))
