@@ -115,13 +115,13 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     }
 
     fn write_document_view(&mut self) {
-        let begun = Instant::now();
+        let start = Instant::now();
         let Some(view) = P::view(&self.journal.document) else {
             self.views.stale = false;
             return;
         };
         let written = self.write_view(&view, Durability::Buffered);
-        self.views.files.charge(begun.elapsed());
+        self.views.files.charge(start.elapsed());
         match written {
             Ok(()) => self.views.stale = false,
             // The view stays stale and is retried. If it still cannot be written at exit, the command fails.
@@ -142,10 +142,10 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
         }
         let Some((step, report)) = report_in::<P>(input) else { return };
         let Some(path) = P::report_path(&self.journal.document, step) else { return };
-        let begun = Instant::now();
+        let start = Instant::now();
         let view = report_view(path, report);
         let written = self.write_view(&view, Durability::Buffered);
-        self.views.files.charge(begun.elapsed());
+        self.views.files.charge(start.elapsed());
         if let Err(error) = written {
             self.observer.notice(Notice::ViewFailed { view: PathBuf::from(&view.path), error: &error });
         }

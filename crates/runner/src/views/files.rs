@@ -293,11 +293,11 @@ mod tests {
     #[test]
     fn the_costs_of_views_add_up() {
         let (_directory, _path, mut views) = scene();
-        let begun = Instant::now();
+        let start = Instant::now();
         let (small, large) = (Duration::from_millis(10), Duration::from_millis(100));
         views.charge(large);
         views.charge(small);
-        assert!(views.not_before() >= begun + (large + small) * (SHARE - 1));
+        assert!(views.not_before() >= start + (large + small) * (SHARE - 1));
         views.charge(Duration::from_secs(3600));
         assert!(views.not_before() <= Instant::now() + LONGEST_DELAY);
     }

@@ -31,11 +31,11 @@ mod tests {
     #[test]
     fn each_host_has_its_own_marks() {
         let mark = ViewMark { path: "/repo/view".to_owned(), revision: Revision(1), digest: Digest::of("") };
-        let kept = marks_for_store(vec![mark.clone()], Some("a"));
-        assert_eq!(kept[0].path, "a:/repo/view");
-        assert_eq!(marks_of_host(&kept, Some("a")), std::slice::from_ref(&mark));
-        assert_eq!(marks_of_host(&kept, Some("b")), []);
-        assert_eq!(marks_of_host(&kept, Some("")), []);
+        let stored = marks_for_store(vec![mark.clone()], Some("a"));
+        assert_eq!(stored[0].path, "a:/repo/view");
+        assert_eq!(marks_of_host(&stored, Some("a")), std::slice::from_ref(&mark));
+        assert_eq!(marks_of_host(&stored, Some("b")), []);
+        assert_eq!(marks_of_host(&stored, Some("")), []);
         assert_eq!(marks_of_host(&marks_for_store(vec![mark.clone()], None), None), [mark]);
     }
 }

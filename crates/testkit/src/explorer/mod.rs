@@ -19,7 +19,7 @@ mod search;
 pub mod steps;
 mod transition;
 mod walk;
-mod writing;
+mod write_input;
 
 pub use checks::{CounterExample, Violation};
 pub use input::{Input, Interruptions};
@@ -28,7 +28,7 @@ pub use scene::{Scene, Scheduling, Slots};
 pub use search::{Exploration, Limits, Rows};
 pub use transition::Transition;
 pub use walk::{WalkStats, Walks};
-pub use writing::{Rights, WriteInput};
+pub use write_input::{Rights, WriteInput};
 
 use protocol::Protocol;
 use protocol::report::Report;
@@ -60,7 +60,7 @@ pub trait Explored: Protocol {
     }
 
     /// The possible writes to the document, permitted or not. Empty if only the engine writes.
-    fn writings(_: &Run<Self>, _: &Self::Document) -> Vec<WriteInput<Self::Step>> {
+    fn writes(_: &Run<Self>, _: &Self::Document) -> Vec<WriteInput<Self::Step>> {
         Vec::new()
     }
 

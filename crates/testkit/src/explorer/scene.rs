@@ -10,7 +10,7 @@ use protocol::{RunId, RunLocation, Stamp};
 use serde_json::Value;
 
 use super::transition::{Node, Transition};
-use super::{Explored, Input, Violation, checks, entry, writing};
+use super::{Explored, Input, Violation, checks, entry, write_input};
 
 /// How many attempts may be alive at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +67,13 @@ impl<P: Explored> fmt::Debug for Scene<P> {
 
 /// Violations, and the state they lead to, if there is one.
 pub(super) struct Failure<P: Explored> {
-    pub(super) broken: Vec<Violation>,
+    pub(super) violations: Vec<Violation>,
     pub(super) after: Option<Run<P>>,
 }
 
 impl<P: Explored> From<Vec<Violation>> for Failure<P> {
-    fn from(broken: Vec<Violation>) -> Self {
-        Self { broken, after: None }
+    fn from(violations: Vec<Violation>) -> Self {
+        Self { violations, after: None }
     }
 }
 
@@ -166,7 +166,7 @@ impl<P: Explored> Scene<P> {
             let (entry_input, decision) = match input {
                 Input::Fact(fact) => match absorb(&self.definition, &mut run, fact.clone()) {
                     Absorbed::Decided(decision) => {
-                        let fact = entry::fact(self, before, fact).map_err(|broken| vec![broken])?;
+                        let fact = entry::fact(self, before, fact).map_err(|violations| vec![violations])?;
                         (fact, decision)
                     }
                     Absorbed::Ignored(stale) => {
@@ -186,16 +186,18 @@ impl<P: Explored> Scene<P> {
                         (EntryInput::Request { request: request.clone(), reason }, decision)
                     }
                     Err(refusal) => {
-                        let broken = checks::refusal(before, &run, &refusal);
-                        return if broken.is_empty() {
+                        let violations = checks::refusal(before, &run, &refusal);
+                        return if violations.is_empty() {
                             Ok(Accepted::Refused(refusal.to_string()))
                         } else {
-                            Err(broken.into())
+                            Err(violations.into())
                         };
                     }
                 },
                 Input::Write(writing) => {
-                    match writing::consider(self, before, writing).map_err(|broken| vec![broken])? {
+                    match write_input::consider(self, before, writing)
+                        .map_err(|violations| vec![violations])?
+                    {
                         Ok(Some(edit)) => (edit, Decision::nothing()),
                         Ok(None) => return Ok(Accepted::Nothing),
                         Err(refused) => return Ok(Accepted::Refused(refused)),
@@ -223,14 +225,14 @@ impl<P: Explored> Scene<P> {
         let entry = entry::of(before, entry_input, decision);
         let mut after = before.clone();
         after.state.fold(&entry);
-        let mut broken = Vec::new();
+        let mut violations = Vec::new();
         if after.state.run != run {
-            broken.push(Violation::new(
+            violations.push(Violation::new(
                 "changes describe the decision",
                 "the changes of the decision, replayed, give another state",
             ));
         }
-        broken.extend(checks::document::record(self, &mut after, &entry));
+        violations.extend(checks::document::record(self, &mut after, &entry));
         let transition = Transition {
             before: &before.state.run,
             input,
@@ -239,15 +241,15 @@ impl<P: Explored> Scene<P> {
             was: &before.document,
             shown: &after.document,
         };
-        broken.extend(checks::transition(self, before, &transition));
-        broken.extend(P::inspect(&self.definition, &transition));
+        violations.extend(checks::transition(self, before, &transition));
+        violations.extend(P::inspect(&self.definition, &transition));
         after
             .started
             .extend(transition.started().map(|begun| (begun.step.clone(), (begun.turn, begun.attempt_no))));
         if let Some(Input::Write(writing)) = input {
             after.written.push(writing.name);
         }
-        if broken.is_empty() { Ok((after, entry)) } else { Err(Failure { broken, after: Some(run) }) }
+        if violations.is_empty() { Ok((after, entry)) } else { Err(Failure { violations, after: Some(run) }) }
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Limits {
     /// Requests on one path.
     pub requests: usize,
     /// Writes to the document on one path.
-    pub writings: usize,
+    pub writes: usize,
     /// More states than this fail: the definition or the protocol is wrong.
     pub states: usize,
     pub interruptions: Interruptions,
@@ -36,7 +36,7 @@ impl Limits {
     pub fn with_requests(requests: usize) -> Self {
         Self {
             requests,
-            writings: 0,
+            writes: 0,
             states: MOST_STATES,
             interruptions: Interruptions::Once,
             rows: Rows::Counted,
@@ -45,8 +45,8 @@ impl Limits {
 
     /// With this many writes on a path.
     #[must_use]
-    pub fn and_writings(self, writings: usize) -> Self {
-        Self { writings, ..self }
+    pub fn and_writes(self, writes: usize) -> Self {
+        Self { writes, ..self }
     }
 
     /// For a table or a diagram. Without interruptions, which would add a row to every attempt.
@@ -131,7 +131,7 @@ impl<P: Explored> Scene<P> {
     }
 
     /// Replays a path to describe it. The last input may be the one that violates a rule.
-    pub(super) fn counter_example(&self, broken: Vec<Violation>, inputs: &[Input<P>]) -> CounterExample {
+    pub(super) fn counter_example(&self, violations: Vec<Violation>, inputs: &[Input<P>]) -> CounterExample {
         let mut path = Vec::new();
         let mut node = None;
         if let Ok((opened, _)) = self.open() {
@@ -152,7 +152,7 @@ impl<P: Explored> Scene<P> {
             path.push((say_input(input), state));
             node = next;
         }
-        CounterExample { scene: format!("{}, {}", self.name, self.slots), broken, path }
+        CounterExample { scene: format!("{}, {}", self.name, self.slots), violations, path }
     }
 
     /// Checks what is checked once per state. Also writes the parts, so every state must pass through here.
@@ -161,19 +161,19 @@ impl<P: Explored> Scene<P> {
         node: &mut Node<P>,
         entry: &protocol::entry::Entry<P>,
     ) -> Result<(), Vec<Violation>> {
-        let mut broken = checks::node(self, node);
-        broken.extend(checks::document::survives(self, node, entry));
-        if broken.is_empty() { Ok(()) } else { Err(broken) }
+        let mut violations = checks::node(self, node);
+        violations.extend(checks::document::survives(self, node, entry));
+        if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 }
 
 impl<P: Explored> Search<'_, P> {
     fn run(&mut self) -> Result<Exploration, CounterExample> {
         let (mut node, entry) =
-            self.scene.open().map_err(|fault| self.scene.counter_example(fault.broken, &[]))?;
+            self.scene.open().map_err(|fault| self.scene.counter_example(fault.violations, &[]))?;
         self.scene
             .check_state(&mut node, &entry)
-            .map_err(|broken| self.scene.counter_example(broken, &[]))?;
+            .map_err(|violations| self.scene.counter_example(violations, &[]))?;
         self.index.insert(key(&node), 0);
         self.visits.push(Visit { reached_by: None, requests: 0, is_expanded: false, next: Vec::new() });
         self.queues[0].push_back((0, node));
@@ -206,8 +206,8 @@ impl<P: Explored> Search<'_, P> {
                 self.follow(state, node, Input::Request(request))?;
             }
         }
-        if node.written.len() < self.limits.writings {
-            for writing in P::writings(&node.state.run, &node.document) {
+        if node.written.len() < self.limits.writes {
+            for writing in P::writes(&node.state.run, &node.document) {
                 self.follow(state, node, Input::Write(writing))?;
             }
         }
@@ -221,10 +221,11 @@ impl<P: Explored> Search<'_, P> {
         node: &Node<P>,
         input: Input<P>,
     ) -> Result<Option<usize>, CounterExample> {
-        let broke =
-            |search: &Self, broken| search.scene.counter_example(broken, &search.path(state, Some(&input)));
+        let broke = |search: &Self, violations| {
+            search.scene.counter_example(violations, &search.path(state, Some(&input)))
+        };
         let (mut next, entry) =
-            match self.scene.take(node, &input).map_err(|fault| broke(self, fault.broken))? {
+            match self.scene.take(node, &input).map_err(|fault| broke(self, fault.violations))? {
                 Accepted::Moved(next, entry) => (next, entry),
                 Accepted::Refused(refusal) => {
                     self.refusals += 1;
@@ -241,7 +242,7 @@ impl<P: Explored> Search<'_, P> {
         let count = self.visits.len();
         let found = *self.index.entry(key(&next)).or_insert(count);
         if found == count {
-            self.scene.check_state(&mut next, &entry).map_err(|broken| broke(self, broken))?;
+            self.scene.check_state(&mut next, &entry).map_err(|violations| broke(self, violations))?;
             if count >= self.limits.states {
                 let what = format!("there are more than {count} states");
                 return Err(broke(self, vec![Violation::new("the number of states is limited", what)]));
@@ -303,9 +304,9 @@ impl<P: Explored> Search<'_, P> {
         if seen < enter.len() {
             // A state that is never ready is on a cycle or behind one.
             let circle = (0..enter.len()).find(|state| enter[*state] > 0).unwrap_or(0);
-            let broken =
+            let violations =
                 Violation::new("facts never form a cycle", "from here the run can return to this state");
-            return Err(self.scene.counter_example(vec![broken], &self.path(circle, None)));
+            return Err(self.scene.counter_example(vec![violations], &self.path(circle, None)));
         }
         Ok(length.into_iter().max().unwrap_or(0))
     }

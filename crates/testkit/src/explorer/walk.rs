@@ -15,7 +15,7 @@ pub struct Walks {
     /// Requests on one walk, besides those without which it could not continue.
     pub requests: usize,
     /// Writes on one walk.
-    pub writings: usize,
+    pub writes: usize,
     /// A walk with more inputs than this is a violation.
     pub longest: usize,
 }
@@ -52,9 +52,9 @@ impl<P: Explored> Scene<P> {
         inputs: &mut usize,
     ) -> Result<Outcome, CounterExample> {
         let mut path = Vec::new();
-        let (mut left, mut writings) = (walks.requests, walks.writings);
-        let (mut node, entry) = self.open().map_err(|fault| self.counter_example(fault.broken, &[]))?;
-        self.check_state(&mut node, &entry).map_err(|broken| self.counter_example(broken, &[]))?;
+        let (mut left, mut writes) = (walks.requests, walks.writes);
+        let (mut node, entry) = self.open().map_err(|fault| self.counter_example(fault.violations, &[]))?;
+        self.check_state(&mut node, &entry).map_err(|violations| self.counter_example(violations, &[]))?;
         loop {
             let outcome = match node.state.run.status {
                 RunStatus::Finished(outcome) => Some(outcome),
@@ -69,14 +69,14 @@ impl<P: Explored> Scene<P> {
                 return Ok(outcome);
             }
             if path.len() >= walks.longest {
-                let broken = Violation::new("every run ends", format!("not after {} inputs", path.len()));
-                return Err(self.counter_example(vec![broken], &path));
+                let violations = Violation::new("every run ends", format!("not after {} inputs", path.len()));
+                return Err(self.counter_example(vec![violations], &path));
             }
             let mut possible = facts(self, &node.state.run, Interruptions::Any);
-            let input = if writings > 0 && random.u8(..4) > 0 {
-                writings -= 1;
-                let mut writings = P::writings(&node.state.run, &node.document);
-                Input::Write(writings.swap_remove(random.usize(..writings.len())))
+            let input = if writes > 0 && random.u8(..4) > 0 {
+                writes -= 1;
+                let mut writes = P::writes(&node.state.run, &node.document);
+                Input::Write(writes.swap_remove(random.usize(..writes.len())))
             } else if possible.is_empty() && left == 0 {
                 Input::Request(Request::Resume)
             } else if possible.is_empty() || (left > 0 && random.u8(..) < 20) {
@@ -92,13 +92,13 @@ impl<P: Explored> Scene<P> {
             *inputs += 1;
             path.push(input);
             let taken = self.take(&node, &path[path.len() - 1]);
-            match taken.map_err(|fault| self.counter_example(fault.broken, &path))? {
+            match taken.map_err(|fault| self.counter_example(fault.violations, &path))? {
                 Accepted::Refused(_) | Accepted::Nothing => {
                     path.pop();
                 }
                 Accepted::Moved(mut next, entry) => {
                     self.check_state(&mut next, &entry)
-                        .map_err(|broken| self.counter_example(broken, &path))?;
+                        .map_err(|violations| self.counter_example(violations, &path))?;
                     node = *next;
                 }
             }

@@ -113,7 +113,7 @@ impl Proxy {
         for line in lines {
             let (server, bytes) = &mut *line.lock().await;
             // The client may have closed the connection meanwhile.
-            let _heard = server.write_all(bytes).await;
+            let _ = server.write_all(bytes).await;
             bytes.clear();
         }
     }

@@ -200,7 +200,7 @@ enum Stop {
 
 /// Returns whether a command found no server. A command that has connected once waits for it instead.
 pub(super) fn server_was_down(session: &Session) -> bool {
-    session.code == 5 && session.stderr.contains("could not connect to the NATS server")
+    session.code == 5 && session.stderr.contains("E023") && session.stderr.contains("connect to")
 }
 
 /// Returns the shim of an attempt that has not exited.

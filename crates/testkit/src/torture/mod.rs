@@ -35,7 +35,7 @@ pub struct Torture {
 impl Torture {
     /// Runs trials until the number of kills is reached and every run is done. Panics at the first broken promise.
     pub fn run(&self) -> Tally {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut tally = Tally { seed: self.seed, ..Tally::default() };
         // Each trial has a seed of its own, so that a failed one can be repeated alone.
         let mut seed = self.seed;
@@ -48,7 +48,7 @@ impl Torture {
             }
             seed = seed.wrapping_add(1);
         }
-        tally.took = begun.elapsed();
+        tally.took = start.elapsed();
         tally
     }
 }

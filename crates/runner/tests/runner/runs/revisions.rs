@@ -58,8 +58,8 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
             other => panic!("{other:?}"),
         }
     }
-    let observer = protocol::RunId::new("nobody").unwrap();
-    assert!(At::at(&store, &observer, None).await.unwrap().is_none());
+    let missing = protocol::RunId::new("missing").unwrap();
+    assert!(At::at(&store, &missing, None).await.unwrap().is_none());
 }
 
 #[tokio::test]

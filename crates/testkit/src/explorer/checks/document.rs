@@ -39,17 +39,17 @@ pub(in crate::explorer) fn survives<P: Explored>(
 ) -> Vec<Violation> {
     keep_parts(node);
     let wrong = (scene.check)(&node.document).into_iter();
-    let mut broken: Vec<_> =
+    let mut violations: Vec<_> =
         wrong.map(|what| Violation::new("the document keeps the seed's rules", what)).collect();
     let parts: Vec<_> = node.parts.iter().map(|(path, body)| (owned(path), owned(body))).collect();
     if P::assemble(&scene.definition, &parts).as_ref() != Some(&node.document) {
         let what = "the parts that were reported as changed give another document";
-        broken.push(Violation::new("the parts give the document", what));
+        violations.push(Violation::new("the parts give the document", what));
     }
     if Entry::<P>::decode(&entry.encode()).ok().as_ref() != Some(entry) {
-        broken.push(Violation::new("entries survive encoding", "the decoded entry differs"));
+        violations.push(Violation::new("entries survive encoding", "the decoded entry differs"));
     }
-    broken
+    violations
 }
 
 fn owned(text: &Arc<str>) -> String {

@@ -26,32 +26,32 @@ pub(super) fn transition<P: Explored>(
     before: &Node<P>,
     transition: &Transition<'_, P>,
 ) -> Vec<Violation> {
-    let mut broken = Vec::new();
-    live_attempts(scene, before, transition, &mut broken);
-    starts(scene, transition, &mut broken);
-    finishes(transition, &mut broken);
-    attempts(scene, transition, &mut broken);
+    let mut violations = Vec::new();
+    live_attempts(scene, before, transition, &mut violations);
+    starts(scene, transition, &mut violations);
+    finishes(transition, &mut violations);
+    attempts(scene, transition, &mut violations);
     match transition.input {
-        Some(Input::Fact(fact)) => repeated_fact(scene, transition.after, fact, &mut broken),
+        Some(Input::Fact(fact)) => repeated_fact(scene, transition.after, fact, &mut violations),
         Some(Input::Request(Request::Retry { step })) => {
-            retries(scene, transition, step.as_ref(), &mut broken);
+            retries(scene, transition, step.as_ref(), &mut violations);
         }
-        Some(Input::Request(request)) => repeated_request(scene, transition.after, request, &mut broken),
-        Some(Input::Write(_)) => writes(transition, &mut broken),
+        Some(Input::Request(request)) => repeated_request(scene, transition.after, request, &mut violations),
+        Some(Input::Write(_)) => writes(transition, &mut violations),
         Some(Input::Deferred | Input::Slots) | None => {}
     }
     if let Some(Input::Request(Request::Stop)) = transition.input {
-        stops(scene, transition, &mut broken);
+        stops(scene, transition, &mut violations);
     }
-    broken
+    violations
 }
 
-/// Compares the live attempts of the run with those that were started and ended, counted_attempt independently.
+/// Compares the live attempts of the run with those that were started and ended, counted independently.
 fn live_attempts<P: Explored>(
     scene: &Scene<P>,
     before: &Node<P>,
     transition: &Transition<'_, P>,
-    broken: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) {
     const TWICE: &str = "no step runs twice at once";
     let mut alive: BTreeMap<P::Step, (Turn, AttemptNo)> = BTreeMap::new();
@@ -67,13 +67,13 @@ fn live_attempts<P: Explored>(
     for attempt in transition.started() {
         let number = (attempt.turn, attempt.attempt_no);
         if alive.insert(attempt.step.clone(), number).is_some() {
-            broken.push(Violation::new(
+            violations.push(Violation::new(
                 TWICE,
                 format!("`{attempt}` starts while another attempt of it is alive"),
             ));
         }
         if before.started.get(&attempt.step).is_some_and(|newest| *newest >= number) {
-            broken.push(Violation::new(TWICE, format!("`{attempt}` is not a new name")));
+            violations.push(Violation::new(TWICE, format!("`{attempt}` is not a new name")));
         }
     }
     let after: BTreeMap<_, _> = transition
@@ -82,35 +82,36 @@ fn live_attempts<P: Explored>(
         .map(|(attempt, _)| (attempt.step, (attempt.turn, attempt.attempt_no)))
         .collect();
     if after != alive {
-        broken.push(Violation::new(
+        violations.push(Violation::new(
             TWICE,
             format!("the run has {after:?} as live attempts, but {alive:?} were started"),
         ));
     }
     if after.len() > scene.slots.count() {
-        broken.push(Violation::new("no more live attempts than slots", format!("{} are live", after.len())));
+        violations
+            .push(Violation::new("no more live attempts than slots", format!("{} are live", after.len())));
     }
 }
 
 /// Checks which attempts may start, and when.
-fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Violation>) {
+fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let Transition { before, after, input, .. } = transition;
     let held =
         P::deferred(&scene.definition, &after.state).map(|deferred| deferred.quiet).unwrap_or_default();
     for attempt in transition.started() {
         if after.status != RunStatus::Running {
             let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
-            broken.push(Violation::new("only a running run starts attempts", what));
+            violations.push(Violation::new("only a running run starts attempts", what));
         }
         if held.contains(&attempt.step) {
             let what = format!("`{attempt}` starts, though a deferred transition waits for its end");
-            broken.push(Violation::new("a deferred transition is waited for", what));
+            violations.push(Violation::new("a deferred transition is waited for", what));
         }
     }
     let is_asked = matches!(input, Some(Input::Request(_)) | None);
     if !is_asked && before.status != RunStatus::Running && after.status == RunStatus::Running {
         let what = format!("it was {:?}, and runs again without a request", before.status);
-        broken.push(Violation::new("only a request resumes a run", what));
+        violations.push(Violation::new("only a request resumes a run", what));
     }
     // If a stop ends the run, a running step has failed by it while its attempt is still stopping.
     let stops_end = P::on_stop(&scene.definition, &after.state).is_some();
@@ -122,12 +123,12 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
             && !(stops_end && is_ending && step_status == StepStatus::Failed)
         {
             let what = format!("`{step}` has a turn, but is {step_status:?}");
-            broken.push(Violation::new("a finished step has no turn", what));
+            violations.push(Violation::new("a finished step has no turn", what));
         }
     }
 }
 
-fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Violation>) {
+fn finishes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     const RULE: &str = "a run finishes once, with no live attempt";
     let finished = transition
         .entry
@@ -140,10 +141,10 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Violat
     if finished > 1
         || (was_finished && !matches!(transition.input, Some(Input::Request(_) | Input::Write(_))))
     {
-        broken.push(Violation::new(RULE, "it is finished again"));
+        violations.push(Violation::new(RULE, "it is finished again"));
     }
     if is_finished && !transition.after.active_turns.is_empty() {
-        broken.push(Violation::new(
+        violations.push(Violation::new(
             RULE,
             format!("these steps have turns: {:?}", transition.after.active_turns.keys()),
         ));
@@ -151,8 +152,8 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Violat
 }
 
 /// A turn begins with all its attempts, each failure uses one, and the last one ends the turn.
-fn attempts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Violation>) {
-    let mut wrong = |what| broken.push(Violation::new("attempts are counted_attempt", what));
+fn attempts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
+    let mut wrong = |what| violations.push(Violation::new("attempts are counted", what));
     for change in &transition.entry.changes {
         if let Change::Started { attempt, counted_attempt } = change {
             let attempts = P::max_attempts(&scene.definition, &attempt.step).get();
@@ -193,14 +194,14 @@ fn repeated_fact<P: Explored>(
     scene: &Scene<P>,
     after: &Run<P>,
     fact: &Fact<P::Step, P::Verdict>,
-    broken: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) {
     let mut again = after.clone();
     match absorb(&scene.definition, &mut again, fact.clone()) {
         Absorbed::Ignored(_) if again == *after => {}
         absorbed => {
             let what = format!("repeated, it was {absorbed:?}");
-            broken.push(Violation::new("a repeated fact changes nothing", what));
+            violations.push(Violation::new("a repeated fact changes nothing", what));
         }
     }
 }
@@ -210,13 +211,13 @@ fn retries<P: Explored>(
     scene: &Scene<P>,
     transition: &Transition<'_, P>,
     named: Option<&P::Step>,
-    broken: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) {
     let mut left = P::failed_steps(&scene.definition, &transition.before.state);
     left.retain(|step| named.is_some_and(|named| named != step));
     let after = P::failed_steps(&scene.definition, &transition.after.state);
     if after != left {
-        broken.push(Violation::new(
+        violations.push(Violation::new(
             "a retry reopens the steps it names",
             format!("{after:?} are left, not {left:?}"),
         ));
@@ -224,7 +225,7 @@ fn retries<P: Explored>(
 }
 
 /// A stop ends the runs of a protocol that defines it, and stops all others.
-fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Violation>) {
+fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before, transition.after.status);
     let ends = match before.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
@@ -239,14 +240,14 @@ fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
     };
     if !done {
         let what = format!("it was {:?}, and is {after:?}", before.status);
-        broken.push(Violation::new("a stop stops the run or ends it", what));
+        violations.push(Violation::new("a stop stops the run or ends it", what));
     }
 }
 
 /// A write to the document does not affect the run.
-fn writes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Violation>) {
+fn writes<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     if transition.before != transition.after || !transition.entry.actions.is_empty() {
-        broken.push(Violation::new("a write does not change the run", "the run has changed"));
+        violations.push(Violation::new("a write does not change the run", "the run has changed"));
     }
 }
 
@@ -254,7 +255,7 @@ fn repeated_request<P: Explored>(
     scene: &Scene<P>,
     after: &Run<P>,
     request: &Request<P::Step>,
-    broken: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) {
     let mut again = after.clone();
     let nothing = match consider(&scene.definition, &mut again, request) {
@@ -272,51 +273,52 @@ fn repeated_request<P: Explored>(
         }
     };
     if !nothing || again != *after {
-        broken.push(Violation::new("a repeated request changes nothing", "repeated, it does"));
+        violations.push(Violation::new("a repeated request changes nothing", "repeated, it does"));
     }
 }
 
 /// A refusal has a reason and changes nothing.
 pub(super) fn refusal<P: Explored>(before: &Node<P>, run: &Run<P>, refusal: &Refusal) -> Vec<Violation> {
-    let mut broken = Vec::new();
+    let mut violations = Vec::new();
     if *run != before.state.run {
-        broken
+        violations
             .push(Violation::new("a refused request changes nothing", format!("refused because {refusal}")));
     }
     if refusal.to_string().is_empty() {
-        broken.push(Violation::new("a refusal has a reason", format!("{refusal:?} is empty")));
+        violations.push(Violation::new("a refusal has a reason", format!("{refusal:?} is empty")));
     }
-    broken
+    violations
 }
 
 /// Checks a state, however it was reached.
 pub(super) fn node<P: Explored>(scene: &Scene<P>, node: &Node<P>) -> Vec<Violation> {
-    let mut broken = Vec::new();
-    never_stuck(scene, node, &mut broken);
-    stale_facts(scene, &node.state.run, &mut broken);
+    let mut violations = Vec::new();
+    never_stuck(scene, node, &mut violations);
+    stale_facts(scene, &node.state.run, &mut violations);
     for (step, active) in &node.state.run.active_turns {
         let id =
             Run::<P>::id(&Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no });
         if active.status == TurnStatus::BackingOff && !node.state.timers.contains_key(&id) {
-            broken.push(Violation::new("every back-off has a timer", format!("nothing will retry `{id}`")));
+            violations
+                .push(Violation::new("every back-off has a timer", format!("nothing will retry `{id}`")));
         }
     }
-    broken
+    violations
 }
 
 /// A run that is not held makes progress by itself; a held one does when it is resumed.
-fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node<P>, broken: &mut Vec<Violation>) {
+fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node<P>, violations: &mut Vec<Violation>) {
     let RunState { run, .. } = &node.state;
     let stuck = |run: &Run<P>| must_progress(run.status) && facts(scene, run, Interruptions::Any).is_empty();
     if stuck(run) {
-        broken.push(Violation::new("never stuck", "no input is possible, and the run has not ended"));
+        violations.push(Violation::new("never stuck", "no input is possible, and the run has not ended"));
     }
     if let RunStatus::Paused | RunStatus::Stopped(_) = run.status {
         let mut resumed = run.clone();
         let granted = consider(&scene.definition, &mut resumed, &Request::Resume);
         start_queued(&scene.definition, &mut resumed, scene.slots.count());
         if granted.is_err() || stuck(&resumed) {
-            broken.push(Violation::new(
+            violations.push(Violation::new(
                 "never stuck",
                 "resumed, no input is possible, and the run has not ended",
             ));
@@ -325,7 +327,7 @@ fn never_stuck<P: Explored>(scene: &Scene<P>, node: &Node<P>, broken: &mut Vec<V
 }
 
 /// Checks facts about attempts that are not the current ones.
-fn stale_facts<P: Explored>(scene: &Scene<P>, run: &Run<P>, broken: &mut Vec<Violation>) {
+fn stale_facts<P: Explored>(scene: &Scene<P>, run: &Run<P>, violations: &mut Vec<Violation>) {
     let mut after = run.clone();
     for step in P::steps(&scene.definition) {
         let (turn, attempt_no, status) = match run.active_turns.get(&step) {
@@ -349,12 +351,14 @@ fn stale_facts<P: Explored>(scene: &Scene<P>, run: &Run<P>, broken: &mut Vec<Vio
         }
         for fact in facts {
             if let Absorbed::Decided(_) = absorb(&scene.definition, &mut after, fact.clone()) {
-                broken.push(Violation::new("a stale fact changes nothing", format!("{fact:?} was absorbed")));
+                violations
+                    .push(Violation::new("a stale fact changes nothing", format!("{fact:?} was absorbed")));
                 return;
             }
         }
     }
     if after != *run {
-        broken.push(Violation::new("a stale fact changes nothing", "it was ignored, and changed the run"));
+        violations
+            .push(Violation::new("a stale fact changes nothing", "it was ignored, and changed the run"));
     }
 }

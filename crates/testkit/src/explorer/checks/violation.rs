@@ -22,14 +22,14 @@ impl Violation {
 pub struct CounterExample {
     /// The definition it was found in.
     pub scene: String,
-    pub broken: Vec<Violation>,
+    pub violations: Vec<Violation>,
     /// Each input with the state after it; the first is the start of the run.
     pub path: Vec<(String, String)>,
 }
 
 impl fmt::Display for CounterExample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Violation { rule, what } in &self.broken {
+        for Violation { rule, what } in &self.violations {
             writeln!(f, "rule violated: {rule}: {what}")?;
         }
         writeln!(f, "in `{}`, on this path:", self.scene)?;

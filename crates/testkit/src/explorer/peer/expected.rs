@@ -6,7 +6,7 @@ use protocol::run::{Ending, Fact, MAX_INTERRUPTIONS, Request, RunStatus, TurnSta
 
 use super::super::{Input, Transition};
 use super::first_open;
-use super::writings::NOTE;
+use super::writes::NOTE;
 
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> Written {
     let Transition { before, input, was, .. } = transition;

@@ -3,7 +3,7 @@
 mod expected;
 mod rules;
 mod scenes;
-mod writings;
+mod writes;
 
 use protocol::peer::{
     Change as ProtocolChange, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
@@ -138,15 +138,15 @@ impl Explored for Peer {
         Some(position(document))
     }
 
-    fn writings(run: &Run<Self>, document: &Document) -> Vec<WriteInput<Phase>> {
-        writings::writings(run, document)
+    fn writes(run: &Run<Self>, document: &Document) -> Vec<WriteInput<Phase>> {
+        writes::writes(run, document)
     }
 
     fn compare(_: &Definition, run: &Run<Self>, document: &Document) -> Vec<String> {
-        let begun = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
+        let started = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle) = match run.state {
             // An imported phase in progress is queued again, and shown as it was.
-            State::Before(phase) | State::Asked(phase) if !begun(phase) => (Some((phase, None)), None),
+            State::Before(phase) | State::Asked(phase) if !started(phase) => (Some((phase, None)), None),
             State::Before(phase) | State::Asked(phase) | State::Entered(phase) => {
                 (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
             }

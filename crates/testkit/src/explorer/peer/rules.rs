@@ -18,43 +18,46 @@ use super::expected::{expected, is_reused};
 use super::{ORDER, succeeded};
 
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Peer>) -> Vec<Violation> {
-    let mut broken = Vec::new();
-    order(transition.shown, &mut broken);
-    ends(transition, &mut broken);
+    let mut violations = Vec::new();
+    order(transition.shown, &mut violations);
+    ends(transition, &mut violations);
     if let EntryInput::Recovered { source: RecoverySource::View { document, .. } } = &transition.entry.input {
         if transition.shown.to_value() != *document {
-            broken.push(Violation::new("an imported document is unchanged", "the document has changed"));
+            violations.push(Violation::new("an imported document is unchanged", "the document has changed"));
         }
-        return broken;
+        return violations;
     }
     let wrote = expected(definition, transition);
-    recognised(transition, wrote, &mut broken);
-    plays(definition, transition, &mut broken);
+    recognised(transition, wrote, &mut violations);
+    started_attempts(definition, transition, &mut violations);
     if transition.input.is_some() {
-        counts(transition.was, transition.shown, &mut broken);
-        keeps(transition, wrote, &mut broken);
-        reuses(definition, transition, wrote, &mut broken);
+        counts(transition.was, transition.shown, &mut violations);
+        keeps(transition, wrote, &mut violations);
+        reuses(definition, transition, wrote, &mut violations);
     }
     if let Some(Input::Write(writing)) = transition.input {
-        stands(transition, writing, &mut broken);
+        applied_as_given(transition, writing, &mut violations);
     }
-    broken
+    violations
 }
 
 /// The entry makes exactly the write that its input requires.
-fn recognised(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Violation>) {
+fn recognised(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec<Violation>) {
     const RULE: &str = "an entry makes exactly the write its input requires";
     let old = transition.input.map(|_| transition.was);
     match recognise(old, transition.shown) {
         Ok(found) if found == wrote => {}
-        Ok(found) => broken.push(Violation::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
-        Err(invalid) => broken.push(Violation::new(RULE, format!("it is none, not `{wrote}`: {invalid}"))),
+        Ok(found) => violations.push(Violation::new(RULE, format!("it is `{found}`, not `{wrote}`"))),
+        Err(invalid) => {
+            violations.push(Violation::new(RULE, format!("it is none, not `{wrote}`: {invalid}")))
+        }
     }
 }
 
 /// One write, one sequence number, one entry of the history.
-fn counts(was: &Document, shown: &Document, broken: &mut Vec<Violation>) {
-    let mut wrong = |what: String| broken.push(Violation::new("every write adds one to the sequence", what));
+fn counts(was: &Document, shown: &Document, violations: &mut Vec<Violation>) {
+    let mut wrong =
+        |what: String| violations.push(Violation::new("every write adds one to the sequence", what));
     if was == shown {
         return;
     }
@@ -79,25 +82,29 @@ fn counts(was: &Document, shown: &Document, broken: &mut Vec<Violation>) {
 }
 
 /// A phase starts when all phases before it are completed.
-fn order(shown: &Document, broken: &mut Vec<Violation>) {
-    let begun = ORDER.into_iter().rfind(|phase| shown.phases[*phase].status != PhaseStatus::Pending);
+fn order(shown: &Document, violations: &mut Vec<Violation>) {
+    let started = ORDER.into_iter().rfind(|phase| shown.phases[*phase].status != PhaseStatus::Pending);
     let open = |phase: &Phase| shown.phases[*phase].status != PhaseStatus::Completed;
     for (at, earlier) in ORDER.into_iter().enumerate().filter(|(_, phase)| open(phase)) {
-        if let Some(later) = begun.filter(|later| ORDER[at + 1..].contains(later)) {
+        if let Some(later) = started.filter(|later| ORDER[at + 1..].contains(later)) {
             let what = format!("`{later}` has started, and `{earlier}` is not completed");
-            broken.push(Violation::new("phases start in order", what));
+            violations.push(Violation::new("phases start in order", what));
         }
     }
 }
 
 /// An attempt starts only for the one phase in progress. A completed phase does not run again, and a reused one does
 /// not run.
-fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mut Vec<Violation>) {
+fn started_attempts(
+    definition: &Definition,
+    transition: &Transition<'_, Peer>,
+    violations: &mut Vec<Violation>,
+) {
     for attempt in transition.started() {
         let (was, shown) = (&transition.was.phases[attempt.step], &transition.shown.phases[attempt.step]);
         let mut wrong = |what: &str| {
             let what = format!("`{attempt}` {what}");
-            broken.push(Violation::new("attempts belong to the phase in progress", what));
+            violations.push(Violation::new("attempts belong to the phase in progress", what));
         };
         if shown.status != PhaseStatus::InProgress {
             wrong("starts, and its phase is not in progress");
@@ -112,10 +119,10 @@ fn plays(definition: &Definition, transition: &Transition<'_, Peer>, broken: &mu
 }
 
 /// Content of the document is not lost: completed phases, errors, outputs, unknown fields.
-fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Violation>) {
+fn keeps(transition: &Transition<'_, Peer>, wrote: Written, violations: &mut Vec<Violation>) {
     let (was, shown) = (transition.was, transition.shown);
     let writes = matches!(transition.input, Some(Input::Write(_)));
-    let mut lost = |what: String| broken.push(Violation::new("no content is lost", what));
+    let mut lost = |what: String| violations.push(Violation::new("no content is lost", what));
     for phase in ORDER {
         let (old, new) = (&was.phases[phase], &shown.phases[phase]);
         if old.status == PhaseStatus::Completed && known(old) != known(new) {
@@ -161,8 +168,12 @@ fn keeps(transition: &Transition<'_, Peer>, wrote: Written, broken: &mut Vec<Vio
 }
 
 /// A write is applied as given, under its author's name, and nothing else changes.
-fn stands(transition: &Transition<'_, Peer>, writing: &WriteInput<Phase>, broken: &mut Vec<Violation>) {
-    let mut wrong = |what: String| broken.push(Violation::new("a write is applied as given", what));
+fn applied_as_given(
+    transition: &Transition<'_, Peer>,
+    writing: &WriteInput<Phase>,
+    violations: &mut Vec<Violation>,
+) {
+    let mut wrong = |what: String| violations.push(Violation::new("a write is applied as given", what));
     let shown = transition.shown.to_value();
     match writing.patch.apply(&transition.was.to_value()) {
         Ok(mut wanted) => {
@@ -201,12 +212,12 @@ fn reuses(
     definition: &Definition,
     transition: &Transition<'_, Peer>,
     wrote: Written,
-    broken: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) {
     let (Written::Started(phase) | Written::Completed(phase)) = wrote else { return };
     let shown = &transition.shown.phases[phase];
     let source = definition.continues.as_ref().filter(|_| is_reused(definition, phase));
-    let mut wrong = |what: String| broken.push(Violation::new("a reused phase names its source", what));
+    let mut wrong = |what: String| violations.push(Violation::new("a reused phase names its source", what));
     if shown.reused_from.as_ref() != source.map(|continued| &continued.cycle) {
         wrong(format!("`{phase}` is from {:?}", shown.reused_from));
     }
@@ -218,7 +229,7 @@ fn reuses(
 
 /// A run has ended if and only if its document is completed or failed. It has succeeded if the cycle is completed and
 /// its review successful.
-fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Violation>) {
+fn ends(transition: &Transition<'_, Peer>, violations: &mut Vec<Violation>) {
     let status = transition.shown.metadata.status;
     let closed = matches!(status, CycleStatus::Completed | CycleStatus::Failed);
     let phase = transition.after.status;
@@ -232,11 +243,11 @@ fn ends(transition: &Transition<'_, Peer>, broken: &mut Vec<Violation>) {
     };
     if over != closed {
         let what = format!("the run is {phase:?}, the document {status:?}");
-        broken.push(Violation::new("run and document end together", what));
+        violations.push(Violation::new("run and document end together", what));
     }
     let succeeded = succeeded(transition.shown);
     if outcome.is_some_and(|outcome| (outcome == Outcome::Succeeded) != succeeded) {
         let what = format!("the run is {phase:?}; completed with a successful review: {succeeded}");
-        broken.push(Violation::new("the outcome matches the review", what));
+        violations.push(Violation::new("the outcome matches the review", what));
     }
 }

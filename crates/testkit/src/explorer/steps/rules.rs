@@ -13,33 +13,33 @@ use protocol::{Outcome, StepId};
 use super::super::{Input, Transition, Violation};
 
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Violation> {
-    let mut broken = Vec::new();
-    begins(definition, transition, &mut broken);
-    loops(definition, transition, &mut broken);
-    done_steps(transition, &mut broken);
-    outcome(definition, &transition.after.state, transition.after.status, &mut broken);
-    broken
+    let mut violations = Vec::new();
+    begins(definition, transition, &mut violations);
+    loops(definition, transition, &mut violations);
+    done_steps(transition, &mut violations);
+    outcome(definition, &transition.after.state, transition.after.status, &mut violations);
+    violations
 }
 
 /// A step starts when all its needs are done, and not while a loop-back over it is pending.
-fn begins(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Violation>) {
+fn begins(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let state = &transition.after.state;
     let held = downstream(definition, targets(definition, &state.looping));
     for attempt in transition.started() {
         let needs = &definition.step(&attempt.step).needs;
         if let Some(missing) = needs.iter().find(|need| !state.done.contains(*need)) {
             let what = format!("`{attempt}` starts before `{missing}` is done");
-            broken.push(Violation::new("a step starts after its needs are done", what));
+            violations.push(Violation::new("a step starts after its needs are done", what));
         }
         if held.contains(&attempt.step) {
             let what = format!("`{attempt}` starts before the loop-back");
-            broken.push(Violation::new("nothing starts below a pending loop-back", what));
+            violations.push(Violation::new("nothing starts below a pending loop-back", what));
         }
     }
 }
 
 /// A loop-back resets the targets and all steps below them, counts each once, and happens only within the limit.
-fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &mut Vec<Violation>) {
+fn loops(definition: &Definition, transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before.state, &transition.after.state);
     let max = definition.max_iterations().get();
     let mut sent_back = BTreeSet::new();
@@ -52,14 +52,14 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
         sent_back.extend(steps.iter().cloned());
         if sent_back != expected {
             let what = format!("{steps:?} are reset, but the gates reach back over {expected:?}");
-            broken.push(Violation::new("a loop-back resets everything below its target", what));
+            violations.push(Violation::new("a loop-back resets everything below its target", what));
         }
         if let Some(gate) = gates.iter().find(|gate| before.iteration(gate) + 1 >= max) {
             let what = format!("`{gate}` was executed {} times", before.iteration(gate) + 1);
-            broken.push(Violation::new("gates respect max_iterations", what));
+            violations.push(Violation::new("gates respect max_iterations", what));
         }
         if first.is_empty() || gates.iter().cloned().collect::<BTreeSet<_>>() != before.looping {
-            broken.push(Violation::new(
+            violations.push(Violation::new(
                 "one loop-back for all failed gates",
                 format!("{gates:?} go back to {first:?}"),
             ));
@@ -69,7 +69,7 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
         let expected = before.iteration(step) + u32::from(sent_back.contains(step));
         if after.iteration(step) != expected {
             let what = format!("`{step}` had {} loop-backs, and counts {}", expected, after.iteration(step));
-            broken.push(Violation::new("every loop-back is counted", what));
+            violations.push(Violation::new("every loop-back is counted", what));
         }
     }
     if let Some(Input::Fact(Fact::Ended { attempt, ending: Ending::Reported(Verdict::GateFailed) })) =
@@ -79,13 +79,13 @@ fn loops(definition: &Definition, transition: &Transition<'_, Steps>, broken: &m
         if after.failed.contains(&attempt.step) != is_last {
             let executions = before.iteration(&attempt.step) + 1;
             let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
-            broken.push(Violation::new("gates respect max_iterations", what));
+            violations.push(Violation::new("gates respect max_iterations", what));
         }
     }
 }
 
 /// A step is done by a report or a skip, and stays so until a loop-back.
-fn done_steps(transition: &Transition<'_, Steps>, broken: &mut Vec<Violation>) {
+fn done_steps(transition: &Transition<'_, Steps>, violations: &mut Vec<Violation>) {
     let (before, after) = (&transition.before.state, &transition.after.state);
     let mut done = before.done.clone();
     match transition.input {
@@ -107,19 +107,19 @@ fn done_steps(transition: &Transition<'_, Steps>, broken: &mut Vec<Violation>) {
     }
     if after.done != done {
         let what = format!("{:?} are done, by the reports {done:?}", after.done);
-        broken.push(Violation::new("a step is done by a report or a skip", what));
+        violations.push(Violation::new("a step is done by a report or a skip", what));
     }
     let all = [&after.done, &after.failed, &after.looping];
     let twice = after.done.iter().chain(&after.failed).chain(&after.looping);
     if let Some(step) =
         twice.into_iter().find(|step| all.iter().filter(|set| set.contains(*step)).count() > 1)
     {
-        broken.push(Violation::new("a step has one status", format!("`{step}` has two")));
+        violations.push(Violation::new("a step has one status", format!("`{step}` has two")));
     }
 }
 
 /// Succeeded means all steps are done. Failed means a step failed and, under `continue`, no other step could run.
-fn outcome(definition: &Definition, state: &State, status: RunStatus, broken: &mut Vec<Violation>) {
+fn outcome(definition: &Definition, state: &State, status: RunStatus, violations: &mut Vec<Violation>) {
     let RunStatus::Finished(outcome) = status else { return };
     let all_done = definition.step_ids().all(|step| state.done.contains(step));
     let what = match outcome {
@@ -134,7 +134,7 @@ fn outcome(definition: &Definition, state: &State, status: RunStatus, broken: &m
         }
         Outcome::Succeeded | Outcome::Failed => return,
     };
-    broken.push(Violation::new("the outcome matches the steps", what));
+    violations.push(Violation::new("the outcome matches the steps", what));
 }
 
 /// Returns the open steps that need only steps which are done or can still run.

@@ -124,8 +124,8 @@ fn check_phases(
 
 /// Checks the agents' own log.
 fn check_no_attempt_ran_twice(chaos: &Chaos<'_>, seed: u64) {
-    let played = std::fs::read_to_string(chaos.scene.kit().join("played")).unwrap_or_default();
+    let log = std::fs::read_to_string(chaos.scene.kit().join("started")).unwrap_or_default();
     let mut names = BTreeSet::new();
-    let twice = played.lines().find(|line| !names.insert(*line));
-    assert_eq!(twice, None, "seed {seed}: an attempt ran twice:\n{played}");
+    let twice = log.lines().find(|line| !names.insert(*line));
+    assert_eq!(twice, None, "seed {seed}: an attempt ran twice:\n{log}");
 }

@@ -57,7 +57,7 @@ impl<'s> Trial<'s> {
             }
             // The cycle has failed now or before the last engine was killed, or its review was unsuccessful. Or the
             // lock is held by a child that the killed engine was just starting, longer than the command waits.
-            let held = session.code == 5 && session.stderr.contains("already has an engine");
+            let held = session.code == 5 && session.stderr.contains("error[E001]");
             let ended = session.code == 3 && {
                 let status = self.chaos.newest_status(seed);
                 matches!(status.as_deref(), Some("succeeded" | "incomplete" | "failed"))

@@ -62,7 +62,7 @@ impl RandomCycle {
             let fault = if self.review_fails && phase == Phase::Review { FAULT } else { "" };
             plan(phase, behaviour).into_iter().map(move |(attempt, line)| {
                 // With the run, because attempts of different cycles have the same ids.
-                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$kit/played\"; {fault}{line}")
+                format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$kit/started\"; {fault}{line}")
             })
         }).collect();
         scene.plan(&lines.iter().map(String::as_str).collect::<Vec<_>>());

@@ -18,9 +18,9 @@ pub(super) fn check(
     let journal = RunHistory::read(&scene.journal("trial"));
     let histories = &journal.steps;
     let agent_log = scene.agent_log();
-    let begun = agent_log.started();
-    let distinct: BTreeSet<_> = begun.iter().collect();
-    assert_eq!(begun.len(), distinct.len(), "seed {seed}: an attempt ran twice: {begun:?}");
+    let started = agent_log.started();
+    let distinct: BTreeSet<_> = started.iter().collect();
+    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
     let document = scene.document("trial");
     let any_exhausted = histories.values().any(|history| history.exhausted > 0);
     for step in &workflow.steps {

@@ -41,8 +41,7 @@ fn every_state_of_a_cycle_keeps_the_rules() {
         .into_iter()
         .chain(with_separate_starts(scenes()))
         .map(|scene| (scene, Limits::with_requests(2)));
-    let with_writes =
-        with_writes().into_iter().map(|scene| (scene, Limits::with_requests(1).and_writings(1)));
+    let with_writes = with_writes().into_iter().map(|scene| (scene, Limits::with_requests(1).and_writes(1)));
     let scenes: Vec<_> = all.chain(with_writes).collect();
     let explored = explore_all(&scenes);
     expect_file("protocols/peer/counts.md", &counts("cycle", &scenes, &explored));
@@ -61,7 +60,7 @@ fn long_walks_with_many_writes_keep_the_rules_and_end() {
         scene("new, attempts: 6", cycle(6)),
         scene("global, separate starts", global(3)).scheduling_separately(),
     ] {
-        let walks = Walks { seed: 7, count: 20, requests: 4, writings: 150, longest: 1_000 };
+        let walks = Walks { seed: 7, count: 20, requests: 4, writes: 150, longest: 1_000 };
         let walked = scene.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         all.inputs += walked.inputs;
         all.succeeded += walked.succeeded;
@@ -100,7 +99,7 @@ fn a_cycle_that_continues_a_failed_one() {
 
 #[test]
 fn permitted_and_refused_writes() {
-    let explored = scene("cycle", cycle(1)).explore(Limits::to_print(0).and_writings(1));
+    let explored = scene("cycle", cycle(1)).explore(Limits::to_print(0).and_writes(1));
     let explored = explored.unwrap_or_else(|found| panic!("{found}"));
     let about = "A new cycle, and all writes to its document. One attempt, one write.";
     expect_file("protocols/peer/writes.txt", &explored.table(about, LEGEND));

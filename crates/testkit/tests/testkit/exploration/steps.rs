@@ -57,7 +57,7 @@ fn starts_in_entries_of_their_own_keep_the_rules() {
 fn an_exploration_with_too_many_states_fails() {
     let limits = Limits { states: 10, ..Limits::with_requests(2) };
     let found = scene(&PAIR, POLICIES[0], Slots::All).explore(limits).unwrap_err();
-    assert_eq!(found.broken[0].rule, "the number of states is limited");
+    assert_eq!(found.violations[0].rule, "the number of states is limited");
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, ensure};
 use testkit::Scene;
 
-/// The argument with which this benchmark is an agent that stamps the time.
+/// The argument with which this program is an agent that records its start time.
 pub(crate) const STAMP: &str = "__stamp";
 
-/// Writes the time into a file, whole, and stays until it is ended.
+/// Writes the time to a file and waits until it is killed.
 pub(crate) fn stamp(file: Option<OsString>) -> ExitCode {
     let Some(file) = file.map(PathBuf::from) else { return ExitCode::FAILURE };
     let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -25,20 +25,20 @@ pub(crate) fn stamp(file: Option<OsString>) -> ExitCode {
     }
 }
 
-pub(crate) struct Place<'p> {
+pub(crate) struct BenchRepo<'p> {
     program: &'p Path,
     scene: Scene,
 }
 
-impl<'p> Place<'p> {
-    /// A fresh repository. Agent `trivial` is `/bin/true`; agent `stamper` stamps the time and stays.
+impl<'p> BenchRepo<'p> {
+    /// Creates a repository. Agent `trivial` is `/bin/true`; agent `stamper` records its start time and waits.
     pub(crate) fn new(program: &'p Path) -> anyhow::Result<Self> {
-        let place = Self { program, scene: Scene::new(program) };
-        std::fs::create_dir(place.stamps())?;
+        let repo = Self { program, scene: Scene::new(program) };
+        std::fs::create_dir(repo.stamps())?;
         let ours = std::env::current_exe()?;
         let quoted = |path: &Path| format!("{:?}", path.display().to_string());
-        let stamp = quoted(&place.stamps().join("{step_id}"));
-        place.scene.write(
+        let stamp = quoted(&repo.stamps().join("{step_id}"));
+        repo.scene.write(
             "callboard.toml",
             &format!(
                 "[adapters.trivial]\ncommand = [\"/bin/true\"]\nreport = \"exit-code\"\n\n\
@@ -46,14 +46,14 @@ impl<'p> Place<'p> {
                 quoted(&ours)
             ),
         );
-        Ok(place)
+        Ok(repo)
     }
 
     pub(crate) fn scene(&self) -> &Scene {
         &self.scene
     }
 
-    /// Where agents stamp: a file per step.
+    /// The directory of the recorded times: a file per step.
     pub(crate) fn stamps(&self) -> PathBuf {
         self.scene.kit().join("stamps")
     }
@@ -64,7 +64,7 @@ impl<'p> Place<'p> {
         self.workflow_of(shape, &agents)
     }
 
-    /// The same with an agent for each step.
+    /// Writes a workflow with an agent for each step.
     pub(crate) fn workflow_of(&self, shape: Shape, agents: &[&str]) -> PathBuf {
         let mut text = "name: bench\nsteps:\n".to_owned();
         for (agent, number) in agents.iter().zip(1..) {
@@ -77,19 +77,19 @@ impl<'p> Place<'p> {
         self.scene.write("wf.yaml", &text)
     }
 
-    /// The binary in this repository, with nobody at its output and its talk in a file.
+    /// Prepares the binary in this repository, with its messages in a file.
     pub(crate) fn callboard(&self, arguments: &[&str]) -> anyhow::Result<Command> {
-        let mut command = self.under(self.program, arguments);
-        command.stderr(File::create(self.talk())?);
+        let mut command = self.command(self.program, arguments);
+        command.stderr(File::create(self.messages())?);
         Ok(command)
     }
 
-    fn talk(&self) -> PathBuf {
+    fn messages(&self) -> PathBuf {
         self.scene.kit().join("talk")
     }
 
-    /// Another program in the same surroundings.
-    pub(crate) fn under(&self, program: &Path, arguments: &[&str]) -> Command {
+    /// Prepares another program in the same environment.
+    pub(crate) fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
             .args(arguments)
@@ -103,23 +103,23 @@ impl<'p> Place<'p> {
         command
     }
 
-    /// How long `run wf.yaml` takes to deliver, from its start to its exit.
-    pub(crate) fn deliver(&self, run: &str, jobs: usize) -> anyhow::Result<Duration> {
+    /// Returns how long `run wf.yaml` takes, from its start to its exit.
+    pub(crate) fn time_run(&self, run: &str, jobs: usize) -> anyhow::Result<Duration> {
         self.time(&["run", "wf.yaml", "--run-id", run, "--jobs", &jobs.to_string()])
     }
 
-    /// How long a command takes that must succeed.
+    /// Returns how long a command takes, which must succeed.
     pub(crate) fn time(&self, arguments: &[&str]) -> anyhow::Result<Duration> {
         let mut command = self.callboard(arguments)?;
         let begun = Instant::now();
         let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
         let took = begun.elapsed();
-        let talk = || std::fs::read_to_string(self.talk()).unwrap_or_default();
-        ensure!(status.success(), "`callboard {}` ended with {status}:\n{}", arguments.join(" "), talk());
+        let messages = || std::fs::read_to_string(self.messages()).unwrap_or_default();
+        ensure!(status.success(), "`callboard {}` ended with {status}:\n{}", arguments.join(" "), messages());
         Ok(took)
     }
 
-    /// Starts an engine, and returns when the agents of these steps are at work.
+    /// Starts an engine, and returns when the agents of these steps are running.
     pub(crate) fn engine(&self, arguments: &[&str], steps: &[String]) -> anyhow::Result<Engine> {
         let engine = Engine(self.callboard(arguments)?.spawn()?);
         testkit::until(&self.stamps(), "every agent's stamp", || {
@@ -128,7 +128,7 @@ impl<'p> Place<'p> {
         Ok(engine)
     }
 
-    /// When the agent of a step began, by its own word.
+    /// Returns when the agent of a step started, as it recorded itself.
     pub(crate) fn take_stamp(&self, step: &str) -> anyhow::Result<SystemTime> {
         let path = self.stamps().join(step);
         let nanos: u64 = std::fs::read_to_string(&path)?.parse().context("a stamp is a number")?;
@@ -139,13 +139,13 @@ impl<'p> Place<'p> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Each needs the one before.
+    /// Each step needs the one before.
     Line,
-    /// All at once.
+    /// All steps are independent.
     Wide,
 }
 
-/// An engine at work, with agents that do not end by themselves.
+/// A running engine, with agents that do not end by themselves.
 pub(crate) struct Engine(Child);
 
 impl Engine {
@@ -153,7 +153,7 @@ impl Engine {
         self.0.id()
     }
 
-    /// Ends it and its agents; the run stays resumable.
+    /// Ends it and its agents; the run can be resumed.
     pub(crate) fn end(mut self) -> anyhow::Result<()> {
         let engine = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(engine, rustix::process::Signal::TERM)?;

@@ -13,12 +13,12 @@ pub(super) const NOTE: &str = "a note from outside";
 
 /// The seed permits an agent to write the output and errors of the phase in progress, and others the same and unknown
 /// fields. Everything else is the engine's.
-pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<Phase>> {
+pub(super) fn writes(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<Phase>> {
     let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
     let let_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
     // A new value each time, because a write of the present value has no effect.
     let output = json!({"progress": format!("write {}", document.sequence)});
-    let mut writings = Vec::new();
+    let mut writes = Vec::new();
     for (attempt, _) in run.live_attempts() {
         let own = attempt.step;
         let error = json!({
@@ -26,7 +26,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<P
         });
         let mut inside = |name, pointer: String, value: &Value, rights| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
-            writings.push(WriteInput { name, author: EditAuthor::Step(own), patch, rights });
+            writes.push(WriteInput { name, author: EditAuthor::Step(own), patch, rights });
         };
         inside("its output from inside", format!("/phases/{own}/output"), &output, let_in(own));
         inside("its errors from inside", format!("/phases/{own}/errors/-"), &error, let_in(own));
@@ -37,7 +37,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<P
     }
     let mut outside = |name, pointer: String, value: &Value, rights| {
         let patch = Patch::Set(vec![(pointer, value.clone())]);
-        writings.push(WriteInput { name, author: EditAuthor::Outside, patch, rights });
+        writes.push(WriteInput { name, author: EditAuthor::Outside, patch, rights });
     };
     let open = first_open(document);
     for phase in ORDER {
@@ -48,7 +48,7 @@ pub(super) fn writings(run: &Run<Peer>, document: &Document) -> Vec<WriteInput<P
     outside(NOTE, "/note".to_owned(), &output, Rights::Granted);
     outside("the status from outside", "/metadata/status".to_owned(), &json!("paused"), Rights::Refused);
     outside("the number from outside", "/sequence".to_owned(), &json!(1_000), Rights::Refused);
-    writings
+    writes
 }
 
 fn output_of(phase: Phase) -> String {
