@@ -52,9 +52,9 @@ const PACE: Duration = Duration::from_millis(250);
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // An attempt that starts engines of its own would kill and adopt under the mark of another.
-    crate::control::refuse_agents_outright("show the demo")?;
+    crate::control::refuse_agents_without_run("show the demo")?;
     // A reader who leaves does not leave our children and folder behind.
-    output::go_on_when_nobody_reads();
+    output::ignore_write_errors();
     let paced = !arguments.fast && std::io::stdout().is_terminal();
     let teller = Teller { paced };
     block_on(async {

@@ -12,8 +12,8 @@ use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::present::run_status;
 use crate::present::{Deed, Presentation};
 use crate::query::difference::{self, Difference};
-use crate::query::{RunHandle, words};
-use crate::workspace::Place;
+use crate::query::{RunHandle, entry_text};
+use crate::workspace::LocationArgs;
 
 /// Show what changed in a run from one revision to another
 ///
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 /// One side of the comparison.
@@ -118,7 +118,9 @@ fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     for Side { run_at, entry } in [old, new] {
         let told = entry.as_ref().map_or_else(
             || "its entry cannot be read".to_owned(),
-            |entry| format!("{}  {}", words::what(&entry.input), styled(DIM, words::who(&entry.by))),
+            |entry| {
+                format!("{}  {}", entry_text::input(&entry.input), styled(DIM, entry_text::author(&entry.by)))
+            },
         );
         let revision = styled(BOLD, format_args!("{:>4}", run_at.revision));
         output::data(format_args!("{revision} {}  {told}", styled(DIM, run_at.state.at)));

@@ -3,58 +3,58 @@
 use serde_json::json;
 
 use super::block_on;
-use crate::doctor::{self, Finding, Ground, Level};
+use crate::doctor::{self, DoctorContext, Finding, Level};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
-/// Look whether all is well, and say what to do where it is not
+/// Check the store, runs, agents and limits, and print what to do about each problem
 ///
-/// Looks at the store, locks, runs, orphans, disk, views, git, configuration, agents and limits. Changes nothing and waits for nobody; of a store on NATS it waits for the servers, and makes the streams where there are none. Where something needs doing, the command to type stands below it.
+/// Checks the store, disk, locks, runs, orphans, files, git, configuration, agents and limits. Changes nothing, except that it creates missing streams of a store on NATS. Prints the commands that fix a problem below it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 nothing needs doing, 1 something does
+#[command(after_help = "Exit codes: 0 no problem, 1 a problem was found
 
 Examples:
   callboard doctor
-  callboard doctor --json | jq '.findings[] | select(.level == \"act\")'
+  callboard doctor --json | jq '.findings[] | select(.level == \"problem\")'
   callboard doctor --unit > ~/.config/systemd/user/callboard.service")]
 pub(super) struct Arguments {
-    /// Print everything that was found as JSON
+    /// Print all findings as JSON
     #[arg(long)]
     json: bool,
 
-    /// Print a systemd user unit that goes on with the runs of this place after a reboot
+    /// Print a systemd user unit that resumes the runs of this repository after a reboot
     #[arg(long, conflicts_with = "json")]
     unit: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let ground = Ground::find(&arguments.place)?;
+    let context = DoctorContext::find(&arguments.place)?;
     if arguments.unit {
-        // Without it the unit would go on with the runs of another store.
-        if let Err(errors) = &ground.config {
+        // Without the configuration the unit would resume the runs of another store.
+        if let Err(errors) = &context.config {
             return Err(errors.clone().into());
         }
         let program = std::env::current_exe().map_err(|error| {
-            Failure::new(Exit::Bug, "cannot tell which program this is").because(Some(&error))
+            Failure::new(Exit::Bug, "cannot determine the path of this program").because(Some(&error))
         })?;
-        output::raw(&doctor::unit(&ground, &program));
+        output::raw(&doctor::systemd_unit(&context, &program));
         return Ok(Exit::Success);
     }
-    let findings = block_on(async { Ok(doctor::examine(ground).await) })?;
-    let needed = findings.iter().filter(|finding| finding.level == Level::Act).count();
+    let findings = block_on(async { Ok(doctor::run_all(context).await) })?;
+    let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
     if arguments.json {
-        output::json_pretty(&json!({ "needs_doing": needed > 0, "findings": findings }));
+        output::json_pretty(&json!({ "problems": problems, "findings": findings }));
     } else {
-        findings.iter().for_each(Finding::show);
+        findings.iter().for_each(Finding::print);
         output::data("");
-        output::data(match needed {
-            0 => "nothing needs doing".to_owned(),
-            some => output::count(some, "thing needs doing", "things need doing"),
+        output::data(match problems {
+            0 => "no problems found".to_owned(),
+            some => output::count(some, "problem found", "problems found"),
         });
     }
-    Ok(if needed == 0 { Exit::Success } else { Exit::NeedsDoing })
+    Ok(if problems == 0 { Exit::Success } else { Exit::ProblemsFound })
 }

@@ -12,7 +12,7 @@ use crate::config::Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Write a run into one archive: its journal, what it was opened with, prompts, reports and logs
 ///
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     no_logs: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -89,7 +89,7 @@ impl Deed for Exporting<'_> {
         file.persist_noclobber(&output).map_err(|error| {
             unwritable(&error.error).hint("choose another name with `-o`, or move it aside")
         })?;
-        output::talk(format_args!(
+        output::message(format_args!(
             "run `{}`: {} entries and {} files are in `{}`",
             manifest.run,
             manifest.entries,

@@ -23,7 +23,7 @@ use crate::output::{self, BOLD, DIM, styled};
 use crate::present::run_status;
 use crate::present::{Deed, Presentation};
 use crate::workspace::definition::workflow;
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 use picture::{Picture, Run};
 use words::Charset;
 
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
     ascii: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -92,8 +92,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Format::Svg => output::raw(&svg::draw(&picture)),
         Format::Mermaid => output::raw(&mermaid::draw(&picture)),
         Format::Terminal => {
-            let charset =
-                if arguments.ascii || !output::speaks_unicode() { Charset::Ascii } else { Charset::Unicode };
+            let charset = if arguments.ascii || !output::supports_unicode() {
+                Charset::Ascii
+            } else {
+                Charset::Unicode
+            };
             let width = arguments.width.or_else(output::width).unwrap_or(WIDTH);
             output::data(heading(&picture));
             for row in terminal::draw(&picture, width, charset) {
@@ -128,7 +131,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Picture, Failure> {
     };
     let workflow::Read { whole, problems, warnings } = workflow::read(&repo, &file, &source);
     for warning in &warnings {
-        output::talk(output::doubt(&file, &source, warning));
+        output::message(output::warning(&file, &source, warning));
     }
     match whole {
         Some((workflow, _)) => Ok(Picture::of_workflow(&workflow)),

@@ -23,7 +23,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::definition;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Take a run out of an archive that `export` has written, or cycles out of a dump of older formats
 ///
@@ -58,14 +58,14 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 
     #[command(flatten)]
     peer: peer::PeerFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    control::refuse_agents_outright("import a run")?;
+    control::refuse_agents_without_run("import a run")?;
     let workspace = Workspace::find(&arguments.place, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
@@ -153,7 +153,7 @@ fn tell(imported: &Imported, json: bool) {
         return;
     }
     output::data(run);
-    output::talk(format_args!(
+    output::message(format_args!(
         "{} entries and {} files were taken, written on `{}`; the run is {}",
         manifest.entries,
         manifest.files.len(),

@@ -15,9 +15,9 @@ use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{self, Deed, Presentation};
-use crate::query::exchange::{Answer, Exchange, Files, Text};
-use crate::query::{RunHandle, mentions, words};
-use crate::workspace::Place;
+use crate::query::attempt_io::{AttemptFiles, AttemptIo, FileText, Response};
+use crate::query::{RunHandle, entry_text, step_filter};
+use crate::workspace::LocationArgs;
 
 /// Show the journal of a run: every entry with when, who, what and why
 ///
@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -134,7 +134,7 @@ struct Log<'a, P: Presentation> {
     /// For what passed between the engine and an attempt, if that is to be shown.
     full: Option<RunAt<P>>,
     /// Attempts that have begun and are not over yet.
-    at_work: BTreeMap<AttemptId, Exchange>,
+    at_work: BTreeMap<AttemptId, AttemptIo>,
     /// Where attempts were begun, if there is more than one place, and if what they were given is to be shown.
     hosts: BTreeMap<AttemptId, String>,
 }
@@ -170,7 +170,7 @@ impl<'a, P: Presentation> Log<'a, P> {
                 stored.revision, self.handle.run
             ))
         })?;
-        if self.step.as_ref().is_some_and(|step| !mentions::step(&entry, step)) {
+        if self.step.as_ref().is_some_and(|step| !step_filter::concerns_step(&entry, step)) {
             return Ok(());
         }
         let exchange = self.exchange(&entry);
@@ -186,22 +186,22 @@ impl<'a, P: Presentation> Log<'a, P> {
         Ok(())
     }
 
-    fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&Exchange>) {
+    fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&AttemptIo>) {
         output::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
             styled(DIM, entry.at),
-            words::what(&entry.input),
-            styled(DIM, words::who(&entry.by))
+            entry_text::input(&entry.input),
+            styled(DIM, entry_text::author(&entry.by))
         ));
         if let Some(exchange) = exchange {
             print_exchange(exchange);
             output::data("     decision:");
         }
-        for line in words::verdict(entry).into_iter().chain(lines::of(entry)) {
+        for line in entry_text::verdict(entry).into_iter().chain(lines::of(entry)) {
             output::data(format_args!("       {line}"));
         }
-        for line in words::statuses(entry) {
+        for line in entry_text::statuses(entry) {
             output::data(format_args!("       {line}"));
         }
         for attempt in began(entry) {
@@ -214,7 +214,7 @@ impl<'a, P: Presentation> Log<'a, P> {
     }
 
     /// What passed between the engine and the attempt that the entry says is over.
-    fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
+    fn exchange(&mut self, entry: &Entry<P>) -> Option<AttemptIo> {
         let definition = &self.full.as_ref()?.spec.definition;
         if self.handle.store.is_shared() {
             // Of those that begin while we follow the run, nobody knew before.
@@ -227,14 +227,14 @@ impl<'a, P: Presentation> Log<'a, P> {
         let read = |attempt: &AttemptId, report| {
             let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
-                return Exchange::remote(host, attempt, report);
+                return AttemptIo::remote(host, attempt, report);
             }
             let expected = Expected {
                 run_id: self.handle.run.clone(),
                 step_id: attempt.step.clone(),
                 agent: agent(&attempt.step),
             };
-            Exchange::read(&self.handle.dir(attempt), attempt, &expected, report)
+            AttemptIo::read(&self.handle.dir(attempt), attempt, &expected, report)
         };
         let step = self.step.as_ref().map(P::step_id);
         let wanted = |attempt: &AttemptId| step.as_ref().is_none_or(|step| *step == attempt.step);
@@ -271,25 +271,25 @@ fn began<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId> {
     })
 }
 
-fn print_exchange(exchange: &Exchange) {
-    let Exchange { attempt, files, prompt, answer } = exchange;
+fn print_exchange(exchange: &AttemptIo) {
+    let AttemptIo { attempt, files, prompt, response } = exchange;
     let place = |file: &str| match files {
-        Files::Directory(directory) => directory.join(file).display().to_string(),
-        Files::Host(host) => format!("on `{host}`"),
+        AttemptFiles::Directory(directory) => directory.join(file).display().to_string(),
+        AttemptFiles::Host(host) => format!("on `{host}`"),
     };
     output::data(format_args!("     prompt of {attempt}: {}", styled(DIM, place("prompt.md"))));
     prompt.iter().for_each(print_text);
-    match answer {
-        Answer::Report { from, report } => {
+    match response {
+        Response::Report { from, report } => {
             output::data(format_args!("     answer of {attempt}, from {from}:"));
             let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
             print_lines(text.lines());
         }
-        Answer::Output { stdout, stderr, refused } => {
+        Response::Output { stdout, stderr, rejected } => {
             output::data(format_args!("     answer of {attempt}: no report was accepted"));
-            if let Some(refused) = refused {
-                output::data(format_args!("     refused: {}", refused.why));
-                print_text(&refused.report);
+            if let Some(rejected) = rejected {
+                output::data(format_args!("     refused: {}", rejected.reason));
+                print_text(&rejected.report);
             }
             for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
                 if !lines.is_empty() {
@@ -302,26 +302,26 @@ fn print_exchange(exchange: &Exchange) {
                 output::data("     it wrote nothing");
             }
         }
-        Answer::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
-        Answer::Remote => output::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
+        Response::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
+        Response::Remote => output::data(format_args!("     answer of {attempt}: {}", place("stdout.log"))),
     }
 }
 
-fn print_text(text: &Text) {
+fn print_text(text: &FileText) {
     match text {
-        Text::Read { text, left_out } => {
+        FileText::Read { text, left_out } => {
             print_lines(text.lines());
             if *left_out > 0 {
                 output::data(format_args!("       … {left_out} more bytes"));
             }
         }
-        Text::Missing => output::data("       the file is missing"),
-        Text::Unreadable(why) => output::data(format_args!("       it cannot be read: {why}")),
+        FileText::Missing => output::data("       the file is missing"),
+        FileText::Unreadable(why) => output::data(format_args!("       it cannot be read: {why}")),
     }
 }
 
 fn print_lines<'l>(lines: impl Iterator<Item = &'l str>) {
     lines.for_each(|line| {
-        output::data(format_args!("       {} {}", styled(DIM, "│"), output::harmless(line)));
+        output::data(format_args!("       {} {}", styled(DIM, "│"), output::single_line(line)));
     });
 }

@@ -16,11 +16,11 @@ use store::{AnyStore, RunRow, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::output::paste;
+use crate::output::location_flags;
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present;
 use crate::present::run_status::{self, EnginePresence};
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// List the runs of this repository, newest last
 ///
@@ -70,7 +70,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -176,7 +176,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if rows.is_empty() {
-        let traces = workspace.traces();
+        let traces = workspace.lost_store_hints();
         match traces.is_empty() {
             true => output::note("no runs yet; `callboard run WORKFLOW` starts one"),
             false => traces.iter().for_each(output::note),
@@ -196,7 +196,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Whether a run that needs an engine has one. Other runs are not asked: on NATS each question costs a round trip.
 async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
     if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
-        return Ok(EnginePresence::NotAsked);
+        return Ok(EnginePresence::NotChecked);
     }
     Ok(match store.peek_engine_holder(&row.run).await? {
         Some(_) => EnginePresence::Alive,
@@ -292,7 +292,7 @@ impl Listed<'_> {
                 true => self.problem().to_owned(),
                 false => format!("{}: `callboard show {}` says why", self.problem(), self.row.run),
             };
-            return format!("{run}  {}", styled(DIM, paste::completed(&why)));
+            return format!("{run}  {}", styled(DIM, location_flags::add_to(&why)));
         };
         let (style, word) = run_status::shown(summary.status, self.engine);
         let ago = output::duration(now.since(summary.updated_at));

@@ -10,7 +10,7 @@ use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Pause a run: agents at work go on, nothing more starts
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -50,9 +50,9 @@ impl Deed for Pausing<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { workspace, store, run, reason } = self;
-        let control = ControlRequest::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
-        control.make(workspace, store, run).await?;
-        output::talk(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
+        let control = ControlRequest::<P> { action: "pause".to_owned(), request: Request::Pause, reason };
+        control.submit(workspace, store, run).await?;
+        output::message(format_args!("run `{run}` is paused; `callboard resume {run}` goes on with it"));
         Ok(Exit::Success)
     }
 }

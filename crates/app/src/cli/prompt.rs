@@ -8,8 +8,8 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::query::exchange::{self, Text};
-use crate::workspace::Place;
+use crate::query::attempt_io::{self, FileText};
+use crate::workspace::LocationArgs;
 
 /// Print the prompt that a step was given, or would be given now
 ///
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
     context: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
@@ -134,11 +134,11 @@ fn given(
     }
     let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
-    let why = match exchange::whole(&path) {
-        Text::Read { text, .. } => return Ok(text),
-        Text::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
-        Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
-        Text::Unreadable(why) => why,
+    let why = match attempt_io::whole(&path) {
+        FileText::Read { text, .. } => return Ok(text),
+        FileText::Missing if !dir.path().is_dir() => "its directory is gone".to_owned(),
+        FileText::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
+        FileText::Unreadable(why) => why,
     };
     let what = format!("cannot read `{}`, which `{attempt}` was given: {why}", path.display());
     Err(Failure::new(Exit::Store, what).hint(now))
@@ -152,7 +152,7 @@ fn tell_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, s
     }
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     let needs = P::needs(definition, step).into_iter();
-    let missing = needs.filter(|need| !P::is_behind(definition, state, need));
+    let missing = needs.filter(|need| !P::unblocks_dependents(definition, state, need));
     let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();
     if !missing.is_empty() {
         output::note(format_args!(

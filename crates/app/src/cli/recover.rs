@@ -16,7 +16,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::engine::profiles::AgentFlags;
 use crate::failure::{Exit, Failure};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
 ///
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 
     #[command(flatten)]
     view: view::ViewFlags,
@@ -59,7 +59,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    crate::control::refuse_agents_outright("recover the store")?;
+    crate::control::refuse_agents_without_run("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
     let workspace = Workspace::find(&arguments.place, flags)?;
     if let Some(view) = &arguments.view.from_view {

@@ -83,7 +83,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_given_up()?;
-    output::talk(format_args!("the report of `{}` is accepted", attempt.id));
+    output::message(format_args!("the report of `{}` is accepted", attempt.id));
     Ok(Exit::Success)
 }
 
@@ -102,7 +102,7 @@ fn hand_in_part(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_given_up()?;
-    output::talk(format_args!("a part of the output of `{}` is accepted", attempt.id));
+    output::message(format_args!("a part of the output of `{}` is accepted", attempt.id));
     Ok(Exit::Success)
 }
 

@@ -9,13 +9,13 @@ use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::profiles::AgentFlags;
-use crate::engine::{self, Show};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::{RehearseFlag, Roles};
 use crate::workspace::definition;
 use crate::workspace::definition::Limits;
-use crate::workspace::{self, Place, Workspace};
+use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Run a workflow: start its steps as processes, in parallel where the graph allows
 ///
@@ -55,14 +55,14 @@ pub(super) struct Arguments {
     on_failure: Policy,
 
     #[command(flatten)]
-    show: Show,
+    show: EngineArgs,
 
     /// Start in the background and return at once
     #[arg(long)]
     detach: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 
     #[command(flatten)]
     profiles: AgentFlags,
@@ -162,7 +162,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let run = options.location.run.clone();
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     block_on(async {
-        workspace.traces().iter().for_each(output::note);
+        workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
         definition::exclude_views(&workspace.repo)?;
         let opened = runner::open::<Steps, _>(&store, &workspace.clock, workspace::person(), spec).await;

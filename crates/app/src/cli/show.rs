@@ -11,13 +11,13 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::present::run_status;
 use crate::present::run_status::EnginePresence;
-use crate::present::{self, Deed, Presentation, Shown};
-use crate::query::heard::Heard;
+use crate::present::{self, Deed, Presentation, StepSummary};
 use crate::query::hosts;
-use crate::query::questions::{Acts, Answers, Recovered};
-use crate::query::steps::Doing;
-use crate::query::{RunHandle, words};
-use crate::workspace::Place;
+use crate::query::last_output::LastOutput;
+use crate::query::overview::{EngineStatus, Recovered, RunOverview};
+use crate::query::steps::StepActivity;
+use crate::query::{RunHandle, entry_text};
+use crate::workspace::LocationArgs;
 
 /// Show how a run stands: who works or waits and since when, the last error, iterations used, what takes long
 ///
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -66,26 +66,26 @@ impl Deed for Showing<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { handle, arguments } = self;
-        let (run_at, answers) = Answers::about::<P>(handle, arguments.at.map(Revision)).await?;
+        let (run_at, overview) = RunOverview::read::<P>(handle, arguments.at.map(Revision)).await?;
         if arguments.json {
-            as_json(&run_at, &answers);
+            as_json(&run_at, &overview);
         } else {
-            in_words(&run_at, &answers, arguments.at.is_some());
+            in_words(&run_at, &overview, arguments.at.is_some());
         }
         Ok(Exit::Success)
     }
 }
 
-fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+fn as_json<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
     let mut shown = json!({
         "run": run_at.run,
         "protocol": P::NAME,
         "title": run_at.spec.title,
-        "status": run_status::shown(run_at.state.run.status, answers.acts.engine()).1,
+        "status": run_status::shown(run_at.state.run.status, overview.engine.presence()).1,
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
-    let mut rest = serde_json::to_value(answers).expect("BUG: what we print is plain data");
+    let mut rest = serde_json::to_value(overview).expect("BUG: what we print is plain data");
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
         shown.append(&mut P::result_fields(&run_at.document));
@@ -94,18 +94,18 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     output::json_pretty(&shown);
 }
 
-fn in_words<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, travels: bool) {
-    head(run_at, travels, answers.acts.engine());
+fn in_words<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview, travels: bool) {
+    head(run_at, travels, overview.engine.presence());
     for line in P::about(&run_at.document) {
-        output::data(format_args!("  {}", output::harmless(&line)));
+        output::data(format_args!("  {}", output::single_line(&line)));
     }
-    for Recovered { revision, from } in &answers.recovered {
+    for Recovered { revision, from } in &overview.recovered {
         output::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
-    who_acts(run_at, answers);
-    steps(run_at, answers);
-    last_error(run_at, answers);
-    for gate in &answers.gates {
+    who_acts(run_at, overview);
+    steps(run_at, overview);
+    last_error(run_at, overview);
+    for gate in &overview.gates {
         output::data(format_args!(
             "iterations: {} has used {} of {}, and sends back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
@@ -134,22 +134,22 @@ fn head<P: Presentation>(run_at: &RunAt<P>, travels: bool, engine: EnginePresenc
 }
 
 /// Whose move it is.
-fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+fn who_acts<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
     let run = &run_at.run;
     let rests = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
-    if let Some(held) = &answers.held {
+    if let Some(held) = &overview.halted_by {
         let (_, word) = run_status::word(run_at.state.run.status);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if rests { format!("; `callboard resume {run}` goes on with it") } else { String::new() };
         output::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
-            output::duration(answers.at.since(held.at)),
-            words::who(&held.by),
+            output::duration(overview.at.since(held.at)),
+            entry_text::author(&held.by),
         ));
     }
-    match &answers.acts {
-        Acts::AtWork { pid, host, since, stopped } => {
-            let since = since.map(|since| format!(" for {}", output::duration(answers.at.since(since))));
+    match &overview.engine {
+        EngineStatus::Running { pid, host, since, stopped } => {
+            let since = since.map(|since| format!(" for {}", output::duration(overview.at.since(since))));
             let stopped = if *stopped {
                 format!(", {}: `kill -CONT {pid}` lets it go on", styled(YELLOW, "stopped"))
             } else {
@@ -157,23 +157,23 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
             };
             output::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
-        Acts::Missing if answers.remote.is_empty() => output::advice(format_args!(
+        EngineStatus::Missing if overview.remote.is_empty() => output::advice(format_args!(
             "{}: `callboard resume {run}` goes on with it",
             styled(YELLOW, "no engine")
         )),
-        Acts::Missing => {
-            for (host, attempts) in &answers.remote {
+        EngineStatus::Missing => {
+            for (host, attempts) in &overview.remote {
                 let is_to_end = matches!(run_at.state.run.status, RunStatus::Stopping(_));
-                let advise = if is_to_end { hosts::advice_to_end } else { hosts::advice };
+                let advise = if is_to_end { hosts::advice_to_stop } else { hosts::advice };
                 let advice = advise(run, host, attempts);
                 output::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
             }
         }
-        Acts::Unknown { why } => {
+        EngineStatus::Unknown { why } => {
             output::data(format_args!("whether it has an engine cannot be told: {why}"));
         }
-        Acts::WroteLast { by } => output::data(words::who(by)),
-        Acts::NotNeeded => {
+        EngineStatus::LastWriter { by } => output::data(entry_text::author(by)),
+        EngineStatus::NotNeeded => {
             let failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
             if failed && run_at.revision == run_at.newest {
@@ -183,14 +183,14 @@ fn who_acts<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     }
 }
 
-fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
-    let steps = progress::shown_steps(run_at);
+fn steps<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
+    let steps = progress::step_summaries(run_at);
     let (wide, width) = progress::widths(&steps);
     for (name, shown) in &steps {
-        let told = particulars(shown, answers.steps.get(name), answers.at);
+        let told = particulars(shown, overview.steps.get(name), overview.at);
         // Told below, with where it comes from.
-        let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
-        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::harmless);
+        let is_last = |error: &str| overview.last_error.as_ref().is_some_and(|last| last.error == error);
+        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::single_line);
         let told = [Some(told), error].into_iter().flatten().filter(|text| !text.is_empty());
         let (status, told) = (progress::status(shown, wide), told.collect::<Vec<_>>().join("  "));
         output::data(format_args!("  {status} {name:<width$}  {told}").to_string().trim_end());
@@ -198,43 +198,45 @@ fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
 }
 
 /// What matters of a step in its status.
-fn particulars(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
+fn particulars(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> String {
     let tries = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
     let time = match doing {
         Some(doing) => Some(activity(doing, now)),
         None => shown.took().map(|took| styled(DIM, output::duration(took))),
     };
-    let remark = shown.remark.as_deref().map(|remark| styled(DIM, output::harmless(remark)));
+    let remark = shown.note.as_deref().map(|remark| styled(DIM, output::single_line(remark)));
     [tries, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
 /// What a step does, and since when.
-fn activity(doing: &Doing, now: Stamp) -> String {
+fn activity(doing: &StepActivity, now: Stamp) -> String {
     let length = |since: &Stamp| output::duration(now.since(*since));
     match doing {
-        Doing::AtWork { since, slow, heard, host, .. } => {
+        StepActivity::Running { since, slow, last_output, host, .. } => {
             let working = styled(DIM, format_args!("for {}{}", length(since), on(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
-                let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
+                let (usual, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
                 format!("{}: usual {usual}, now {now}", styled(YELLOW, "longer than usual"))
             });
-            let heard = heard.as_ref().map(|heard| last_output(heard, now));
-            [Some(working), slow, heard].into_iter().flatten().collect::<Vec<_>>().join("  ")
+            let last_output = last_output.as_ref().map(|output| last_output_text(output, now));
+            [Some(working), slow, last_output].into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
-        Doing::Ending { since, host, .. } => format!("being ended for {}{}", length(since), on(host)),
-        Doing::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
-        Doing::Resting { until, .. } if *until > now => {
+        StepActivity::Stopping { since, host, .. } => {
+            format!("being ended for {}{}", length(since), on(host))
+        }
+        StepActivity::Ended { .. } => "no agent of it is at work; an engine takes up what is left".to_owned(),
+        StepActivity::BackingOff { until, .. } if *until > now => {
             let (length, until) = (output::duration(until.since(now)), to_the_second(*until));
             format!("rests for another {length}, until {until}")
         }
-        Doing::Resting { .. } => "has rested".to_owned(),
-        Doing::WaitsForPlace { since } => format!("waits for a place (--jobs) for {}", length(since)),
-        Doing::WaitsForEngine { since } => format!("waits for an engine for {}", length(since)),
-        Doing::Held { since } => format!("held, ready for {}", length(since)),
-        Doing::WaitsForWayBack { since } => format!("waits for the way back for {}", length(since)),
-        Doing::WaitsFor { steps } if steps.is_empty() => String::new(),
-        Doing::WaitsFor { steps } => {
+        StepActivity::BackingOff { .. } => "has rested".to_owned(),
+        StepActivity::WaitingForSlot { since } => format!("waits for a place (--jobs) for {}", length(since)),
+        StepActivity::WaitingForEngine { since } => format!("waits for an engine for {}", length(since)),
+        StepActivity::Held { since } => format!("held, ready for {}", length(since)),
+        StepActivity::WaitingForLoopBack { since } => format!("waits for the way back for {}", length(since)),
+        StepActivity::WaitingForSteps { steps } if steps.is_empty() => String::new(),
+        StepActivity::WaitingForSteps { steps } => {
             let names: Vec<_> = steps.iter().map(StepId::as_str).collect();
             styled(DIM, format_args!("waits for {}", names.join(", ")))
         }
@@ -247,11 +249,11 @@ fn on(host: &Option<String>) -> String {
 }
 
 /// What an agent at work has last written, and when.
-fn last_output(heard: &Heard, now: Stamp) -> String {
-    match heard {
-        Heard::Nothing => "no output yet".to_owned(),
-        Heard::Output { at, line, .. } => {
-            let line = line.as_deref().map(|line| format!(": {}", output::harmless(line)));
+fn last_output_text(last_output: &LastOutput, now: Stamp) -> String {
+    match last_output {
+        LastOutput::Nothing => "no output yet".to_owned(),
+        LastOutput::Output { at, line, .. } => {
+            let line = line.as_deref().map(|line| format!(": {}", output::single_line(line)));
             format!("last output {} ago{}", output::duration(now.since(*at)), line.unwrap_or_default())
         }
     }
@@ -264,21 +266,21 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// A succeeded run's troubles are over.
-fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+fn last_error<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
-    let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
-    let ago = output::duration(answers.at.since(last.at));
+    let Some(last) = overview.last_error.as_ref().filter(|_| !succeeded) else { return };
+    let ago = output::duration(overview.at.since(last.at));
     let step = &last.attempt.step;
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let mended =
-        present::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
+    let mended = present::find_step::<P>(definition, step)
+        .is_some_and(|step| P::unblocks_dependents(definition, state, &step));
     let (style, since) =
         if mended { (DIM, format!(" ({step} is done since)")) } else { (RED, String::new()) };
     output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),
         last.attempt,
-        output::harmless(&last.error)
+        output::single_line(&last.error)
     ));
     match (&last.log, &last.host) {
         (Some(log), _) => output::data(format_args!("  {}", styled(DIM, log.display()))),

@@ -10,7 +10,7 @@ use crate::control::ControlRequest;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Stop a run: end its agents and leave it resumable
 ///
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -53,10 +53,10 @@ impl Deed for Stopping<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { workspace, store, run, reason } = self;
-        let control = ControlRequest::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
-        control.fulfil(workspace, store, run).await?;
+        let control = ControlRequest::<P> { action: "stop".to_owned(), request: Request::Stop, reason };
+        control.submit_and_wait(workspace, store, run).await?;
         let journal = workspace.load::<P>(store, run).await?;
-        output::talk(match journal.state.run.status {
+        output::message(match journal.state.run.status {
             RunStatus::Finished(Outcome::Succeeded) => {
                 format!("run `{run}` succeeded before it could be stopped")
             }

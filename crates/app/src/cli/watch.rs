@@ -7,7 +7,7 @@ use crate::engine::watcher::Watcher;
 use crate::failure::{Exit, Failure};
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// Watch a run from another terminal, until it rests
 ///
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {

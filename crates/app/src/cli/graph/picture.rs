@@ -7,7 +7,7 @@ use protocol::steps::Workflow;
 use runner::RunSpec;
 use serde::Serialize;
 
-use crate::present::{Presentation, StatusKind, WayBack};
+use crate::present::{LoopBack, Presentation, StatusKind};
 
 /// A workflow, or a run of one.
 #[derive(Debug, Clone, Serialize)]
@@ -96,20 +96,22 @@ impl Picture {
         let definition = &spec.definition;
         let name = |step: &P::Step| P::step_id(step).to_string();
         let steps = P::steps(definition).into_iter().map(|step| {
-            let shown = P::shown(document, &step);
-            let way_back = P::way_back(definition, &step);
+            let shown = P::step_summary(document, &step);
+            let loop_back = P::loop_back(definition, &step);
             Step {
                 id: name(&step),
                 agent: P::agent(definition, &step),
                 needed: P::needs(definition, &step).iter().map(name).collect(),
-                loop_back_to: way_back.as_ref().map(|WayBack { to, .. }| name(to)),
+                loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| name(to)),
                 reached: Some(Reached {
                     status: shown.status,
                     kind: shown.kind,
-                    length: shown.length(now),
+                    length: shown.elapsed(now),
                     attempts: shown.attempts,
-                    iteration: way_back
-                        .map(|WayBack { most, .. }| Iteration { now: shown.sent_back + 1, most }),
+                    iteration: loop_back.map(|LoopBack { max_iterations, .. }| Iteration {
+                        now: shown.loop_backs + 1,
+                        most: max_iterations,
+                    }),
                     error: shown.error,
                 }),
                 ..Step::default()

@@ -12,7 +12,7 @@ use store::{AnyStore, Location};
 use crate::config::Flags;
 use crate::failure::Failure;
 use crate::present::{Deed, Presentation};
-use crate::workspace::{Place, Workspace};
+use crate::workspace::{LocationArgs, Workspace};
 
 /// An agent is not kept waiting for servers that do not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub(super) async fn is_one(local_dir: &Path, run: &RunId, attempt: &AttemptId) -
 /// Whether the attempt is at work; nothing if there is no such run.
 async fn ask(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
     let workspace =
-        Workspace::find(&Place { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
+        Workspace::find(&LocationArgs { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
     let Some(store) = workspace.existing_store().await? else { return Ok(None) };
     workspace.with_run(&store, run, Looking { store: &store, run, attempt }).await
 }

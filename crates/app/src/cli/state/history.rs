@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Show every write of the document of a run: which, when, what, by whom
 ///
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -86,14 +86,14 @@ fn line(write: &Write) -> String {
     let Write { sequence, revision, at, phase, event, by, changed } = write;
     let number = sequence.map_or_else(|| "-".to_owned(), |sequence| sequence.to_string());
     let words = [phase, event].into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    let mut places: Vec<_> = changed.iter().take(NAMED).map(|place| output::harmless(place)).collect();
+    let mut places: Vec<_> = changed.iter().take(NAMED).map(|place| output::single_line(place)).collect();
     if changed.iter().any(String::is_empty) {
         places = vec!["all of it".to_owned()];
     }
     let more = changed.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let revision = styled(DIM, format_args!("revision {revision}"));
-    let told = [words, output::harmless(by), format!("{}{more}", places.join(", ")), revision];
+    let told = [words, output::single_line(by), format!("{}{more}", places.join(", ")), revision];
     let told: Vec<_> = told.into_iter().filter(|word| !word.is_empty()).collect();
     format!("{} {}  {}", styled(BOLD, format_args!("{number:>4}")), styled(DIM, at), told.join("  "))
 }

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::{self, Place};
+use crate::workspace::{self, LocationArgs};
 
 /// Change the document of a run, if nobody else has changed the same part of it since
 ///
@@ -59,7 +59,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -179,7 +179,7 @@ mod tests {
             ("/a=b=2", "`--set /a=b=2` has a value that is not JSON"),
             ("a=1", "`--set a=1` does not begin with a JSON pointer"),
         ] {
-            assert_eq!(place(given).unwrap_err().what, what);
+            assert_eq!(place(given).unwrap_err().message, what);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::workspace::Place;
+use crate::workspace::LocationArgs;
 
 /// Follow the document of a run: a line of JSON for each write
 ///
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     path: Option<String>,
 
     #[command(flatten)]
-    place: Place,
+    place: LocationArgs,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {

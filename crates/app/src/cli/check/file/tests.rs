@@ -14,7 +14,7 @@ fn shown(name: &str, content: &str) -> String {
     fs::write(&file, content).unwrap();
     let checked = check(&file, None, Some(folder.path())).unwrap();
     let shown = checked.findings.iter().map(|finding| {
-        let excerpt = output::draw(Path::new(name), &checked.source, &finding.remark(), 120);
+        let excerpt = output::draw(Path::new(name), &checked.source, &finding.diagnostic(), 120);
         let excerpt = anstream::adapter::strip_str(&excerpt).to_string();
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });
@@ -272,5 +272,5 @@ fn what_cannot_be_read_is_a_failure_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let failure = check(&folder.path().join("none.yaml"), None, None).unwrap_err();
     assert_eq!(failure.exit.code(), 2);
-    assert!(failure.what.contains("none.yaml"), "{}", failure.what);
+    assert!(failure.message.contains("none.yaml"), "{}", failure.message);
 }
