@@ -58,15 +58,15 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    location: LocationArgs,
+    place: LocationArgs,
 
     #[command(flatten)]
     peer: peer::PeerFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    control::refuse_agents_outright("import a run")?;
-    let workspace = Workspace::find(&arguments.location, Flags::default())?;
+    control::refuse_agents_without_run("import a run")?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };
@@ -153,7 +153,7 @@ fn tell(imported: &Imported, json: bool) {
         return;
     }
     output::data(run);
-    output::talk(format_args!(
+    output::message(format_args!(
         "{} entries and {} files were taken, written on `{}`; the run is {}",
         manifest.entries,
         manifest.files.len(),
