@@ -50,7 +50,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if json {
         let files = checked.iter().map(|(path, checked)| match checked {
             Ok(checked) => serde_json::to_value(checked).expect("BUG: what we print is plain data"),
-            Err(failure) => json!({ "file": path, "error": failure.what, "causes": failure.causes }),
+            Err(failure) => json!({ "file": path, "error": failure.message, "causes": failure.causes }),
         });
         output::json_pretty(&files.collect::<Vec<_>>());
     } else {
@@ -75,7 +75,7 @@ fn show(checked: &Checked, several: bool) {
     for finding in &checked.findings {
         output::data(format_args!(
             "{}\n",
-            output::excerpt(&checked.file, &checked.source, &finding.remark())
+            output::excerpt(&checked.file, &checked.source, &finding.diagnostic())
         ));
     }
     let whole = match (&checked.steps, &checked.cycle) {

@@ -12,7 +12,7 @@ use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
 use crate::present::run_status;
 use crate::present::{Deed, Presentation};
 use crate::query::difference::{self, Difference};
-use crate::query::{RunHandle, words};
+use crate::query::{RunHandle, entry_text};
 use crate::workspace::LocationArgs;
 
 /// Show what changed in a run between two revisions
@@ -118,7 +118,9 @@ fn head<P: Presentation>(run: &RunId, old: &Side<P>, new: &Side<P>) {
     for Side { run_at, entry } in [old, new] {
         let text = entry.as_ref().map_or_else(
             || "the entry cannot be read".to_owned(),
-            |entry| format!("{}  {}", words::what(&entry.input), styled(DIM, words::who(&entry.by))),
+            |entry| {
+                format!("{}  {}", entry_text::input(&entry.input), styled(DIM, entry_text::author(&entry.by)))
+            },
         );
         let revision = styled(BOLD, format_args!("{:>4}", run_at.revision));
         output::data(format_args!("{revision} {}  {text}", styled(DIM, run_at.state.at)));

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::block_on;
-use crate::doctor::{self, Finding, Ground, Level};
+use crate::doctor::{self, DoctorContext, Finding, Level};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::workspace::LocationArgs;
@@ -17,7 +17,7 @@ use crate::workspace::LocationArgs;
 
 Examples:
   callboard doctor
-  callboard doctor --json | jq '.findings[] | select(.level == \"act\")'
+  callboard doctor --json | jq '.findings[] | select(.level == \"problem\")'
   callboard doctor --unit > ~/.config/systemd/user/callboard.service")]
 pub(super) struct Arguments {
     /// Print all findings as JSON
@@ -33,29 +33,29 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let ground = Ground::find(&arguments.location)?;
+    let context = DoctorContext::find(&arguments.location)?;
     if arguments.unit {
         // Without the configuration, the unit might name another store.
-        if let Err(errors) = &ground.config {
+        if let Err(errors) = &context.config {
             return Err(errors.clone().into());
         }
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(Exit::Bug, "cannot find the path of this program").because(Some(&error))
         })?;
-        output::raw(&doctor::unit(&ground, &program));
+        output::raw(&doctor::systemd_unit(&context, &program));
         return Ok(Exit::Success);
     }
-    let findings = block_on(async { Ok(doctor::examine(ground).await) })?;
-    let problems = findings.iter().filter(|finding| finding.level == Level::Act).count();
+    let findings = block_on(async { Ok(doctor::run_all(context).await) })?;
+    let problems = findings.iter().filter(|finding| finding.level == Level::Problem).count();
     if arguments.json {
         output::json_pretty(&json!({ "problems": problems, "findings": findings }));
     } else {
-        findings.iter().for_each(Finding::show);
+        findings.iter().for_each(Finding::print);
         output::data("");
         output::data(match problems {
             0 => "no problems found".to_owned(),
             some => output::count(some, "problem found", "problems found"),
         });
     }
-    Ok(if problems == 0 { Exit::Success } else { Exit::NeedsDoing })
+    Ok(if problems == 0 { Exit::Success } else { Exit::ProblemsFound })
 }

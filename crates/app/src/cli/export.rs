@@ -90,7 +90,7 @@ impl Deed for Exporting<'_> {
         file.persist_noclobber(&output).map_err(|error| {
             unwritable(&error.error).hint("choose another name with `-o`, or move the existing file")
         })?;
-        output::talk(format_args!(
+        output::message(format_args!(
             "exported run `{}` to `{}`: {} entries, {} files",
             manifest.run,
             output.display(),

@@ -105,7 +105,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
     };
     let workflow::Read { whole, problems, warnings } = workflow::read(&repo, &file, &source);
     for warning in &warnings {
-        output::talk(output::doubt(&file, &source, warning));
+        output::message(output::warning(&file, &source, warning));
     }
     match whole {
         Some((workflow, _)) => Ok(Graph::of_workflow(&workflow)),

@@ -17,7 +17,7 @@ use store::AnyStore;
 use super::block_on;
 use crate::config::Flags;
 use crate::control;
-use crate::control::views::{self, SetAside};
+use crate::control::views::{self, ViewQuarantined};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
@@ -58,15 +58,15 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    location: LocationArgs,
+    place: LocationArgs,
 
     #[command(flatten)]
     peer: peer::PeerFlags,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    control::refuse_agents_outright("import a run")?;
-    let workspace = Workspace::find(&arguments.location, Flags::default())?;
+    control::refuse_agents_without_run("import a run")?;
+    let workspace = Workspace::find(&arguments.place, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };
@@ -125,7 +125,7 @@ struct Taking<'a> {
 }
 
 impl Deed for Taking<'_> {
-    type Done = (Imported, Option<SetAside>);
+    type Done = (Imported, Option<ViewQuarantined>);
 
     async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
         let Self { workspace, store, unpacked, import_target, file } = self;
@@ -153,7 +153,7 @@ fn tell(imported: &Imported, json: bool) {
         return;
     }
     output::data(run);
-    output::talk(format_args!(
+    output::message(format_args!(
         "{} entries and {} files were taken, written on `{}`; the run is {}",
         manifest.entries,
         manifest.files.len(),

@@ -15,8 +15,8 @@ use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present::{self, Deed, Presentation};
-use crate::query::exchange::{Answer, Exchange, Files, Text};
-use crate::query::{RunHandle, mentions, words};
+use crate::query::attempt_io::{AttemptFiles, AttemptIo, FileText, Response};
+use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
 
 /// Show the journal of a run: time, author, input and decision of every entry
@@ -134,7 +134,7 @@ struct Log<'a, P: Presentation> {
     /// Set by --full.
     full: Option<RunAt<P>>,
     /// Attempts that have started and not ended.
-    running: BTreeMap<AttemptId, Exchange>,
+    running: BTreeMap<AttemptId, AttemptIo>,
     /// The host of each attempt, with --full on a shared store.
     hosts: BTreeMap<AttemptId, String>,
 }
@@ -170,7 +170,7 @@ impl<'a, P: Presentation> Log<'a, P> {
                 stored.revision, self.handle.run
             ))
         })?;
-        if self.step.as_ref().is_some_and(|step| !mentions::step(&entry, step)) {
+        if self.step.as_ref().is_some_and(|step| !step_filter::concerns_step(&entry, step)) {
             return Ok(());
         }
         let exchange = self.exchange(&entry);
@@ -186,22 +186,22 @@ impl<'a, P: Presentation> Log<'a, P> {
         Ok(())
     }
 
-    fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&Exchange>) {
+    fn print(&self, revision: Revision, entry: &Entry<P>, exchange: Option<&AttemptIo>) {
         output::data(format_args!(
             "{} {}  {}  {}",
             styled(BOLD, format_args!("{revision:>4}")),
             styled(DIM, entry.at),
-            words::what(&entry.input),
-            styled(DIM, words::who(&entry.by))
+            entry_text::input(&entry.input),
+            styled(DIM, entry_text::author(&entry.by))
         ));
         if let Some(exchange) = exchange {
             print_exchange(exchange);
             output::data("     decision:");
         }
-        for line in words::verdict(entry).into_iter().chain(lines::of(entry)) {
+        for line in entry_text::verdict(entry).into_iter().chain(lines::of(entry)) {
             output::data(format_args!("       {line}"));
         }
-        for line in words::statuses(entry) {
+        for line in entry_text::statuses(entry) {
             output::data(format_args!("       {line}"));
         }
         for attempt in started(entry) {
@@ -214,7 +214,7 @@ impl<'a, P: Presentation> Log<'a, P> {
     }
 
     /// Returns the prompt and the answer of the attempt that the entry ends.
-    fn exchange(&mut self, entry: &Entry<P>) -> Option<Exchange> {
+    fn exchange(&mut self, entry: &Entry<P>) -> Option<AttemptIo> {
         let definition = &self.full.as_ref()?.spec.definition;
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
@@ -227,14 +227,14 @@ impl<'a, P: Presentation> Log<'a, P> {
         let read = |attempt: &AttemptId, report| {
             let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
             if let Some(host) = host {
-                return Exchange::remote(host, attempt, report);
+                return AttemptIo::remote(host, attempt, report);
             }
             let expected = Expected {
                 run_id: self.handle.run.clone(),
                 step_id: attempt.step.clone(),
                 agent: agent(&attempt.step),
             };
-            Exchange::read(&self.handle.dir(attempt), attempt, &expected, report)
+            AttemptIo::read(&self.handle.dir(attempt), attempt, &expected, report)
         };
         let step = self.step.as_ref().map(P::step_id);
         let wanted = |attempt: &AttemptId| step.as_ref().is_none_or(|step| *step == attempt.step);
@@ -272,25 +272,25 @@ fn started<P: Presentation>(entry: &Entry<P>) -> impl Iterator<Item = AttemptId>
     })
 }
 
-fn print_exchange(exchange: &Exchange) {
-    let Exchange { attempt, files, prompt, answer } = exchange;
+fn print_exchange(exchange: &AttemptIo) {
+    let AttemptIo { attempt, files, prompt, response } = exchange;
     let location = |file: &str| match files {
-        Files::Directory(directory) => directory.join(file).display().to_string(),
-        Files::Host(host) => format!("on `{host}`"),
+        AttemptFiles::Directory(directory) => directory.join(file).display().to_string(),
+        AttemptFiles::Host(host) => format!("on `{host}`"),
     };
     output::data(format_args!("     prompt of {attempt}: {}", styled(DIM, location("prompt.md"))));
     prompt.iter().for_each(print_text);
-    match answer {
-        Answer::Report { from, report } => {
+    match response {
+        Response::Report { from, report } => {
             output::data(format_args!("     answer of {attempt}, from {from}:"));
             let text = serde_json::to_string_pretty(report).expect("BUG: a report is plain data");
             print_lines(text.lines());
         }
-        Answer::Output { stdout, stderr, refused } => {
+        Response::Output { stdout, stderr, rejected } => {
             output::data(format_args!("     answer of {attempt}: no accepted report"));
-            if let Some(refused) = refused {
-                output::data(format_args!("     refused: {}", refused.why));
-                print_text(&refused.report);
+            if let Some(rejected) = rejected {
+                output::data(format_args!("     refused: {}", rejected.reason));
+                print_text(&rejected.report);
             }
             for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
                 if !lines.is_empty() {
@@ -303,26 +303,28 @@ fn print_exchange(exchange: &Exchange) {
                 output::data("     no output");
             }
         }
-        Answer::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
-        Answer::Remote => output::data(format_args!("     answer of {attempt}: {}", location("stdout.log"))),
+        Response::Gone => output::data(format_args!("     answer of {attempt}: its directory is gone")),
+        Response::Remote => {
+            output::data(format_args!("     answer of {attempt}: {}", location("stdout.log")))
+        }
     }
 }
 
-fn print_text(text: &Text) {
+fn print_text(text: &FileText) {
     match text {
-        Text::Read { text, left_out } => {
+        FileText::Read { text, left_out } => {
             print_lines(text.lines());
             if *left_out > 0 {
                 output::data(format_args!("       … {left_out} more bytes"));
             }
         }
-        Text::Missing => output::data("       the file is missing"),
-        Text::Unreadable(why) => output::data(format_args!("       cannot be read: {why}")),
+        FileText::Missing => output::data("       the file is missing"),
+        FileText::Unreadable(why) => output::data(format_args!("       cannot be read: {why}")),
     }
 }
 
 fn print_lines<'l>(lines: impl Iterator<Item = &'l str>) {
     lines.for_each(|line| {
-        output::data(format_args!("       {} {}", styled(DIM, "│"), output::harmless(line)));
+        output::data(format_args!("       {} {}", styled(DIM, "│"), output::single_line(line)));
     });
 }

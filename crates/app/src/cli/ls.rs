@@ -16,7 +16,7 @@ use store::{AnyStore, RunRow, Store as _};
 use super::block_on;
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
-use crate::output::paste;
+use crate::output::location_flags;
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present;
 use crate::present::run_status::{self, EnginePresence};
@@ -176,7 +176,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     if rows.is_empty() {
-        let traces = workspace.traces();
+        let traces = workspace.lost_store_hints();
         match traces.is_empty() {
             true => output::note("no runs yet; run `callboard run WORKFLOW` to start one"),
             false => traces.iter().for_each(output::note),
@@ -196,7 +196,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Returns whether a run that needs an engine has one. Other runs are skipped, because on NATS each check is a round trip.
 async fn engine_of(store: &AnyStore, row: &RunRow) -> Result<EnginePresence, Failure> {
     if !workspace::summary(row).is_some_and(|summary| run_status::needs_engine(summary.status)) {
-        return Ok(EnginePresence::NotAsked);
+        return Ok(EnginePresence::NotChecked);
     }
     Ok(match store.peek_engine_holder(&row.run).await? {
         Some(_) => EnginePresence::Alive,
@@ -302,7 +302,7 @@ impl Listed<'_> {
                 true => self.problem().to_owned(),
                 false => format!("{}: run `callboard show {}` to see why", self.problem(), self.row.run),
             };
-            return format!("{run}  {}", styled(DIM, paste::completed(&why)));
+            return format!("{run}  {}", styled(DIM, location_flags::add_to(&why)));
         };
         let (style, word) = run_status::shown(summary.status, self.engine);
         let ago = output::duration(now.since(summary.updated_at));

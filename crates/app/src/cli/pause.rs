@@ -50,9 +50,9 @@ impl Deed for Pausing<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { workspace, store, run, reason } = self;
-        let control = ControlRequest::<P> { doing: "pause".to_owned(), request: Request::Pause, reason };
-        control.make(workspace, store, run).await?;
-        output::talk(format_args!("run `{run}` is paused; run `callboard resume {run}` to continue it"));
+        let control = ControlRequest::<P> { action: "pause".to_owned(), request: Request::Pause, reason };
+        control.submit(workspace, store, run).await?;
+        output::message(format_args!("run `{run}` is paused; run `callboard resume {run}` to continue it"));
         Ok(Exit::Success)
     }
 }

@@ -15,7 +15,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::cycles::{self, Draft};
 use crate::engine::profiles::AgentFlags;
-use crate::engine::{self, Show};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, styled};
 use crate::rehearsal::{RehearseFlag, Roles};
@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     timeout: Option<Duration>,
 
     #[command(flatten)]
-    show: Show,
+    show: EngineArgs,
 
     /// Start in the background and return at once
     #[arg(long)]
@@ -132,7 +132,7 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         env: arguments.profiles.env.clone(),
     };
     require_profiles(&engine_config, &draft)?;
-    workspace.traces().iter().for_each(output::note);
+    workspace.lost_store_hints().iter().for_each(output::note);
     let store = workspace.store().await?;
     if instruction == Instruction::RefineSpec {
         draft.advice = cycles::advice(&store, &draft.scope).await?;
@@ -227,11 +227,12 @@ impl Arguments {
             }));
             return;
         }
-        let continues = continues.map(|from| format!(", continues {}", output::harmless(&from.to_string())));
+        let continues =
+            continues.map(|from| format!(", continues {}", output::single_line(&from.to_string())));
         let continues = continues.unwrap_or_default();
-        output::talk(format_args!(
+        output::message(format_args!(
             "cycle {} is run {run}: {instruction}{continues}",
-            styled(BOLD, output::harmless(&cycle.to_string()))
+            styled(BOLD, output::single_line(&cycle.to_string()))
         ));
     }
 }

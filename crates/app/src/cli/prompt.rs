@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::{Deed, Presentation};
 use crate::query::RunHandle;
-use crate::query::exchange::{self, Text};
+use crate::query::attempt_io::{self, FileText};
 use crate::workspace::LocationArgs;
 
 /// Print the prompt of a step's attempt, or the prompt it would get now
@@ -138,11 +138,11 @@ fn read_given(
     }
     let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
-    let why = match exchange::whole(&path) {
-        Text::Read { text, .. } => return Ok(text),
-        Text::Missing if !dir.path().is_dir() => "the directory of the attempt is gone".to_owned(),
-        Text::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
-        Text::Unreadable(why) => why,
+    let why = match attempt_io::whole(&path) {
+        FileText::Read { text, .. } => return Ok(text),
+        FileText::Missing if !dir.path().is_dir() => "the directory of the attempt is gone".to_owned(),
+        FileText::Missing => "the file is gone, or the attempt was never prepared".to_owned(),
+        FileText::Unreadable(why) => why,
     };
     let what = format!("cannot read `{}` of attempt `{attempt}`: {why}", path.display());
     Err(Failure::new(Exit::Store, what).hint(now))
@@ -156,7 +156,7 @@ fn note_what_is_missing<P: Presentation>(run_at: &RunAt<P>, history: &History, s
     }
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     let needs = P::needs(definition, step).into_iter();
-    let missing = needs.filter(|need| !P::is_behind(definition, state, need));
+    let missing = needs.filter(|need| !P::unblocks_dependents(definition, state, need));
     let missing: Vec<_> = missing.map(|need| format!("`{}`", P::step_id(&need))).collect();
     if !missing.is_empty() {
         output::note(format_args!(

@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    location: LocationArgs,
+    place: LocationArgs,
 
     #[command(flatten)]
     view: view::ViewFlags,
@@ -59,9 +59,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    crate::control::refuse_agents_outright("recover the store")?;
+    crate::control::refuse_agents_without_run("recover the store")?;
     let flags = Flags { max_attempts: arguments.view.max_attempts, ..Flags::default() };
-    let workspace = Workspace::find(&arguments.location, flags)?;
+    let workspace = Workspace::find(&arguments.place, flags)?;
     if let Some(view) = &arguments.view.from_view {
         return view::rebuild(&workspace, view, &arguments);
     }

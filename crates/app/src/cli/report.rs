@@ -83,7 +83,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_abandoned()?;
-    output::talk(format_args!("accepted the report of `{}`", attempt.id));
+    output::message(format_args!("accepted the report of `{}`", attempt.id));
     Ok(Exit::Success)
 }
 
@@ -102,7 +102,7 @@ fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failur
         Failure::from_error(exit, &error)
     })?;
     attempt.refuse_if_abandoned()?;
-    output::talk(format_args!("accepted an intermediate output of `{}`", attempt.id));
+    output::message(format_args!("accepted an intermediate output of `{}`", attempt.id));
     Ok(Exit::Success)
 }
 

@@ -15,7 +15,7 @@ use crate::config::Flags;
 use crate::control::restore;
 use crate::control::{self, ControlRequest};
 use crate::engine::profiles::AgentFlags;
-use crate::engine::{self, Show};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::present::{self, Deed, Presentation};
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    show: Show,
+    show: EngineArgs,
 
     /// Run in the background and return at once
     #[arg(long)]
@@ -88,7 +88,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         by: workspace::person(),
         reason: arguments.reason.clone(),
     });
-    let again = runner::Overrides { recover: arguments.recover, abandoned, ..arguments.profiles.again()? };
+    let again =
+        runner::Overrides { recover: arguments.recover, abandoned, ..arguments.profiles.overrides()? };
     let engine_config = engine::engine_config(&workspace, again)?;
     block_on(async {
         if arguments.all {
@@ -139,7 +140,7 @@ impl Deed for Resuming<'_> {
         let restored = restore::restore::<P>(workspace, store, &engine_config, run).await?;
         let mut journal = workspace.load::<P>(store, run).await?;
         if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
-            output::talk(format_args!("run `{run}` has ended; there is nothing to resume"));
+            output::message(format_args!("run `{run}` has ended; there is nothing to resume"));
             return Ok(Exit::Success);
         }
         control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
@@ -147,17 +148,17 @@ impl Deed for Resuming<'_> {
         let paused = journal.state.run.status == RunStatus::Paused;
         if paused && control::engine_of(store, run).await?.is_some() {
             let control = ControlRequest::<P> {
-                doing: "resume".to_owned(),
+                action: "resume".to_owned(),
                 request: Request::Resume,
                 reason: arguments.reason,
             };
-            let taken = control.make(workspace, store, run).await?;
-            control::tell_who_goes_on(run, &taken);
+            let taken = control.submit(workspace, store, run).await?;
+            control::note_who_continues(run, &taken);
             return Ok(Exit::Success);
         }
-        engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+        engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
         require_profiles(&engine_config, &journal)?;
-        let request = EngineRequest::to_resume(Some(workspace::asked_by_person(arguments.reason.as_deref())));
+        let request = EngineRequest::to_resume(Some(workspace::request_reason(arguments.reason.as_deref())));
         loop {
             if let Some(holder) = remote(store, run).await?
                 && let Some(exit) = follow::<P>(workspace, store, run, holder, &arguments).await?
@@ -187,7 +188,7 @@ fn require_profiles<P: Presentation>(
     if !run.active_turns.is_empty() || matches!(run.status, RunStatus::Finished(_)) {
         return Ok(());
     }
-    let is_done = |step: &P::Step| P::is_behind(definition, &run.state, step);
+    let is_done = |step: &P::Step| P::unblocks_dependents(definition, &run.state, step);
     let is_ready = |step: &P::Step| !is_done(step) && P::needs(definition, step).iter().all(is_done);
     let options = engine_config.options(&journal.spec.options);
     for step in P::steps(definition).iter().filter(|step| is_ready(step)) {
@@ -201,7 +202,12 @@ fn require_profiles<P: Presentation>(
 
 impl Arguments {
     /// The arguments for a run that another command has chosen.
-    pub(super) fn with_flags(show: Show, detach: bool, location: LocationArgs, profiles: AgentFlags) -> Self {
+    pub(super) fn with_flags(
+        show: EngineArgs,
+        detach: bool,
+        location: LocationArgs,
+        profiles: AgentFlags,
+    ) -> Self {
         let (run, reason, abandon_host) = (None, None, None);
         let (all, recover, at_once, access_from_stdin) = (false, false, false, false);
         Self {
@@ -279,11 +285,14 @@ impl Deed for ResumeInBackground<'_> {
         let mut journal = workspace.load::<P>(store, run).await?;
         control::refuse_agents(&mut journal, "resume", &Request::Resume).await?;
         if control::engine_of(store, run).await?.is_none() {
-            if let Err(failure) =
-                engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))
-            {
+            if let Err(failure) = engine::check_repository_here(
+                workspace,
+                store,
+                run,
+                &engine_config.options(&journal.spec.options),
+            ) {
                 // `resume --all` in that repository or on that host resumes it.
-                output::note(format_args!("{}; resume it there", failure.what));
+                output::note(format_args!("{}; resume it there", failure.message));
                 return Ok(());
             }
             engine::detach(workspace, store, run, &arguments.show, arguments.flags()).await?;

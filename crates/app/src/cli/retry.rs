@@ -9,7 +9,7 @@ use super::block_on;
 use crate::config::Flags;
 use crate::control::{self, ControlRequest};
 use crate::engine::profiles::AgentFlags;
-use crate::engine::{self, Show};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, LocationArgs, Workspace};
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
     reason: Option<String>,
 
     #[command(flatten)]
-    show: Show,
+    show: EngineArgs,
 
     #[command(flatten)]
     location: LocationArgs,
@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.show.jobs, ..Flags::default() };
     let workspace = Workspace::find(&arguments.location, flags)?;
-    let engine_config = engine::engine_config(&workspace, arguments.profiles.again()?)?;
+    let engine_config = engine::engine_config(&workspace, arguments.profiles.overrides()?)?;
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         workspace
@@ -85,12 +85,12 @@ impl Deed for Retrying<'_> {
         }
         if control::engine_of(store, run).await?.is_some() {
             let control =
-                ControlRequest::<P> { doing: "retry".to_owned(), request, reason: arguments.reason };
-            let taken = control.make(workspace, store, run).await?;
-            control::tell_who_goes_on(run, &taken);
+                ControlRequest::<P> { action: "retry".to_owned(), request, reason: arguments.reason };
+            let taken = control.submit(workspace, store, run).await?;
+            control::note_who_continues(run, &taken);
             return Ok(Exit::Success);
         }
-        engine::is_staged_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
+        engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
         let asked = EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
         engine::drive::<P>(workspace, store, engine_config, run, asked, &arguments.show).await
     }

@@ -9,7 +9,7 @@ use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::profiles::AgentFlags;
-use crate::engine::{self, Show};
+use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::{RehearseFlag, Roles};
@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     on_failure: Policy,
 
     #[command(flatten)]
-    show: Show,
+    show: EngineArgs,
 
     /// Start in the background and return at once
     #[arg(long)]
@@ -166,7 +166,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let run = options.location.run.clone();
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     block_on(async {
-        workspace.traces().iter().for_each(output::note);
+        workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
         definition::exclude_views(&workspace.repo)?;
         let opened = runner::open::<Steps, _>(&store, &workspace.clock, workspace::person(), spec).await;

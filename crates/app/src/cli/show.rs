@@ -11,12 +11,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::present::run_status;
 use crate::present::run_status::EnginePresence;
-use crate::present::{self, Deed, Presentation, Shown};
-use crate::query::heard::Heard;
+use crate::present::{self, Deed, Presentation, StepSummary};
 use crate::query::hosts;
-use crate::query::questions::{Acts, Answers, Recovered};
-use crate::query::steps::Doing;
-use crate::query::{RunHandle, words};
+use crate::query::last_output::LastOutput;
+use crate::query::overview::{EngineStatus, Recovered, RunOverview};
+use crate::query::steps::StepActivity;
+use crate::query::{RunHandle, entry_text};
 use crate::workspace::LocationArgs;
 
 /// Show the status of a run and its steps, its engine, the last error and slow attempts
@@ -66,26 +66,26 @@ impl Deed for Showing<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { handle, arguments } = self;
-        let (run_at, answers) = Answers::about::<P>(handle, arguments.at.map(Revision)).await?;
+        let (run_at, overview) = RunOverview::read::<P>(handle, arguments.at.map(Revision)).await?;
         if arguments.json {
-            as_json(&run_at, &answers);
+            as_json(&run_at, &overview);
         } else {
-            print(&run_at, &answers, arguments.at.is_some());
+            print(&run_at, &overview, arguments.at.is_some());
         }
         Ok(Exit::Success)
     }
 }
 
-fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+fn as_json<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
     let mut shown = json!({
         "run": run_at.run,
         "protocol": P::NAME,
         "title": run_at.spec.title,
-        "status": run_status::shown(run_at.state.run.status, engine_presence(run_at, answers)).1,
+        "status": run_status::shown(run_at.state.run.status, engine_presence(run_at, overview)).1,
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
-    let mut rest = serde_json::to_value(answers).expect("BUG: what we print is plain data");
+    let mut rest = serde_json::to_value(overview).expect("BUG: what we print is plain data");
     if let (Some(shown), Some(rest)) = (shown.as_object_mut(), rest.as_object_mut()) {
         shown.append(rest);
         shown.append(&mut P::result_fields(&run_at.document));
@@ -94,18 +94,18 @@ fn as_json<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     output::json_pretty(&shown);
 }
 
-fn print<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, past: bool) {
-    head(run_at, past, engine_presence(run_at, answers));
+fn print<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview, past: bool) {
+    head(run_at, past, engine_presence(run_at, overview));
     for line in P::about(&run_at.document) {
-        output::data(format_args!("  {}", output::harmless(&line)));
+        output::data(format_args!("  {}", output::single_line(&line)));
     }
-    for Recovered { revision, from } in &answers.recovered {
+    for Recovered { revision, from } in &overview.recovered {
         output::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
-    engine(run_at, answers);
-    steps(run_at, answers);
-    last_error(run_at, answers);
-    for gate in &answers.gates {
+    engine(run_at, overview);
+    steps(run_at, overview);
+    last_error(run_at, overview);
+    for gate in &overview.gates {
         output::data(format_args!(
             "gate {}: {} of {} iterations used, loops back to {}",
             gate.step, gate.used, gate.limit, gate.back_to
@@ -118,8 +118,8 @@ fn print<P: Presentation>(run_at: &RunAt<P>, answers: &Answers, past: bool) {
 }
 
 /// Whether the run has an engine. A past revision was not interrupted, even if the run has no engine now.
-fn engine_presence<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) -> EnginePresence {
-    if run_at.revision == run_at.newest { answers.acts.engine() } else { EnginePresence::NotAsked }
+fn engine_presence<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) -> EnginePresence {
+    if run_at.revision == run_at.newest { overview.engine.presence() } else { EnginePresence::NotChecked }
 }
 
 fn head<P: Presentation>(run_at: &RunAt<P>, past: bool, engine: EnginePresence) {
@@ -139,10 +139,10 @@ fn head<P: Presentation>(run_at: &RunAt<P>, past: bool, engine: EnginePresence) 
 }
 
 /// Prints who paused or stopped the run, and its engine or what to do without one.
-fn engine<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+fn engine<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
-    if let Some(held) = &answers.held {
+    if let Some(held) = &overview.halted_by {
         let (_, word) = run_status::word(run_at.state.run.status);
         let reason = held.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if is_resumable {
@@ -152,13 +152,13 @@ fn engine<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
         };
         output::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
-            output::duration(answers.at.since(held.at)),
-            words::who(&held.by),
+            output::duration(overview.at.since(held.at)),
+            entry_text::author(&held.by),
         ));
     }
-    match &answers.acts {
-        Acts::AtWork { pid, host, since, stopped } => {
-            let since = since.map(|since| format!(" for {}", output::duration(answers.at.since(since))));
+    match &overview.engine {
+        EngineStatus::Running { pid, host, since, stopped } => {
+            let since = since.map(|since| format!(" for {}", output::duration(overview.at.since(since))));
             let stopped = if *stopped {
                 format!(", {}: run `kill -CONT {pid}` to continue it", styled(YELLOW, "suspended"))
             } else {
@@ -166,23 +166,23 @@ fn engine<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
             };
             output::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
         }
-        Acts::Missing if answers.remote.is_empty() => output::advice(format_args!(
+        EngineStatus::Missing if overview.remote.is_empty() => output::advice(format_args!(
             "{}: run `callboard resume {run}` to continue it",
             styled(YELLOW, "no engine")
         )),
-        Acts::Missing => {
-            for (host, attempts) in &answers.remote {
+        EngineStatus::Missing => {
+            for (host, attempts) in &overview.remote {
                 let is_stopping = matches!(run_at.state.run.status, RunStatus::Stopping(_));
-                let advise = if is_stopping { hosts::advice_to_end } else { hosts::advice };
+                let advise = if is_stopping { hosts::advice_to_stop } else { hosts::advice };
                 let advice = advise(run, host, attempts);
                 output::advice(format_args!("{}: {advice}", styled(YELLOW, "no engine")));
             }
         }
-        Acts::Unknown { why } => {
+        EngineStatus::Unknown { why } => {
             output::data(format_args!("cannot tell whether the run has an engine: {why}"));
         }
-        Acts::WroteLast { by } => output::data(words::who(by)),
-        Acts::NotNeeded => {
+        EngineStatus::LastWriter { by } => output::data(entry_text::author(by)),
+        EngineStatus::NotNeeded => {
             let has_failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
             if has_failed && run_at.revision == run_at.newest {
@@ -192,17 +192,17 @@ fn engine<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
     }
 }
 
-fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
-    let steps = progress::shown_steps(run_at);
+fn steps<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
+    let steps = progress::step_summaries(run_at);
     let statuses: Vec<_> =
-        steps.iter().map(|(name, shown)| status(shown, answers.steps.get(name), answers.at)).collect();
+        steps.iter().map(|(name, shown)| status(shown, overview.steps.get(name), overview.at)).collect();
     let status_width = statuses.iter().map(String::len).max().unwrap_or(0);
     let name_width = steps.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     for ((name, shown), status) in steps.iter().zip(&statuses) {
-        let details = details(shown, answers.steps.get(name), answers.at);
+        let details = details(shown, overview.steps.get(name), overview.at);
         // The last error is printed below, with its attempt and its log.
-        let is_last = |error: &str| answers.last_error.as_ref().is_some_and(|last| last.error == error);
-        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::harmless);
+        let is_last = |error: &str| overview.last_error.as_ref().is_some_and(|last| last.error == error);
+        let error = shown.error.as_deref().filter(|error| !is_last(error)).map(output::single_line);
         let details = [Some(details), error].into_iter().flatten().filter(|text| !text.is_empty());
         let details = details.collect::<Vec<_>>().join("  ");
         let status = styled(shown.kind.style(), format_args!("{status:<status_width$}"));
@@ -211,60 +211,65 @@ fn steps<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
 }
 
 /// The step's status, with the document's own word where that is another one.
-fn status(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
+fn status(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> String {
     let word = match doing {
-        Some(Doing::Resting { until, .. }) if *until > now => "backing off",
+        Some(StepActivity::BackingOff { until, .. }) if *until > now => "backing off",
         Some(
-            Doing::Resting { .. }
-            | Doing::WaitsForPlace { .. }
-            | Doing::WaitsForEngine { .. }
-            | Doing::Held { .. }
-            | Doing::WaitsForWayBack { .. },
+            StepActivity::BackingOff { .. }
+            | StepActivity::WaitingForSlot { .. }
+            | StepActivity::WaitingForEngine { .. }
+            | StepActivity::Held { .. }
+            | StepActivity::WaitingForLoopBack { .. },
         ) => "queued",
-        Some(Doing::AtWork { .. } | Doing::Ending { .. } | Doing::Ended { .. } | Doing::WaitsFor { .. })
+        Some(
+            StepActivity::Running { .. }
+            | StepActivity::Stopping { .. }
+            | StepActivity::Ended { .. }
+            | StepActivity::WaitingForSteps { .. },
+        )
         | None => step_status::word(shown.kind),
     };
     step_status::with_document_word(word, shown)
 }
 
 /// The attempt, the time and the remark of a step.
-fn details(shown: &Shown, doing: Option<&Doing>, now: Stamp) -> String {
+fn details(shown: &StepSummary, doing: Option<&StepActivity>, now: Stamp) -> String {
     let attempts = (shown.attempts > 1).then(|| format!("attempt {}", shown.attempts));
     let time = match doing {
         Some(doing) => Some(activity(doing, now)),
         None => shown.took().map(|took| styled(DIM, output::duration(took))),
     };
-    let remark = shown.remark.as_deref().map(|remark| styled(DIM, output::harmless(remark)));
+    let remark = shown.note.as_deref().map(|remark| styled(DIM, output::single_line(remark)));
     [attempts, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
 /// What a step is doing, and since when.
-fn activity(doing: &Doing, now: Stamp) -> String {
+fn activity(doing: &StepActivity, now: Stamp) -> String {
     let length = |since: &Stamp| output::duration(now.since(*since));
     match doing {
-        Doing::AtWork { since, slow, heard, host, .. } => {
+        StepActivity::Running { since, slow, last_output, host, .. } => {
             let working = styled(DIM, format_args!("for {}{}", length(since), on(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
-                let (usual, now) = (millis(slow.usual_ms), millis(slow.now_ms));
+                let (usual, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
                 format!("{}: {now} so far, median {usual}", styled(YELLOW, "slow"))
             });
-            let heard = heard.as_ref().map(|heard| last_output(heard, now));
-            [Some(working), slow, heard].into_iter().flatten().collect::<Vec<_>>().join("  ")
+            let last_output = last_output.as_ref().map(|output| last_output_text(output, now));
+            [Some(working), slow, last_output].into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
-        Doing::Ending { since, host, .. } => format!("stopping for {}{}", length(since), on(host)),
-        Doing::Ended { .. } => "its agent has ended; an engine has to record the result".to_owned(),
-        Doing::Resting { until, .. } if *until > now => {
+        StepActivity::Stopping { since, host, .. } => format!("stopping for {}{}", length(since), on(host)),
+        StepActivity::Ended { .. } => "its agent has ended; an engine has to record the result".to_owned(),
+        StepActivity::BackingOff { until, .. } if *until > now => {
             let (length, until) = (output::duration(until.since(now)), to_the_second(*until));
             format!("for another {length}, until {until}")
         }
-        Doing::Resting { .. } => "back-off elapsed".to_owned(),
-        Doing::WaitsForPlace { since } => format!("waits for a slot (--jobs) for {}", length(since)),
-        Doing::WaitsForEngine { since } => format!("waits for an engine for {}", length(since)),
-        Doing::Held { since } => format!("held for {}", length(since)),
-        Doing::WaitsForWayBack { since } => format!("waits for a loop-back for {}", length(since)),
-        Doing::WaitsFor { steps } if steps.is_empty() => String::new(),
-        Doing::WaitsFor { steps } => {
+        StepActivity::BackingOff { .. } => "back-off elapsed".to_owned(),
+        StepActivity::WaitingForSlot { since } => format!("waits for a slot (--jobs) for {}", length(since)),
+        StepActivity::WaitingForEngine { since } => format!("waits for an engine for {}", length(since)),
+        StepActivity::Held { since } => format!("held for {}", length(since)),
+        StepActivity::WaitingForLoopBack { since } => format!("waits for a loop-back for {}", length(since)),
+        StepActivity::WaitingForSteps { steps } if steps.is_empty() => String::new(),
+        StepActivity::WaitingForSteps { steps } => {
             let names: Vec<_> = steps.iter().map(StepId::as_str).collect();
             styled(DIM, format_args!("waits for {}", names.join(", ")))
         }
@@ -277,11 +282,11 @@ fn on(host: &Option<String>) -> String {
 }
 
 /// When a running agent last wrote output, and its last line.
-fn last_output(heard: &Heard, now: Stamp) -> String {
-    match heard {
-        Heard::Nothing => "no output yet".to_owned(),
-        Heard::Output { at, line, .. } => {
-            let line = line.as_deref().map(|line| format!(": {}", output::harmless(line)));
+fn last_output_text(last_output: &LastOutput, now: Stamp) -> String {
+    match last_output {
+        LastOutput::Nothing => "no output yet".to_owned(),
+        LastOutput::Output { at, line, .. } => {
+            let line = line.as_deref().map(|line| format!(": {}", output::single_line(line)));
             format!("last output {} ago{}", output::duration(now.since(*at)), line.unwrap_or_default())
         }
     }
@@ -294,21 +299,21 @@ fn to_the_second(stamp: Stamp) -> String {
 }
 
 /// Prints the last error, unless the run succeeded.
-fn last_error<P: Presentation>(run_at: &RunAt<P>, answers: &Answers) {
+fn last_error<P: Presentation>(run_at: &RunAt<P>, overview: &RunOverview) {
     let succeeded = run_at.state.run.status == RunStatus::Finished(Outcome::Succeeded);
-    let Some(last) = answers.last_error.as_ref().filter(|_| !succeeded) else { return };
-    let ago = output::duration(answers.at.since(last.at));
+    let Some(last) = overview.last_error.as_ref().filter(|_| !succeeded) else { return };
+    let ago = output::duration(overview.at.since(last.at));
     let step = &last.attempt.step;
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
-    let has_recovered =
-        present::find_step::<P>(definition, step).is_some_and(|step| P::is_behind(definition, state, &step));
+    let has_recovered = present::find_step::<P>(definition, step)
+        .is_some_and(|step| P::unblocks_dependents(definition, state, &step));
     let (style, since) =
         if has_recovered { (DIM, format!(" ({step} succeeded since)")) } else { (RED, String::new()) };
     output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),
         last.attempt,
-        output::harmless(&last.error)
+        output::single_line(&last.error)
     ));
     match (&last.log, &last.host) {
         (Some(log), _) => output::data(format_args!("  {}", styled(DIM, log.display()))),

@@ -60,18 +60,18 @@ impl Deed for Skipping<'_> {
         let step = present::step::<P>(run, &journal.spec.definition, &arguments.step)?;
         let request = Request::Skip { step: step.clone() };
         let control = ControlRequest::<P> {
-            doing: format!("skip a {word} of"),
+            action: format!("skip a {word} of"),
             request,
             reason: Some(arguments.reason),
         };
-        let taken = control.make(workspace, store, run).await?;
-        output::talk(format_args!("{word} `{}` is skipped", P::step_id(&step)));
+        let taken = control.submit(workspace, store, run).await?;
+        output::message(format_args!("{word} `{}` is skipped", P::step_id(&step)));
         let status = workspace.load::<P>(store, run).await?.state.run.status;
         if let RunStatus::Finished(_) = status {
             let (_, word) = run_status::word(status);
             output::note(format_args!("no step is left: the run is {word}"));
         } else {
-            control::tell_who_goes_on(run, &taken);
+            control::note_who_continues(run, &taken);
         }
         Ok(Exit::Success)
     }

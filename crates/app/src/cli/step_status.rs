@@ -1,6 +1,6 @@
 //! The step statuses that are the same in every protocol, and how they are shown.
 
-use crate::present::{Shown, StatusKind};
+use crate::present::{StatusKind, StepSummary};
 
 /// The word for a step's status.
 pub(super) const fn word(kind: StatusKind) -> &'static str {
@@ -26,7 +26,7 @@ pub(super) const fn sign(kind: StatusKind) -> char {
 }
 
 /// Returns `word`, followed by the document's own word for the status if that is another one.
-pub(super) fn with_document_word(word: &str, shown: &Shown) -> String {
+pub(super) fn with_document_word(word: &str, shown: &StepSummary) -> String {
     if word.eq_ignore_ascii_case(shown.status) {
         word.to_owned()
     } else {

@@ -53,10 +53,10 @@ impl Deed for Stopping<'_> {
 
     async fn with<P: Presentation>(self) -> Result<Exit, Failure> {
         let Self { workspace, store, run, reason } = self;
-        let control = ControlRequest::<P> { doing: "stop".to_owned(), request: Request::Stop, reason };
-        control.fulfil(workspace, store, run).await?;
+        let control = ControlRequest::<P> { action: "stop".to_owned(), request: Request::Stop, reason };
+        control.submit_and_wait(workspace, store, run).await?;
         let journal = workspace.load::<P>(store, run).await?;
-        output::talk(match journal.state.run.status {
+        output::message(match journal.state.run.status {
             RunStatus::Finished(Outcome::Succeeded) => {
                 format!("run `{run}` succeeded before it could be stopped")
             }

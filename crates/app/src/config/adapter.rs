@@ -1,4 +1,4 @@
-//! `[adapters.NAME]`: how one kind of agent is started and believed.
+//! `[adapters.NAME]`: how one kind of agent is started and reports.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,15 +22,15 @@ const REPORT_RULES: [(&str, ReportRule); 2] =
 pub(crate) struct Adapter {
     pub(crate) launch: Launch,
     pub(crate) report: ReportRule,
-    /// Variables set for it. They may hold secrets: they are never shown.
+    /// Variables that are set for the agent. Never printed: they may be secrets.
     pub(crate) env: BTreeMap<String, String>,
-    /// Variables passed on from our own environment, besides the usual harmless ones.
+    /// Variables of our environment that are passed on, besides the default ones.
     pub(crate) pass_env: Vec<String>,
-    /// How long an attempt may take, unless the step says otherwise.
+    /// The timeout of an attempt, unless the step sets one.
     pub(crate) timeout: Option<Duration>,
-    /// How long it may be silent.
+    /// How long an attempt may run without output.
     pub(crate) silence: Option<Duration>,
-    /// How long it has between being asked to stop and being killed.
+    /// The time between TERM and KILL.
     pub(crate) grace: Option<Duration>,
 }
 
@@ -41,11 +41,11 @@ pub(crate) enum Launch {
     Command(Vec<String>),
     /// A line for `sh -c`.
     Shell(String),
-    /// A program that takes the six flags of the wrapper contract, and these arguments after them.
+    /// A program that takes the six flags of the wrapper contract, followed by these arguments.
     Wrapper { program: PathBuf, args: Vec<String> },
 }
 
-/// The word for a rule in the file.
+/// Returns the name of a rule in the file.
 pub(super) fn report_name(rule: ReportRule) -> &'static str {
     match rule {
         ReportRule::Required => "required",
@@ -53,7 +53,7 @@ pub(super) fn report_name(rule: ReportRule) -> &'static str {
     }
 }
 
-/// Reads one adapter; `None` means that what is wrong has been reported.
+/// Reads one adapter. Returns `None` after reporting its errors.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     name: &Spanned<DeString<'_>>,
@@ -80,19 +80,19 @@ fn launch(
     let ways = ["command", "shell", "wrapper"].map(|way| table.get(way).map(|value| (way, value)));
     let mut ways = ways.into_iter().flatten();
     let (Some((way, value)), other) = (ways.next(), ways.next()) else {
-        let message = format!("`{table_name}` does not say what to start");
+        let message = format!("`{table_name}` has no `command`, `shell` or `wrapper`");
         let hint = "set `command = [\"program\", \"argument\"]`, `shell = \"line\"` or `wrapper = \"path\"`";
-        reader.fault_with_hint(name.span(), message, hint);
+        reader.error_with_hint(name.span(), message, hint);
         return None;
     };
     if let Some((other, second)) = other {
         let message = format!("`{table_name}` has both `{way}` and `{other}`");
-        reader.fault_with_hint(second.span(), message, "keep one of them");
+        reader.error_with_hint(second.span(), message, "keep one of them");
         return None;
     }
     if let Some(args) = table.get("args").filter(|_| way != "wrapper") {
-        let hint = format!("put the arguments into `{way}`");
-        reader.fault_with_hint(args.span(), "`args` goes with `wrapper` only", hint);
+        let hint = format!("move the arguments into `{way}`");
+        reader.error_with_hint(args.span(), "`args` is allowed with `wrapper` only", hint);
     }
     match way {
         "command" => command(reader, value).map(Launch::Command),
@@ -108,13 +108,13 @@ fn launch(
 fn command(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Vec<String>> {
     if let Some(line) = value.get_ref().as_str() {
         let message = "`command` is a string where a list of strings is expected";
-        let hint = format!("list program and arguments, or ask for a shell: `shell = {line:?}`");
-        reader.fault_with_hint(value.span(), message, hint);
+        let hint = format!("write a list of program and arguments, or `shell = {line:?}`");
+        reader.error_with_hint(value.span(), message, hint);
         return None;
     }
     let argv = reader.strings("command", value)?;
     if argv.first().is_none_or(String::is_empty) {
-        reader.fault(value.span(), "`command` names no program");
+        reader.error(value.span(), "`command` names no program");
         return None;
     }
     Some(argv)
@@ -132,12 +132,13 @@ fn report(reader: &mut Reader<'_>, table: &DeTable<'_>, launch: Option<&Launch>)
             || "write \"required\" or \"exit-code\"".to_owned(),
             |meant| format!("did you mean \"{meant}\"?"),
         );
-        reader.fault_with_hint(value.span(), format!("`report` is \"{word}\", which is not a rule"), hint);
+        reader.error_with_hint(value.span(), format!("`report` cannot be \"{word}\""), hint);
         return None;
     };
     if is_wrapper && *rule == ReportRule::ExitCode {
-        let message = "a wrapper must report; its exit code says only whether the wrapper itself worked";
-        reader.fault_with_hint(
+        let message =
+            "a wrapper cannot use `exit-code`: its exit code is that of the wrapper, not of the agent";
+        reader.error_with_hint(
             value.span(),
             message,
             "remove `report`, or use `command` in place of `wrapper`",
@@ -155,8 +156,8 @@ fn env(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<String, String> {
             Some(text) => {
                 variables.insert(name.get_ref().to_string(), text.to_owned());
             }
-            // The value itself is not quoted: it may be a secret.
-            None => reader.fault(value.span(), format!("`env.{}` must be a string", name.get_ref())),
+            // Do not quote the value: it may be a secret.
+            None => reader.error(value.span(), format!("`env.{}` must be a string", name.get_ref())),
         }
     }
     variables
@@ -170,16 +171,16 @@ fn pass_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
     names
 }
 
-/// Refuses what no environment could hold, and the names by which we recognise our own attempts.
+/// Rejects invalid variable names, and names that mark our own attempts.
 fn check_name(reader: &mut Reader<'_>, key: &str, name: &str, at: std::ops::Range<usize>) {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !is_name {
-        reader.fault(at, format!("`{name}` in `{key}` is not the name of a variable"));
+        reader.error(at, format!("`{name}` in `{key}` is not a valid variable name"));
     } else if name.starts_with("CALLBOARD_") {
-        reader.fault(
+        reader.error(
             at,
-            format!("`{name}` in `{key}` cannot be set: the engine knows its attempts by `CALLBOARD_…`"),
+            format!("`{name}` in `{key}` cannot be set: `CALLBOARD_` variables mark attempts of the engine"),
         );
     }
 }

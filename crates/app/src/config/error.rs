@@ -1,36 +1,34 @@
-//! What can be wrong with the configuration, and where.
+//! Errors of the configuration, each with its location.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Everything that was found wrong, in the order of strength of the sources.
+/// All errors, those of stronger sources first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConfigErrors(pub(crate) Vec<Fault>);
+pub(crate) struct ConfigErrors(pub(crate) Vec<ConfigError>);
 
-/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) place: Place,
+pub(crate) struct ConfigError {
+    pub(crate) location: ErrorLocation,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
-/// Where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Line and column from 1, the column in characters.
+pub(crate) enum ErrorLocation {
+    /// Line and column start at 1; columns count characters.
     File {
         path: PathBuf,
         line: usize,
         column: usize,
     },
-    /// The file as a whole, when it could not be read.
+    /// The whole file.
     WholeFile(PathBuf),
     Environment(&'static str),
     Flag(&'static str),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
@@ -41,17 +39,17 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, fault) in self.0.iter().enumerate() {
-            let separator = if place == 0 { "" } else { "\n" };
-            write!(f, "{separator}{fault}")?;
+        for (index, error) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{error}")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One TOML file → a [`Layer`].
+//! Reads one TOML file into a [`Layer`].
 
 use std::io;
 use std::num::NonZeroU32;
@@ -12,46 +12,51 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::adapter;
-use super::error::{Fault, Place};
+use super::error::{ConfigError, ErrorLocation};
 use super::store::{self, StoreAddress};
 use super::{Layer, Origin, Sourced};
 
 const KEYS: [&str; 5] = ["jobs", "max_attempts", "backoff", "store", "adapters"];
 
-/// A value as the parser gives it, with its place.
+/// A parsed value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
-pub(super) fn read(path: &Path, origin: Origin, faults: &mut Vec<Fault>) -> Layer {
+pub(super) fn read(path: &Path, origin: Origin, errors: &mut Vec<ConfigError>) -> Layer {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Layer::default();
         }
         Err(error) => {
-            let place = Place::WholeFile(path.to_owned());
-            faults.push(Fault { place, message: format!("cannot be read: {error}"), hint: None });
+            let location = ErrorLocation::WholeFile(path.to_owned());
+            errors.push(ConfigError {
+                location,
+                message: format!("cannot read the file: {error}"),
+                hint: None,
+            });
             return Layer::default();
         }
     };
-    let (table, errors) = DeTable::parse_recoverable(&text);
-    let mut reader = Reader { path, text: &text, faults: vec![] };
-    for error in &errors {
-        let message = format!("this is not valid TOML: {}", error.message().trim_end());
-        reader.fault(error.span().unwrap_or(0..0), message);
+    let (table, syntax_errors) = DeTable::parse_recoverable(&text);
+    let mut reader = Reader { path, text: &text, errors: vec![] };
+    for error in &syntax_errors {
+        let message = format!("invalid TOML: {}", error.message().trim_end());
+        reader.error(error.span().unwrap_or(0..0), message);
     }
-    // What could be recovered from a broken file is guesswork; to judge its keys would bury the real error.
-    let layer = if errors.is_empty() { reader.layer(table.get_ref(), &origin) } else { Layer::default() };
-    reader.faults.sort_by_key(|(start, _)| *start);
-    faults.extend(reader.faults.into_iter().map(|(_, fault)| fault));
+    // Do not check the keys of a file with syntax errors: what the parser recovered is a guess.
+    let is_valid = syntax_errors.is_empty();
+    let layer = if is_valid { reader.layer(table.get_ref(), &origin) } else { Layer::default() };
+    reader.errors.sort_by_key(|(start, _)| *start);
+    errors.extend(reader.errors.into_iter().map(|(_, error)| error));
     layer
 }
 
-/// Reads values of one file, and notes what is wrong with them.
+/// Reads the values of one file and collects their errors.
 pub(super) struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    /// Each with where it begins, to be sorted by: the parser's tables are ordered by name.
-    faults: Vec<(usize, Fault)>,
+    /// Each error with its offset, for sorting: the parser orders its tables by name.
+    errors: Vec<(usize, ConfigError)>,
 }
 
 impl Reader<'_> {
@@ -67,10 +72,10 @@ impl Reader<'_> {
         }
         if let Some(value) = table.get("backoff") {
             layer.backoff =
-                self.duration("backoff", value).map(|length| Sourced::new(length, origin.clone()));
+                self.duration("backoff", value).map(|duration| Sourced::new(duration, origin.clone()));
         }
         if let Some(value) = table.get("store") {
-            (layer.store, layer.shared) = store::read(self, value, origin);
+            (layer.store, layer.nats) = store::read(self, value, origin);
         }
         if let Some(value) = table.get("adapters")
             && let Some(adapters) = self.table("adapters", value)
@@ -84,11 +89,11 @@ impl Reader<'_> {
         layer
     }
 
-    pub(super) fn fault(&mut self, at: Range<usize>, message: impl Into<String>) {
+    pub(super) fn error(&mut self, at: Range<usize>, message: impl Into<String>) {
         self.push(at, message.into(), None);
     }
 
-    pub(super) fn fault_with_hint(
+    pub(super) fn error_with_hint(
         &mut self,
         at: Range<usize>,
         message: impl Into<String>,
@@ -100,29 +105,29 @@ impl Reader<'_> {
     fn push(&mut self, at: Range<usize>, message: String, hint: Option<String>) {
         let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        let place = Place::File {
+        let location = ErrorLocation::File {
             path: self.path.to_owned(),
             line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
             column: 1 + String::from_utf8_lossy(&before[line_start..]).chars().count(),
         };
-        self.faults.push((at.start, Fault { place, message, hint }));
+        self.errors.push((at.start, ConfigError { location, message, hint }));
     }
 
-    /// Reports every key of `table` that is not in `known`; `prefix` is the table's own name with its dot.
+    /// Reports every key of `table` that is not in `known`. `prefix` is the name of the table with a dot.
     pub(super) fn check_keys(&mut self, prefix: &str, table: &DeTable<'_>, known: &[&str]) {
         for (key, _) in table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
             let word = key.get_ref();
             let hint = match closest(word, known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("known here: {}", known.join(", ")),
+                None => format!("known keys: {}", known.join(", ")),
             };
-            self.fault_with_hint(key.span(), format!("unknown key `{prefix}{word}`"), hint);
+            self.error_with_hint(key.span(), format!("unknown key `{prefix}{word}`"), hint);
         }
     }
 
     pub(super) fn wrong_type(&mut self, key: &str, value: &Value<'_>, expected: &str) {
         let kind = kind(value);
-        self.fault(value.span(), format!("`{key}` is {kind} where {expected} is expected"));
+        self.error(value.span(), format!("`{key}` is {kind} where {expected} is expected"));
     }
 
     pub(super) fn table<'v, 'i>(&mut self, key: &str, value: &'v Value<'i>) -> Option<&'v DeTable<'i>> {
@@ -139,13 +144,13 @@ impl Reader<'_> {
             self.wrong_type(key, value, "a string");
         }
         if text.is_some_and(str::is_empty) {
-            self.fault(value.span(), format!("`{key}` is empty"));
+            self.error(value.span(), format!("`{key}` is empty"));
             return None;
         }
         text.map(str::to_owned)
     }
 
-    /// A list of strings, which may each be empty: an argument may be.
+    /// Reads a list of strings. A string may be empty, as an argument may be.
     pub(super) fn strings(&mut self, key: &str, value: &Value<'_>) -> Option<Vec<String>> {
         let Some(items) = value.get_ref().as_array() else {
             self.wrong_type(key, value, "a list of strings");
@@ -167,35 +172,39 @@ impl Reader<'_> {
             DeValue::Integer(number) => number.to_string(),
             DeValue::Float(number) => number.to_string(),
             DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
-                self.wrong_type(key, value, "a length of time");
+                self.wrong_type(key, value, "a duration");
                 return None;
             }
         };
-        let duration = parse_duration(&text).map_err(|error| format!("bad `{key}`: {error}"));
-        duration.map_err(|message| self.fault(value.span(), message)).ok()
+        let duration = parse_duration(&text).map_err(|error| format!("invalid `{key}`: {error}"));
+        duration.map_err(|message| self.error(value.span(), message)).ok()
     }
 
-    /// A path; a relative one is meant from the file's own folder, wherever the command is run.
+    /// Reads a path. A relative path starts at the folder of the file, not at the current directory.
     pub(super) fn path(&mut self, key: &str, value: &Value<'_>) -> Option<PathBuf> {
         let text = self.string(key, value)?;
         if text.starts_with('~') {
-            let message = format!("`{key}` begins with `~`, which only a shell would understand");
-            self.fault_with_hint(value.span(), message, "write the whole path, or one relative to this file");
+            let message = format!("`{key}` begins with `~`, which only a shell expands");
+            self.error_with_hint(
+                value.span(),
+                message,
+                "write an absolute path, or one relative to this file",
+            );
             return None;
         }
         Some(self.path.parent().unwrap_or(Path::new("")).join(text))
     }
 
-    /// Where the store is: a directory, or an address.
+    /// Reads the directory or the address of the store.
     pub(super) fn store(&mut self, key: &str, value: &Value<'_>) -> Option<StoreAddress> {
         let text = value.get_ref().as_str().filter(|text| text.contains("://"));
         let Some(text) = text else { return self.path(key, value).map(StoreAddress::Directory) };
         match StoreAddress::read(text.as_ref()) {
-            Ok(place) => Some(place),
+            Ok(address) => Some(address),
             Err(error) => {
-                // Not repeated: it may hold a password.
-                let hint = store::how_to_write(&error);
-                self.fault_with_hint(value.span(), format!("`{key}`: {error}"), hint);
+                // Do not quote the address: it may contain a password.
+                let hint = store::address_hint(&error);
+                self.error_with_hint(value.span(), format!("`{key}`: {error}"), hint);
                 None
             }
         }
@@ -208,7 +217,7 @@ impl Reader<'_> {
         };
         let positive = u32::from_str_radix(number.as_str(), number.radix()).ok().and_then(NonZeroU32::new);
         if positive.is_none() {
-            self.fault(value.span(), format!("`{key}` is {number}; it must be a whole number from 1"));
+            self.error(value.span(), format!("`{key}` is {number}; it must be a whole number from 1"));
         }
         positive
     }
@@ -218,7 +227,7 @@ fn kind(value: &Value<'_>) -> &'static str {
     match value.get_ref() {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",
-        DeValue::Boolean(_) => "a truth value",
+        DeValue::Boolean(_) => "a boolean",
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",

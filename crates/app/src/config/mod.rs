@@ -1,10 +1,10 @@
-//! The configuration: which value holds, and where it came from.
+//! The configuration: effective values and their origins.
 //!
-//! Strongest first: flags, `CALLBOARD_*` in the environment, `callboard.toml` at the project root, the user's own
-//! `callboard/config.toml`. A value of a stronger source replaces that of a weaker one; an adapter is replaced as a
-//! whole, since half of one and half of another would start something that neither file describes.
+//! Sources, strongest first: flags, `CALLBOARD_*` in the environment, `callboard.toml` at the project root, the user's
+//! `callboard/config.toml`. A stronger value replaces a weaker one. An adapter is replaced as a whole, because a mixture
+//! of two adapters would start something that neither file describes.
 //!
-//! Files are read strictly: an unknown key is an error with its place, and all errors are reported at once.
+//! An unknown key is an error. All errors are reported at once, each with its position.
 
 mod adapter;
 mod environment;
@@ -27,45 +27,43 @@ use etcetera::BaseStrategy as _;
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 
 pub(crate) use adapter::{Adapter, Launch};
-use error::Place;
-pub(crate) use error::{ConfigErrors, Fault};
+use error::ErrorLocation;
+pub(crate) use error::{ConfigError, ConfigErrors};
 pub(crate) use origin::{Origin, Sourced};
-use store::Shared;
+use store::NatsOptions;
 pub(crate) use store::StoreAddress;
 
-/// The name of the project's file.
 const PROJECT_FILE: &str = "callboard.toml";
 
-/// At most this long between the first attempt of a step and the second.
 const DEFAULT_BACKOFF: Duration = Duration::from_secs(2);
 
-/// The configuration in force.
+/// The effective configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
-    /// How many attempts may run at once; `None` leaves it to the number of processors.
+    /// The number of attempts that may run at once. `None` means the number of processors.
     jobs: Option<Sourced<NonZeroU32>>,
     pub(crate) max_attempts: Sourced<NonZeroU32>,
-    /// The longest wait before the second attempt of a step; it doubles with each further one.
+    /// The longest back-off before the second attempt of a step. It doubles with each further attempt.
     pub(crate) backoff: Sourced<Duration>,
-    /// Where the store lives; `None` leaves it to the store, which looks for the repository.
+    /// `None` means the default directory of the repository.
     store: Option<Sourced<StoreAddress>>,
-    /// What else is set for a store on NATS; its place has it all.
-    shared: Shared,
-    /// How agents are started, by the name that a step's `agent` gives.
+    /// Options of a store on NATS, which are also applied to the settings in `store`.
+    nats: NatsOptions,
+    /// Adapters by the name in a step's `agent`.
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
 }
 
-/// Where values may come from.
+/// The sources of values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     pub(crate) flags: Flags,
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Files that do not exist say nothing; files that cannot be read are errors.
+    /// A missing file is ignored; an unreadable one is an error.
     pub(crate) project_file: Option<PathBuf>,
     pub(crate) user_file: Option<PathBuf>,
 }
 
-/// What was given on the command line.
+/// Values of the command line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
     pub(crate) jobs: Option<NonZeroU32>,
@@ -74,8 +72,8 @@ pub(crate) struct Flags {
 }
 
 impl Sources {
-    /// The usual places: this process's environment, the project's file and the user's.
-    fn usual(flags: Flags, project_root: &Path) -> Self {
+    /// The environment of this process, the project's file and the user's file.
+    fn standard(flags: Flags, project_root: &Path) -> Self {
         let user_file = Config::user_directory().map(|directory| directory.join("config.toml"));
         Self {
             flags,
@@ -87,149 +85,150 @@ impl Sources {
 }
 
 impl Config {
-    /// Reads the usual places for the project at `root`.
+    /// Reads the standard sources of the project at `root`.
     pub(crate) fn find(root: &Path, flags: Flags) -> Result<Self, ConfigErrors> {
-        Self::load(Sources::usual(flags, root))
+        Self::load(Sources::standard(flags, root))
     }
 
-    /// The same for a process that has none of our variables, and is told this store or none.
+    /// Reads the configuration of a process with an empty environment, started with this `--store`.
     pub(crate) fn without_environment(root: &Path, store: Option<PathBuf>) -> Result<Self, ConfigErrors> {
         let flags = Flags { store, ..Flags::default() };
-        Self::load(Sources { env: Vec::new(), ..Sources::usual(flags, root) })
+        Self::load(Sources { env: Vec::new(), ..Sources::standard(flags, root) })
     }
 
-    /// The directory of the user's own file.
+    /// Returns the directory of the user's file.
     pub(crate) fn user_directory() -> Option<PathBuf> {
         let directories = etcetera::choose_base_strategy().ok()?;
         Some(directories.config_dir().join("callboard"))
     }
 
-    /// How many attempts may run at once. To count processors takes a look at a dozen files, and most commands never ask.
+    /// Returns the number of attempts that may run at once. Counts processors only on demand, because that reads a dozen
+    /// files and most commands do not need it.
     pub(crate) fn jobs(&self) -> Sourced<NonZeroU32> {
         self.jobs.clone().unwrap_or_else(|| Sourced::new(cpus(), Origin::Default))
     }
 
-    /// Where the store was told to live, if it was told.
+    /// Returns the store that a source sets.
     pub(crate) fn store(&self) -> Option<&StoreAddress> {
         self.store.as_ref().map(|store| &store.value)
     }
 
-    /// What is set for stores on NATS, for one whose address comes from elsewhere.
+    /// Returns the settings of a store on NATS at an address that is not part of the configuration.
     pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, NatsSettingsError> {
         let mut settings = address.parse()?;
-        self.shared.settle(&mut settings);
+        self.nats.apply_to(&mut settings);
         Ok(settings)
     }
 
-    /// Who told it so.
+    /// Returns the origin of the store.
     pub(crate) fn store_origin(&self) -> Option<&Origin> {
         self.store.as_ref().map(|store| &store.origin)
     }
 
     /// Reads all sources and takes the strongest value of each key.
     pub(crate) fn load(sources: Sources) -> Result<Self, ConfigErrors> {
-        let mut faults = vec![];
-        let mut layer = flags(sources.flags, &mut faults);
-        layer.lay_over(environment::read(&sources.env, &mut faults));
+        let mut errors = vec![];
+        let mut layer = flags(sources.flags, &mut errors);
+        layer.merge_weaker(environment::read(&sources.env, &mut errors));
         if let Some(path) = sources.project_file {
-            layer.lay_over(file::read(&path, Origin::ProjectFile(path.clone()), &mut faults));
+            layer.merge_weaker(file::read(&path, Origin::ProjectFile(path.clone()), &mut errors));
         }
         if let Some(path) = sources.user_file {
-            layer.lay_over(file::read(&path, Origin::UserFile(path.clone()), &mut faults));
+            layer.merge_weaker(file::read(&path, Origin::UserFile(path.clone()), &mut errors));
         }
-        // In a file it was noticed where it stands.
-        if faults.is_empty() {
-            faults.extend(layer.idle());
+        // Within one file, the reader has reported these with their position.
+        if errors.is_empty() {
+            errors.extend(layer.incomplete_settings());
         }
-        if faults.is_empty() { Ok(layer.with_defaults()) } else { Err(ConfigErrors(faults)) }
+        if errors.is_empty() { Ok(layer.with_defaults()) } else { Err(ConfigErrors(errors)) }
     }
 }
 
-fn flags(flags: Flags, faults: &mut Vec<Fault>) -> Layer {
+fn flags(flags: Flags, errors: &mut Vec<ConfigError>) -> Layer {
     let store = flags.store.and_then(|typed| match typed_store(&typed) {
-        Ok(place) => Some(Sourced::new(place, Origin::Flag("--store"))),
+        Ok(address) => Some(Sourced::new(address, Origin::Flag("--store"))),
         Err((message, hint)) => {
-            faults.push(Fault { place: Place::Flag("--store"), message, hint });
+            errors.push(ConfigError { location: ErrorLocation::Flag("--store"), message, hint });
             None
         }
     });
     Layer {
         jobs: flags.jobs.map(|jobs| Sourced::new(jobs, Origin::Flag("--jobs"))),
-        max_attempts: flags.max_attempts.map(|tries| Sourced::new(tries, Origin::Flag("--max-attempts"))),
+        max_attempts: flags.max_attempts.map(|limit| Sourced::new(limit, Origin::Flag("--max-attempts"))),
         store,
         ..Layer::default()
     }
 }
 
-/// A relative directory on the command line is meant from where the command is typed.
+/// Parses `--store`. A relative directory starts at the current directory.
 fn typed_store(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
-    let bad = |error: NatsSettingsError| (error.to_string(), Some(store::how_to_write(&error).to_owned()));
+    let bad = |error: NatsSettingsError| (error.to_string(), Some(store::address_hint(&error).to_owned()));
     match StoreAddress::read(typed.as_os_str()).map_err(bad)? {
         StoreAddress::Directory(directory) => std::path::absolute(&directory)
             .map(StoreAddress::Directory)
-            .map_err(|error| (format!("cannot tell the current directory: {error}"), None)),
+            .map_err(|error| (format!("cannot determine the current directory: {error}"), None)),
         nats @ StoreAddress::Nats(_) => Ok(nats),
     }
 }
 
-/// What one source says, or several laid over one another.
+/// The values of one source, or of several merged ones.
 #[derive(Debug, Default)]
 struct Layer {
     jobs: Option<Sourced<NonZeroU32>>,
     max_attempts: Option<Sourced<NonZeroU32>>,
     backoff: Option<Sourced<Duration>>,
     store: Option<Sourced<StoreAddress>>,
-    shared: Shared,
+    nats: NatsOptions,
     adapters: BTreeMap<String, Sourced<Adapter>>,
 }
 
 impl Layer {
-    /// Fills what this layer leaves open from a weaker one.
-    fn lay_over(&mut self, weaker: Self) {
+    /// Fills values that this layer does not set from a weaker one.
+    fn merge_weaker(&mut self, weaker: Self) {
         self.jobs = self.jobs.take().or(weaker.jobs);
         self.max_attempts = self.max_attempts.take().or(weaker.max_attempts);
         self.backoff = self.backoff.take().or(weaker.backoff);
         self.store = self.store.take().or(weaker.store);
-        self.shared.lay_over(weaker.shared);
+        self.nats.merge_weaker(weaker.nats);
         for (name, adapter) in weaker.adapters {
             self.adapters.entry(name).or_insert(adapter);
         }
     }
 
-    /// What would be left away in silence because its other half is missing: people would look for the fault elsewhere.
-    fn idle(&self) -> Vec<Fault> {
+    /// Reports settings that have no effect because their counterpart is missing.
+    fn incomplete_settings(&self) -> Vec<ConfigError> {
         let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &self.store else {
             return Vec::new();
         };
-        let fault = |origin: &Origin, message: &str, hint: &str| {
-            let place = match origin {
-                Origin::ProjectFile(path) | Origin::UserFile(path) => Place::WholeFile(path.clone()),
-                Origin::Environment(name) => Place::Environment(name),
+        let error = |origin: &Origin, message: &str, hint: &str| {
+            let location = match origin {
+                Origin::ProjectFile(path) | Origin::UserFile(path) => ErrorLocation::WholeFile(path.clone()),
+                Origin::Environment(name) => ErrorLocation::Environment(name),
                 Origin::Flag(_) | Origin::Default => return None,
             };
-            Some(Fault { place, message: message.to_owned(), hint: Some(hint.to_owned()) })
+            Some(ConfigError { location, message: message.to_owned(), hint: Some(hint.to_owned()) })
         };
-        let password = self.shared.idle_password(settings).and_then(|origin| {
-            let hint = "set NATS_USER, or `user` in `[store]`; a token goes into NATS_TOKEN";
-            fault(origin, "it has a password, and no user is named", hint)
+        let password = self.nats.password_without_user(settings).and_then(|origin| {
+            let hint = "set NATS_USER, or `user` in `[store]`; set a token with NATS_TOKEN";
+            error(origin, "there is a password but no user", hint)
         });
-        let half = self.shared.lone_half().and_then(|origin| {
+        let tls = self.nats.unpaired_tls_file().and_then(|origin| {
             let hint = "set NATS_CERT and NATS_KEY, or `cert` and `key` in `[store]`";
-            fault(origin, "a certificate and its key belong together; one of them is missing", hint)
+            error(origin, "a client certificate needs both a certificate and a key; one is missing", hint)
         });
-        password.into_iter().chain(half).collect()
+        password.into_iter().chain(tls).collect()
     }
 
     fn with_defaults(mut self) -> Config {
         if let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &mut self.store {
-            self.shared.settle(settings);
+            self.nats.apply_to(settings);
         }
         Config {
             jobs: self.jobs,
             max_attempts: self.max_attempts.unwrap_or_else(|| default(DEFAULT_MAX_ATTEMPTS)),
             backoff: self.backoff.unwrap_or_else(|| default(DEFAULT_BACKOFF)),
             store: self.store,
-            shared: self.shared,
+            nats: self.nats,
             adapters: self.adapters,
         }
     }

@@ -1,9 +1,8 @@
-//! Where a value came from.
+//! The origin of a value.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -23,7 +22,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that remembers where it came from.
+/// A value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sourced<T> {
     pub(crate) value: T,

@@ -1,4 +1,4 @@
-//! The configuration as a table for people: key, value, where it came from.
+//! The configuration as a table: key, value, origin.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::{Adapter, Config, Launch, Origin, Sourced};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) key: String,
-    /// As it would be written in the file; secrets are masked.
+    /// The value in TOML; secrets are masked.
     pub(crate) value: String,
     pub(crate) origin: Origin,
 }
 
 impl Row {
-    /// The value as JSON: a number is one, and a text has no quotes of another language around it.
+    /// Converts the TOML value to JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         let parsed = toml::from_str::<toml::Table>(&format!("value = {}", self.value));
         let value = parsed.ok().and_then(|mut table| serde_json::to_value(table.remove("value")?).ok());
-        // A secret's mask is no TOML.
+        // The mask of a secret is not TOML.
         value.unwrap_or_else(|| self.value.clone().into())
     }
 }
 
 impl Config {
-    /// Every value in force and its source; `store` is where the store lives if nothing says so.
-    pub(crate) fn rows(&self, store: &Path) -> Vec<Row> {
+    /// Returns every effective value. `default_store` is shown if no source sets the store.
+    pub(crate) fn rows(&self, default_store: &Path) -> Vec<Row> {
         let mut rows = vec![
             row("jobs", self.jobs().value.to_string(), &self.jobs().origin),
             row("max_attempts", self.max_attempts.value.to_string(), &self.max_attempts.origin),
@@ -39,11 +39,11 @@ impl Config {
                 Some(Sourced { value: StoreAddress::Nats(settings), origin }) => {
                     row("store", quoted(&settings.server()), origin)
                 }
-                None => row("store", path(store), &Origin::Default),
+                None => row("store", path(default_store), &Origin::Default),
             },
         ];
         if let Some(Sourced { value: StoreAddress::Nats(settings), .. }) = &self.store {
-            rows.extend(self.shared.rows(settings));
+            rows.extend(self.nats.rows(settings));
         }
         for (name, adapter) in &self.adapters {
             for (key, value) in values(&adapter.value) {
@@ -68,10 +68,9 @@ fn values(adapter: &Adapter) -> Vec<(String, String)> {
         }
     };
     values.push(("report".to_owned(), quoted(super::adapter::report_name(adapter.report))));
-    for (key, length) in
-        [("timeout", adapter.timeout), ("silence", adapter.silence), ("grace", adapter.grace)]
+    for (key, limit) in [("timeout", adapter.timeout), ("silence", adapter.silence), ("grace", adapter.grace)]
     {
-        values.extend(length.map(|length| (key.to_owned(), seconds(length))));
+        values.extend(limit.map(|limit| (key.to_owned(), seconds(limit))));
     }
     values.extend(adapter.env.keys().map(|name| (format!("env.{name}"), "***".to_owned())));
     if !adapter.pass_env.is_empty() {
@@ -92,15 +91,15 @@ pub(super) fn path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-pub(super) fn seconds(length: Duration) -> String {
-    quoted(&if length.subsec_nanos() == 0 {
-        format!("{}s", length.as_secs())
+pub(super) fn seconds(duration: Duration) -> String {
+    quoted(&if duration.subsec_nanos() == 0 {
+        format!("{}s", duration.as_secs())
     } else {
-        format!("{}ms", length.as_millis())
+        format!("{}ms", duration.as_millis())
     })
 }
 
-/// A name as a TOML key: quoted where it must be.
+/// Quotes a name as a TOML key if necessary.
 fn bare(name: &str) -> String {
     let is_bare =
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));

@@ -1,4 +1,4 @@
-//! Where the store is: a directory, or servers of NATS with what it takes to be let in.
+//! The address of the store: a directory, or NATS servers with their credentials.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -30,7 +30,6 @@ const KEYS: [&str; 14] = [
     "key",
 ];
 
-/// Where the store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreAddress {
     Directory(PathBuf),
@@ -38,7 +37,7 @@ pub(crate) enum StoreAddress {
 }
 
 impl StoreAddress {
-    /// Reads what somebody typed. A relative directory stays as it is.
+    /// Parses a directory or an address. A relative directory stays relative.
     pub(crate) fn read(text: &OsStr) -> Result<Self, NatsSettingsError> {
         match text.to_str() {
             Some(text) if text.contains("://") => Ok(Self::Nats(Box::new(text.parse()?))),
@@ -48,31 +47,31 @@ impl StoreAddress {
     }
 }
 
-/// Whether it is a host and a port, or begins as an address does.
+/// Whether the text is an address without `://`: a host and a port, or a scheme.
 fn is_bare(text: &str) -> bool {
     let has_port =
         text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     !text.contains('/') && (has_port || text.starts_with("nats:") || text.starts_with("tls:"))
 }
 
-/// How an address is to be written that was not understood.
-pub(super) fn how_to_write(error: &NatsSettingsError) -> &'static str {
+/// Says how to write an address that could not be parsed.
+pub(super) fn address_hint(error: &NatsSettingsError) -> &'static str {
     match error {
         NatsSettingsError::NoServer
         | NatsSettingsError::Scheme { .. }
         | NatsSettingsError::Address { .. } => {
-            "write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas"
+            "write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas"
         }
         NatsSettingsError::MissingScheme => {
-            "write nats:// before it; a directory that is called so is ./NAME"
+            "write `nats://` before it; write `./NAME` for a directory of that name"
         }
         NatsSettingsError::TwoUsers => {
-            "name one user in all of them, or none, and set NATS_USER and NATS_PASSWORD"
+            "use the same user for all servers, or no user and set NATS_USER and NATS_PASSWORD"
         }
     }
 }
 
-/// A text that is never shown.
+/// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(pub(super) String);
 
@@ -82,9 +81,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is set for a store on NATS besides its address.
+/// The options of a store on NATS besides its address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Shared {
+pub(super) struct NatsOptions {
     pub(super) replicas: Option<Sourced<NonZeroU32>>,
     pub(super) lease: Option<Sourced<Duration>>,
     pub(super) conflicts: Option<Sourced<Duration>>,
@@ -100,9 +99,9 @@ pub(super) struct Shared {
     pub(super) key: Option<Sourced<PathBuf>>,
 }
 
-impl Shared {
-    /// Fills what is left open from a weaker source.
-    pub(super) fn lay_over(&mut self, weaker: Self) {
+impl NatsOptions {
+    /// Fills options that are not set from a weaker source.
+    pub(super) fn merge_weaker(&mut self, weaker: Self) {
         let stronger = std::mem::take(self);
         *self = Self {
             replicas: stronger.replicas.or(weaker.replicas),
@@ -121,15 +120,15 @@ impl Shared {
         };
     }
 
-    /// Says all of it to a store on NATS. Who the address names is let in as that; else files come before words.
-    pub(super) fn settle(&self, settings: &mut NatsSettings) {
+    /// Applies the options. A user in the address wins; credential files win over passwords and tokens.
+    pub(super) fn apply_to(&self, settings: &mut NatsSettings) {
         if let Some(replicas) = &self.replicas {
             settings.replicas = usize::try_from(replicas.value.get()).unwrap_or(usize::MAX);
         }
         set(&mut settings.lease, self.lease.as_ref());
         set(&mut settings.timeouts.conflict, self.conflicts.as_ref());
         set(&mut settings.timeouts.outage, self.outages.as_ref());
-        // Whoever has little patience asks twice all the same.
+        // Allow at least two answers within the outage timeout.
         settings.timeouts.request = settings.timeouts.request.min(settings.timeouts.outage / 2);
         set(&mut settings.bucket, self.bucket.as_ref());
         if settings.access == Access::Anonymous {
@@ -139,16 +138,16 @@ impl Shared {
         settings.tls.identity = value(self.cert.as_ref()).zip(value(self.key.as_ref()));
     }
 
-    /// A password that nobody gives: whose it is was not said.
-    pub(super) fn idle_password(&self, settings: &NatsSettings) -> Option<&Origin> {
+    /// Returns the origin of a password that has no user.
+    pub(super) fn password_without_user(&self, settings: &NatsSettings) -> Option<&Origin> {
         let password = self.password.as_ref().filter(|_| settings.access == Access::Anonymous)?;
         (self.access() == Access::Anonymous).then_some(&password.origin)
     }
 
-    /// A certificate without its key, or a key without its certificate: neither is shown to anybody.
-    pub(super) fn lone_half(&self) -> Option<&Origin> {
+    /// Returns the origin of a certificate without a key, or of a key without a certificate.
+    pub(super) fn unpaired_tls_file(&self) -> Option<&Origin> {
         match (&self.cert, &self.key) {
-            (Some(alone), None) | (None, Some(alone)) => Some(&alone.origin),
+            (Some(unpaired), None) | (None, Some(unpaired)) => Some(&unpaired.origin),
             (Some(_), Some(_)) | (None, None) => None,
         }
     }
@@ -168,7 +167,7 @@ impl Shared {
         }
     }
 
-    /// What is in force, for people. Secrets are masked.
+    /// Returns the effective options. Secrets are masked.
     pub(super) fn rows(&self, settings: &NatsSettings) -> Vec<Row> {
         let mut rows = vec![
             shown("replicas", settings.replicas.to_string(), self.replicas.as_ref()),
@@ -215,19 +214,19 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     value: &Value<'_>,
     origin: &Origin,
-) -> (Option<Sourced<StoreAddress>>, Shared) {
+) -> (Option<Sourced<StoreAddress>>, NatsOptions) {
     if value.get_ref().as_str().is_some() {
-        let place = reader.store("store", value);
-        return (place.map(|place| Sourced::new(place, origin.clone())), Shared::default());
+        let address = reader.store("store", value);
+        return (address.map(|address| Sourced::new(address, origin.clone())), NatsOptions::default());
     }
     let Some(table) = value.get_ref().as_table() else {
         reader.wrong_type("store", value, "a directory, an address or a table");
-        return (None, Shared::default());
+        return (None, NatsOptions::default());
     };
     reader.check_keys("store.", table, &KEYS);
     let mut settings = Settings { reader, table, origin };
-    let place = settings.read("address", Reader::store);
-    let shared = Shared {
+    let address = settings.read("address", Reader::store);
+    let options = NatsOptions {
         replicas: settings.read("replicas", replicas),
         lease: settings.read("lease", Reader::duration),
         conflicts: settings.read("conflicts", Reader::duration),
@@ -242,13 +241,13 @@ pub(super) fn read(
         cert: settings.read("cert", Reader::path),
         key: settings.read("key", Reader::path),
     };
-    if let (Some(alone), None) | (None, Some(alone)) = (table.get("cert"), table.get("key")) {
-        reader.fault(alone.span(), "`store.cert` and `store.key` belong together; one of them is missing");
+    if let (Some(unpaired), None) | (None, Some(unpaired)) = (table.get("cert"), table.get("key")) {
+        reader.error(unpaired.span(), "`store.cert` and `store.key` must both be set; one is missing");
     }
-    (place, shared)
+    (address, options)
 }
 
-/// The table `[store]` of a file.
+/// Reads the table `[store]` of a file.
 struct Settings<'r, 'f, 't> {
     reader: &'r mut Reader<'f>,
     table: &'r DeTable<'t>,
@@ -268,9 +267,8 @@ impl<'f> Settings<'_, 'f, '_> {
 
 fn replicas(reader: &mut Reader<'_>, key: &str, value: &Value<'_>) -> Option<NonZeroU32> {
     let replicas = reader.positive(key, value)?;
-    // Servers refuse more.
     if replicas.get() > 5 {
-        reader.fault(value.span(), format!("`{key}` is more than 5, which is all that NATS keeps"));
+        reader.error(value.span(), format!("`{key}` is more than 5, the limit of NATS"));
     }
     Some(replicas)
 }
@@ -279,7 +277,10 @@ fn bucket(reader: &mut Reader<'_>, key: &str, value: &Value<'_>) -> Option<Strin
     let bucket = reader.string(key, value)?;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
     if !bucket.chars().all(is_plain) {
-        reader.fault(value.span(), format!("`{key}` is no name of a bucket: letters, digits, - and _"));
+        reader.error(
+            value.span(),
+            format!("`{key}` is not a valid bucket name: use letters, digits, `-` and `_`"),
+        );
     }
     Some(bucket)
 }
@@ -288,15 +289,15 @@ fn secret(reader: &mut Reader<'_>, key: &str, value: &Value<'_>) -> Option<Secre
     reader.string(key, value).map(Secret)
 }
 
-/// The variables that other programs of NATS read, too.
-pub(super) fn read_environment<'a>(get: impl Fn(&'static str) -> Option<&'a OsStr>) -> Shared {
+/// Reads the variables that the NATS tools use, too.
+pub(super) fn read_environment<'a>(get: impl Fn(&'static str) -> Option<&'a OsStr>) -> NatsOptions {
     let text = |name| {
         let value = get(name)?.to_string_lossy().into_owned();
         Some(Sourced::new(value, Origin::Environment(name)))
     };
     let secret = |name| text(name).map(|text| Sourced::new(Secret(text.value), text.origin));
     let file = |name| get(name).map(|path| Sourced::new(PathBuf::from(path), Origin::Environment(name)));
-    Shared {
+    NatsOptions {
         user: text("NATS_USER"),
         password: secret("NATS_PASSWORD"),
         token: secret("NATS_TOKEN"),
@@ -305,6 +306,6 @@ pub(super) fn read_environment<'a>(get: impl Fn(&'static str) -> Option<&'a OsSt
         ca: file("NATS_CA"),
         cert: file("NATS_CERT"),
         key: file("NATS_KEY"),
-        ..Shared::default()
+        ..NatsOptions::default()
     }
 }

@@ -1,10 +1,10 @@
-//! Real files in a temporary folder, real precedence, exact places and words.
+//! Reads real files in a temporary folder, and compares exact positions and messages.
 
 use std::fs;
 
 use supervisor::adapter::ReportRule;
 
-use super::error::Place;
+use super::error::ErrorLocation;
 use super::*;
 
 struct Folder(tempfile::TempDir);
@@ -20,17 +20,17 @@ impl Folder {
         Some(path)
     }
 
-    /// Loads `text` as the project's file and returns the faults, the file's path left out.
-    fn faults(&self, text: &str) -> String {
+    /// Loads `text` as the project's file and returns the errors without the path of the file.
+    fn errors(&self, text: &str) -> String {
         let project_file = self.file(PROJECT_FILE, text);
         let errors = Config::load(Sources { project_file, ..Sources::default() }).expect_err(text);
         let shown: Vec<String> = errors
             .0
             .iter()
-            .map(|fault| {
-                let Place::File { line, column, .. } = &fault.place else { panic!("{fault:?}") };
-                let hint = fault.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                format!("{line}:{column} {}{hint}", fault.message)
+            .map(|error| {
+                let ErrorLocation::File { line, column, .. } = &error.location else { panic!("{error:?}") };
+                let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                format!("{line}:{column} {}{hint}", error.message)
             })
             .collect();
         shown.join("\n")
@@ -60,7 +60,7 @@ fn without_any_source_the_defaults_hold() {
 }
 
 #[test]
-fn the_strongest_source_wins_and_is_remembered() {
+fn the_strongest_source_wins_and_is_the_origin() {
     let folder = Folder::new();
     let all = "jobs = 1\nmax_attempts = 1\nstore = 'user'\n";
     let user_file = folder.file("config.toml", all);
@@ -80,8 +80,8 @@ fn the_strongest_source_wins_and_is_remembered() {
     let config = Config::load(sources).unwrap();
     assert_eq!(config.jobs(), Sourced::new(number(4), Origin::Flag("--jobs")));
     assert_eq!(config.max_attempts, Sourced::new(number(2), project));
-    let place = StoreAddress::Directory(folder.0.path().join("user"));
-    assert_eq!(config.store, Some(Sourced::new(place, user)));
+    let address = StoreAddress::Directory(folder.0.path().join("user"));
+    assert_eq!(config.store, Some(Sourced::new(address, user)));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn an_adapter_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn rows_show_every_value_and_its_source_but_no_secret() {
+fn rows_show_every_value_and_its_origin_but_no_secret() {
     let folder = Folder::new();
     let config = folder.config(
         "store = '/var/lib/board'\n\
@@ -143,18 +143,18 @@ fn rows_show_every_value_and_its_source_but_no_secret() {
 }
 
 #[test]
-fn unknown_keys_are_refused_with_a_guess() {
+fn unknown_keys_are_refused_with_a_suggestion() {
     let folder = Folder::new();
     assert_eq!(
-        folder.faults("job = 3\n\ncolour = 'ä'\n[adapters.x]\ncommand = ['x']\ntimout = 3\n"),
+        folder.errors("job = 3\n\ncolour = 'ä'\n[adapters.x]\ncommand = ['x']\ntimout = 3\n"),
         "1:1 unknown key `job` (did you mean `jobs`?)\n\
-         3:1 unknown key `colour` (known here: jobs, max_attempts, backoff, store, adapters)\n\
+         3:1 unknown key `colour` (known keys: jobs, max_attempts, backoff, store, adapters)\n\
          6:1 unknown key `adapters.x.timout` (did you mean `timeout`?)"
     );
 }
 
 #[test]
-fn bad_values_are_refused_where_they_stand() {
+fn invalid_values_are_refused_with_their_position() {
     let folder = Folder::new();
     for (text, expected) in [
         ("jobs = 0", "1:8 `jobs` is 0; it must be a whole number from 1"),
@@ -164,37 +164,40 @@ fn bad_values_are_refused_where_they_stand() {
         ("store = ''", "1:9 `store` is empty"),
         (
             "store = '~/x'",
-            "1:9 `store` begins with `~`, which only a shell would understand \
-             (write the whole path, or one relative to this file)",
+            "1:9 `store` begins with `~`, which only a shell expands \
+             (write an absolute path, or one relative to this file)",
         ),
         (
             "store = 'nats://u:secret@'",
-            "1:9 `store`: the address of server 1 is not a host and port \
-             (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
+            "1:9 `store`: the address of server 1 is no host and port \
+             (write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas)",
         ),
         (
             "store = 'http://h'",
-            "1:9 `store`: the address of server 1 begins with `http://`; use nats:// or tls:// \
-             (write nats://127.0.0.1:4222, or tls://host:4222; several are separated by commas)",
+            "1:9 `store`: the address of server 1 begins with `http://`; nats:// and tls:// are known \
+             (write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas)",
         ),
         ("store = 3", "1:9 `store` is a number where a directory, an address or a table is expected"),
         ("[store]\naddres = 'a'", "2:1 unknown key `store.addres` (did you mean `address`?)"),
-        ("[store]\nbucket = 'a b.c'", "2:10 `store.bucket` is no name of a bucket: letters, digits, - and _"),
-        ("[store]\nreplicas = 7", "2:12 `store.replicas` is more than 5, which is all that NATS keeps"),
-        ("[store]\ncert = 'c'", "2:8 `store.cert` and `store.key` belong together; one of them is missing"),
+        (
+            "[store]\nbucket = 'a b.c'",
+            "2:10 `store.bucket` is not a valid bucket name: use letters, digits, `-` and `_`",
+        ),
+        ("[store]\nreplicas = 7", "2:12 `store.replicas` is more than 5, the limit of NATS"),
+        ("[store]\ncert = 'c'", "2:8 `store.cert` and `store.key` must both be set; one is missing"),
         ("adapters = 3", "1:12 `adapters` is a number where a table is expected"),
     ] {
-        assert_eq!(folder.faults(text), expected, "{text}");
+        assert_eq!(folder.errors(text), expected, "{text}");
     }
 }
 
 #[test]
-fn adapters_that_could_not_work_are_refused() {
+fn invalid_adapters_are_refused() {
     let folder = Folder::new();
     for (lines, expected) in [
         (
             "",
-            "1:11 `adapters.x` does not say what to start \
+            "1:11 `adapters.x` has no `command`, `shell` or `wrapper` \
              (set `command = [\"program\", \"argument\"]`, `shell = \"line\"` or `wrapper = \"path\"`)",
         ),
         (
@@ -204,35 +207,35 @@ fn adapters_that_could_not_work_are_refused() {
         (
             "command = 'a b'",
             "2:11 `command` is a string where a list of strings is expected \
-             (list program and arguments, or ask for a shell: `shell = \"a b\"`)",
+             (write a list of program and arguments, or `shell = \"a b\"`)",
         ),
         ("command = []", "2:11 `command` names no program"),
         ("command = ['a', 1]", "2:17 `command` is a number where a string is expected"),
         (
             "command = ['a']\nargs = ['b']",
-            "3:8 `args` goes with `wrapper` only (put the arguments into `command`)",
+            "3:8 `args` is allowed with `wrapper` only (move the arguments into `command`)",
         ),
         (
             "wrapper = 'w'\nreport = 'exit-code'",
-            "3:10 a wrapper must report; its exit code says only whether the wrapper itself worked \
+            "3:10 a wrapper cannot use `exit-code`: its exit code is that of the wrapper, not of the agent \
              (remove `report`, or use `command` in place of `wrapper`)",
         ),
         (
             "shell = 'a'\nreport = 'exit_code'",
-            "3:10 `report` is \"exit_code\", which is not a rule (did you mean \"exit-code\"?)",
+            "3:10 `report` cannot be \"exit_code\" (did you mean \"exit-code\"?)",
         ),
         (
             "shell = 'a'\nsilence = 'long'",
-            "3:11 bad `silence`: `long` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`",
+            "3:11 invalid `silence`: `long` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`",
         ),
         ("shell = 'a'\nenv = { K = 1 }", "3:13 `env.K` must be a string"),
-        ("shell = 'a'\nenv = { 'A=B' = 'x' }", "3:9 `A=B` in `env` is not the name of a variable"),
+        ("shell = 'a'\nenv = { 'A=B' = 'x' }", "3:9 `A=B` in `env` is not a valid variable name"),
         (
             "shell = 'a'\npass_env = ['CALLBOARD_ATTEMPT']",
-            "3:13 `CALLBOARD_ATTEMPT` in `pass_env` cannot be set: the engine knows its attempts by `CALLBOARD_…`",
+            "3:13 `CALLBOARD_ATTEMPT` in `pass_env` cannot be set: `CALLBOARD_` variables mark attempts of the engine",
         ),
     ] {
-        assert_eq!(folder.faults(&format!("[adapters.x]\n{lines}\n")), expected, "{lines}");
+        assert_eq!(folder.errors(&format!("[adapters.x]\n{lines}\n")), expected, "{lines}");
     }
 }
 
@@ -247,23 +250,23 @@ fn broken_files_and_variables_are_reported_together() {
     assert_eq!(
         shown,
         "environment variable `CALLBOARD_JOBS`: `many` is not a whole number from 1\n\
-         /callboard.toml:1:8: this is not valid TOML: string values must be quoted, expected literal string\n\
+         /callboard.toml:1:8: invalid TOML: string values must be quoted, expected literal string\n\
          /config.toml:1:8: `jobs` is 0; it must be a whole number from 1"
     );
 }
 
 #[test]
-fn a_missing_file_says_nothing_and_an_unreadable_one_is_an_error() {
+fn a_missing_file_is_ignored_and_an_unreadable_one_is_an_error() {
     let folder = Folder::new();
     let missing = Some(folder.0.path().join("none.toml"));
     assert!(Config::load(Sources { project_file: missing, ..Sources::default() }).is_ok());
     let directory = Some(folder.0.path().to_owned());
     let errors = Config::load(Sources { project_file: directory, ..Sources::default() }).unwrap_err();
-    assert_eq!(errors.0[0].place, Place::WholeFile(folder.0.path().to_owned()));
+    assert_eq!(errors.0[0].location, ErrorLocation::WholeFile(folder.0.path().to_owned()));
 }
 
 #[test]
-fn a_store_on_nats_is_set_piece_by_piece_and_its_secrets_are_not_shown() {
+fn options_of_a_nats_store_are_merged_and_its_secrets_are_not_shown() {
     let folder = Folder::new();
     let text = "[store]\naddress = 'nats://one:4222,nats://two:4222'\nreplicas = 1\noutages = '10s'\n\
                 user = 'ann'\npassword = 'hush'\nca = 'ca.pem'\n";
@@ -286,7 +289,7 @@ fn a_store_on_nats_is_set_piece_by_piece_and_its_secrets_are_not_shown() {
 }
 
 #[test]
-fn a_short_patience_with_outages_is_one_with_answers_too() {
+fn a_short_outage_timeout_shortens_the_answer_timeout() {
     let folder = Folder::new();
     for (outages, answer) in [("2s", 1), ("10s", 5)] {
         let text = format!("[store]\naddress = 'nats://one'\noutages = '{outages}'\n");
@@ -298,7 +301,7 @@ fn a_short_patience_with_outages_is_one_with_answers_too() {
 }
 
 #[test]
-fn an_address_takes_the_place_of_a_directory_that_a_weaker_source_names() {
+fn a_stronger_address_or_directory_replaces_a_weaker_one() {
     let folder = Folder::new();
     let mut sources = Sources {
         project_file: folder.file(PROJECT_FILE, "store = 'nats://ann:pw@here'\n"),
@@ -307,8 +310,8 @@ fn an_address_takes_the_place_of_a_directory_that_a_weaker_source_names() {
     };
     let config = Config::load(sources.clone()).unwrap();
     let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
-    assert!(matches!(settings.access, ::store::Access::Password { .. }), "who the address names is let in");
-    sources.flags.store = Some("/elsewhere".into());
+    assert!(matches!(settings.access, ::store::Access::Password { .. }), "the user in the address wins");
+    sources.flags.store = Some("/other".into());
     let config = Config::load(sources).unwrap();
-    assert_eq!(config.store(), Some(&StoreAddress::Directory("/elsewhere".into())));
+    assert_eq!(config.store(), Some(&StoreAddress::Directory("/other".into())));
 }

@@ -1,4 +1,7 @@
-//! What people ask of a run. Whoever is its engine acts on it; if nobody is, the command is the engine until it is done.
+//! Requests of users: pause, stop, resume, retry, skip.
+//!
+//! If the run has an engine, the request is committed and the engine acts on it. Otherwise the command takes the engine
+//! lock and acts itself.
 
 pub(crate) mod emergency_copy;
 pub(crate) mod restore;
@@ -19,125 +22,125 @@ use crate::present::Presentation;
 use crate::query::hosts;
 use crate::workspace::{self, Workspace};
 
-/// A request with who it is told to.
 #[derive(Debug, Clone)]
 pub(crate) struct ControlRequest<P: Presentation> {
-    /// What to say if it fails: "cannot … run".
-    pub(crate) doing: String,
+    /// Completes the error "cannot … run `x`".
+    pub(crate) action: String,
     pub(crate) request: Request<P::Step>,
     pub(crate) reason: Option<String>,
 }
 
-/// Who has taken up a wish.
+/// The process that acts on a request.
 #[derive(Debug)]
-pub(crate) enum Taken {
-    /// The engine of the run has been told. One that is stopped hears of it when it goes on.
-    ByEngine { pid: u32, host: Option<String>, stopped: bool },
-    /// Nobody else was there: we were the engine.
-    ByUs,
+pub(crate) enum HandledBy {
+    /// The engine of the run. A stopped engine acts when it continues.
+    Engine { pid: u32, host: Option<String>, stopped: bool },
+    /// The run had no engine, so this process has acted.
+    ThisProcess,
 }
 
 impl<P: Presentation> ControlRequest<P> {
-    /// Makes the request, and returns when it has been committed.
-    pub(crate) async fn make(
+    /// Commits the request and returns without waiting for its effect.
+    pub(crate) async fn submit(
         self,
         workspace: &Workspace,
         store: &AnyStore,
         run: &RunId,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<HandledBy, Failure> {
         let mut journal = workspace.load::<P>(store, run).await?;
-        refuse_agents(&mut journal, &self.doing, &self.request).await?;
-        let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
-        match lock::<P>(workspace, store, run, Tenure::OneShot, &mut ()).await? {
-            Led::ByUs(engine) => {
-                engine.handle(self.asked()).await.map_err(|error| failed(error.into()))?;
-                Ok(Taken::ByUs)
+        refuse_agents(&mut journal, &self.action, &self.request).await?;
+        match lock_engine::<P>(workspace, store, run, Tenure::OneShot, &mut ()).await? {
+            LockOutcome::Acquired(engine) => {
+                let handled = engine.handle(self.engine_request()).await;
+                handled.map_err(|error| self.failed(run, error.into()))?;
+                Ok(HandledBy::ThisProcess)
             }
-            Led::ByAnother { pid, host, stopped } => {
-                let told = runner::request(
-                    &mut journal,
-                    workspace::person(),
-                    self.request.clone(),
-                    self.reason.clone(),
-                );
-                told.await.map_err(|error| failed(error.into()))?;
+            LockOutcome::HeldBy { pid, host, stopped } => {
+                self.commit(&mut journal).await?;
                 if stopped {
                     output::note(format_args!(
                         "its engine, process {pid}, is stopped; {}",
                         how_to_continue(pid)
                     ));
                 }
-                Ok(Taken::ByEngine { pid, host, stopped })
+                Ok(HandledBy::Engine { pid, host, stopped })
             }
         }
     }
 
-    /// Makes the request, and returns when the run rests.
-    pub(crate) async fn fulfil(
+    /// Commits the request and returns when the run is stopped or finished.
+    pub(crate) async fn submit_and_wait(
         self,
         workspace: &Workspace,
         store: &AnyStore,
         run: &RunId,
     ) -> Result<(), Failure> {
         let mut journal = workspace.load::<P>(store, run).await?;
-        refuse_agents(&mut journal, &self.doing, &self.request).await?;
-        let failed = |error: Failure| error.while_doing(format_args!("cannot {} run `{run}`", self.doing));
-        let mut told = false;
+        refuse_agents(&mut journal, &self.action, &self.request).await?;
+        let mut is_committed = false;
         loop {
-            // The engine that was told may be gone because it has done it.
-            if told {
+            // The engine may have acted on the request and exited.
+            if is_committed {
                 journal.reload().await?;
-                if is_at_rest(&journal) {
+                if is_idle(&journal) {
                     return Ok(());
                 }
             }
-            let (pid, stopped) = match lock::<P>(workspace, store, run, Tenure::Engine, &mut ()).await? {
-                Led::ByUs(engine) => {
+            let (pid, stopped) = match lock_engine::<P>(workspace, store, run, Tenure::Engine, &mut ())
+                .await?
+            {
+                LockOutcome::Acquired(engine) => {
                     let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
-                    return match engine.drive(self.asked(), interrupts).await {
-                        // It was granted when we told the engine, and the run has ended by itself since.
-                        Err(EngineError::Refused(_)) if told => Ok(()),
+                    return match engine.drive(self.engine_request(), interrupts).await {
+                        // The request was accepted before, and the run has ended since.
+                        Err(EngineError::Refused(_)) if is_committed => Ok(()),
                         Ok(EngineExit::Remote) => {
-                            Err(failed(out_of_reach::<P>(workspace, store, run).await?))
+                            Err(self.failed(run, attempts_on_other_hosts::<P>(workspace, store, run).await?))
                         }
-                        rest => rest.map(drop).map_err(|error| failed(error.into())),
+                        exit => exit.map(drop).map_err(|error| self.failed(run, error.into())),
                     };
                 }
-                Led::ByAnother { pid, stopped, .. } => (pid, stopped),
+                LockOutcome::HeldBy { pid, stopped, .. } => (pid, stopped),
             };
-            if !told {
-                let made = runner::request(
-                    &mut journal,
-                    workspace::person(),
-                    self.request.clone(),
-                    self.reason.clone(),
-                );
-                made.await.map_err(|error| failed(error.into()))?;
-                told = true;
+            if !is_committed {
+                self.commit(&mut journal).await?;
+                is_committed = true;
             }
             if stopped {
-                // It will do as it is told when it goes on, and that may be never.
-                return Err(failed(Failure::new(
-                    Exit::Store,
-                    format_args!("its engine, process {pid}, is stopped"),
-                ))
-                .hint(format_args!("{}; it does then what it was told", how_to_continue(pid)))
-                .hint(format_args!(
-                    "or `kill -KILL {pid}`, and `callboard {} {run}` does it without",
-                    self.doing
-                )));
+                // It acts on the request when it continues, which may be never.
+                let failure =
+                    Failure::new(Exit::Store, format_args!("its engine, process {pid}, is stopped"));
+                return Err(self
+                    .failed(run, failure)
+                    .hint(format_args!("{}; it then acts on the request", how_to_continue(pid)))
+                    .hint(format_args!(
+                        "or run `kill -KILL {pid}`, then `callboard {} {run}` again",
+                        self.action
+                    )));
             }
             let Some(engine) = process::Engine::of(store, run).await? else { continue };
             let named = process::process(engine.holder.pid, engine.host().as_deref());
             output::note(format_args!("waiting for its engine, {named}"));
             tokio::select! {
-                rested = rests(store, &mut journal) => return rested,
-                gone = engine.gone(store, run) => gone?,
+                idle = wait_until_idle(store, &mut journal) => return idle,
+                gone = engine.wait_until_gone(store, run) => gone?,
             }
         }
     }
 
-    fn asked(&self) -> EngineRequest<P::Step> {
+    /// Commits the request for the engine of the run.
+    async fn commit(&self, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
+        let run = journal.run.clone();
+        let (request, reason) = (self.request.clone(), self.reason.clone());
+        let committed = runner::request(journal, workspace::person(), request, reason).await;
+        committed.map(drop).map_err(|error| self.failed(&run, error.into()))
+    }
+
+    fn failed(&self, run: &RunId, failure: Failure) -> Failure {
+        failure.while_doing(format_args!("cannot {} run `{run}`", self.action))
+    }
+
+    fn engine_request(&self) -> EngineRequest<P::Step> {
         EngineRequest {
             request: self.request.clone(),
             by: Some(workspace::person()),
@@ -146,46 +149,47 @@ impl<P: Presentation> ControlRequest<P> {
     }
 }
 
-enum Led<'a, P: Presentation> {
-    ByUs(Box<Engine<'a, P, AnyStore>>),
-    ByAnother {
+enum LockOutcome<'a, P: Presentation> {
+    Acquired(Box<Engine<'a, P, AnyStore>>),
+    HeldBy {
         pid: u32,
-        /// If it is another one than this.
+        /// Its host, if it is not this one.
         host: Option<String>,
         stopped: bool,
     },
 }
 
-/// What was asked for is so as far as this host goes; attempts on others cannot be ended from here.
-async fn out_of_reach<P: Presentation>(
+/// The request holds for this host; attempts on other hosts cannot be stopped from here.
+async fn attempts_on_other_hosts<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
 ) -> Result<Failure, Failure> {
     let journal = workspace.load::<P>(store, run).await?;
-    let what = "attempts of it are on other hosts, and cannot be ended from here";
-    let mut failure = Failure::new(Exit::NeedsPerson, what);
+    let message = "it has attempts on other hosts, which cannot be stopped from here";
+    let mut failure = Failure::new(Exit::NeedsPerson, message);
     for (host, attempts) in hosts::remote(store, &journal.state) {
-        failure = failure.hint(hosts::advice_to_end(run, &host, &attempts));
+        failure = failure.hint(hosts::advice_to_stop(run, &host, &attempts));
     }
     Ok(failure)
 }
 
 fn how_to_continue(pid: u32) -> String {
-    format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")
+    format!("run `kill -CONT {pid}`, or `fg` in its terminal, to continue it")
 }
 
-async fn lock<'a, P: Presentation>(
+async fn lock_engine<'a, P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     tenure: Tenure,
-    nobody: &'a mut (),
-) -> Result<Led<'a, P>, Failure> {
-    let engine_config = engine::as_guest(engine::engine_config(workspace, Overrides::default())?, store);
-    match Engine::<P, _>::lock(store, engine_config, run, tenure, nobody).await {
-        Ok(engine) => match engine::is_kept_here(workspace, store, run, &engine.journal().spec.options) {
-            Ok(()) => Ok(Led::ByUs(Box::new(engine))),
+    observer: &'a mut (),
+) -> Result<LockOutcome<'a, P>, Failure> {
+    let engine_config =
+        engine::with_store_root(engine::engine_config(workspace, Overrides::default())?, store);
+    match Engine::<P, _>::lock(store, engine_config, run, tenure, observer).await {
+        Ok(engine) => match engine::check_local_dir(workspace, store, run, &engine.journal().spec.options) {
+            Ok(()) => Ok(LockOutcome::Acquired(Box::new(engine))),
             Err(failure) => {
                 engine.release().await;
                 Err(failure)
@@ -193,23 +197,26 @@ async fn lock<'a, P: Presentation>(
         },
         Err(EngineError::EngineLock(EngineLockError::Held { pid, host, stopped, .. })) => {
             let host = Some(host).filter(|host| *host != store::host_name());
-            Ok(Led::ByAnother { pid, host, stopped })
+            Ok(LockOutcome::HeldBy { pid, host, stopped })
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Waits until nobody of the run is alive.
-async fn rests<P: Presentation>(store: &AnyStore, journal: &mut Journal<P, AnyStore>) -> Result<(), Failure> {
+/// Waits until the run has no live attempt.
+async fn wait_until_idle<P: Presentation>(
+    store: &AnyStore,
+    journal: &mut Journal<P, AnyStore>,
+) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
-    while !is_at_rest(journal) {
+    while !is_idle(journal) {
         watch.next().await?;
         journal.reload().await?;
     }
     Ok(())
 }
 
-fn is_at_rest<P: Presentation>(journal: &Journal<P, AnyStore>) -> bool {
+fn is_idle<P: Presentation>(journal: &Journal<P, AnyStore>) -> bool {
     match journal.state.run.status {
         RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
         RunStatus::Running
@@ -220,50 +227,50 @@ fn is_at_rest<P: Presentation>(journal: &Journal<P, AnyStore>) -> bool {
     }
 }
 
-/// Agents do not steer the run they are part of. Refuses, and writes into the journal that it did.
+/// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.
 pub(crate) async fn refuse_agents<P: Presentation>(
     journal: &mut Journal<P, AnyStore>,
-    doing: &str,
+    action: &str,
     request: &Request<P::Step>,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
     runner::record_refusal(journal, workspace::person(), request.clone(), attempt.clone()).await?;
-    Err(from_inside(format_args!("{doing} run `{}`", journal.run), &attempt))
+    Err(inside_attempt(format_args!("{action} run `{}`", journal.run), &attempt))
 }
 
-/// The same for what concerns no run that could write it down.
-pub(crate) fn refuse_agents_outright(doing: &str) -> Result<(), Failure> {
+/// Refuses a command from inside an attempt that concerns no run, so there is no journal to record it in.
+pub(crate) fn refuse_agents_without_run(action: &str) -> Result<(), Failure> {
     match enclosing_attempt()? {
         None => Ok(()),
-        Some(attempt) => Err(from_inside(doing, &attempt)),
+        Some(attempt) => Err(inside_attempt(action, &attempt)),
     }
 }
 
 fn enclosing_attempt() -> Result<Option<String>, Failure> {
     supervisor::enclosing_attempt().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell who started this command").because(Some(&error))
+        Failure::new(Exit::Bug, "cannot determine the parent processes of this command").because(Some(&error))
     })
 }
 
-fn from_inside(doing: impl fmt::Display, attempt: &str) -> Failure {
-    Failure::new(Exit::Refused, format_args!("cannot {doing} from inside attempt `{attempt}`"))
+fn inside_attempt(action: impl fmt::Display, attempt: &str) -> Failure {
+    Failure::new(Exit::Refused, format_args!("cannot {action} from inside attempt `{attempt}`"))
         .code(Code::FromInside)
-        .hint("agents report; people steer")
+        .hint("ask a person to run this command outside the attempt")
 }
 
-/// Says whether the run goes on by itself.
-pub(crate) fn tell_who_goes_on(run: &RunId, taken: &Taken) {
-    match taken {
-        // That has been said.
-        Taken::ByEngine { stopped: true, .. } => {}
-        Taken::ByEngine { pid, host, stopped: false } => {
-            output::note(format_args!("its engine, {}, goes on", process::process(*pid, host.as_deref())));
+/// Prints whether the run continues by itself after a request.
+pub(crate) fn note_who_continues(run: &RunId, handled_by: &HandledBy) {
+    match handled_by {
+        // `submit` has printed how to continue the engine.
+        HandledBy::Engine { stopped: true, .. } => {}
+        HandledBy::Engine { pid, host, stopped: false } => {
+            output::note(format_args!("its engine, {}, continues", process::process(*pid, host.as_deref())));
         }
-        Taken::ByUs => output::note(format_args!("`callboard resume {run}` goes on with it")),
+        HandledBy::ThisProcess => output::note(format_args!("run `callboard resume {run}` to continue")),
     }
 }
 
-/// The engine of a run, if it has one. Somebody on an errand is none.
+/// Returns the engine of a run. A command that holds the lock for one request is not an engine.
 pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
     Ok(store.engine_holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
 }

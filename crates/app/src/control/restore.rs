@@ -1,4 +1,4 @@
-//! A run whose document is not what was written: restored before anything else is done with the run.
+//! Restores the document of a run whose stored bytes were changed from outside.
 
 use protocol::RunId;
 use runner::{Engine, EngineConfig, Journal, LoadError, Notice, Observer, Restored};
@@ -11,8 +11,8 @@ use crate::output::{self, YELLOW, styled};
 use crate::present::Presentation;
 use crate::workspace::Workspace;
 
-/// Puts the document of a run back if it has to be, and says whether it had to. Agents may not: they could lose what
-/// others have written.
+/// Restores the document if it is corrupted, and returns whether it was. Refused inside an attempt: an agent could discard
+/// what others have written.
 pub(crate) async fn restore<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
@@ -21,10 +21,11 @@ pub(crate) async fn restore<P: Presentation>(
 ) -> Result<bool, Failure> {
     match Journal::<P, _>::load(store, &workspace.clock, run).await {
         Err(LoadError::Corrupted { .. }) => {
-            control::refuse_agents_outright("recover a run")?;
-            let (engine_config, mut teller) = (engine::at_home(engine_config.clone(), store)?, Teller);
+            control::refuse_agents_without_run("recover a run")?;
+            let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
+            let mut observer = RestoreObserver;
             let engine =
-                Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut teller).await?;
+                Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await?;
             engine.release().await;
             Ok(true)
         }
@@ -33,28 +34,29 @@ pub(crate) async fn restore<P: Presentation>(
     }
 }
 
-/// What people are told of it.
-pub(crate) fn told(restored: &Restored) -> String {
+/// Describes a restored document in one line.
+pub(crate) fn restored_line(restored: &Restored) -> String {
     let Restored { run, from, bad, what, kept } = restored;
     let source = if from == bad {
-        "what was committed last is put back".to_owned()
+        "restored the last commit".to_owned()
     } else {
-        format!("it is put back as it was at revision {from}; what came after is lost")
+        format!("restored revision {from}, later changes are lost")
     };
     format!(
-        "{} [{}] the document of run `{run}` was not what was written at revision {bad} ({what}); {source}; the bad bytes are kept in {}",
+        "{} [{}] the document of run `{run}` was changed outside callboard at revision {bad} ({what}); {source}; \
+         a backup of the changed document is in {}",
         styled(YELLOW, "!"),
         Code::Corrupted,
         kept.display()
     )
 }
 
-struct Teller;
+struct RestoreObserver;
 
-impl<P: Presentation> Observer<P> for Teller {
+impl<P: Presentation> Observer<P> for RestoreObserver {
     fn notice(&mut self, notice: Notice<'_, P>) {
         if let Notice::Restored(restored) = notice {
-            output::talk(told(restored));
+            output::message(restored_line(restored));
         }
     }
 }

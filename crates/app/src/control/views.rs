@@ -1,4 +1,4 @@
-//! Writing a run's files outside of a play: for a run that came from elsewhere, or whose files were lost.
+//! Writes the views of a run that has no engine: after an import, or if its files were lost.
 
 use std::path::PathBuf;
 
@@ -11,33 +11,33 @@ use crate::failure::Failure;
 use crate::present::Presentation;
 use crate::workspace::Workspace;
 
-/// Strangers' bytes: where they were, where they are.
-pub(crate) type SetAside = Vec<(PathBuf, PathBuf)>;
+/// Files that other programs had written: each with its path and the path it was moved to.
+pub(crate) type ViewQuarantined = Vec<(PathBuf, PathBuf)>;
 
-/// Writes all files of a run, and tells what had to be set aside. Nothing is done if the run has an engine, which writes
-/// them itself.
+/// Writes all views of a run and returns the files that it set aside. Returns `None` if the run has an engine, which
+/// writes its views itself.
 pub(crate) async fn write<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
-) -> Result<Option<SetAside>, Failure> {
-    let mut watcher = Watcher::default();
-    let engine_config = engine::at_home(engine::engine_config(workspace, Overrides::default())?, store)?;
-    let engine = match Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut watcher).await {
+) -> Result<Option<ViewQuarantined>, Failure> {
+    let mut observer = SetAsideObserver::default();
+    let engine_config =
+        engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
+    let engine = match Engine::<P, _>::lock(store, engine_config, run, Tenure::OneShot, &mut observer).await {
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => return Ok(None),
         engine => engine?,
     };
     engine.write_views().await?;
-    Ok(Some(watcher.set_aside))
+    Ok(Some(observer.set_aside))
 }
 
-/// Remembers whose bytes were moved away.
 #[derive(Default)]
-struct Watcher {
-    set_aside: SetAside,
+struct SetAsideObserver {
+    set_aside: ViewQuarantined,
 }
 
-impl<P: Presentation> Observer<P> for Watcher {
+impl<P: Presentation> Observer<P> for SetAsideObserver {
     fn notice(&mut self, notice: Notice<'_, P>) {
         if let Notice::ViewQuarantined { view, moved_to } = notice {
             self.set_aside.push((view, moved_to));

@@ -31,7 +31,7 @@ pub(crate) fn spec_name(repo: &Path, typed: &str) -> Result<SpecName, Failure> {
         return Ok(name);
     }
     SpecName::typed(typed).map_err(|error| {
-        let shown: String = output::harmless(typed).chars().take(LONGEST_SHOWN).collect();
+        let shown: String = output::single_line(typed).chars().take(LONGEST_SHOWN).collect();
         let more = if typed.chars().count() > LONGEST_SHOWN { "…" } else { "" };
         Failure::usage(format_args!("`{shown}{more}` cannot name a spec")).because(Some(&error))
     })

@@ -1,70 +1,72 @@
-//! What the doctor has to say: data first, lines for people second.
+//! One result of a check: structured for `--json`, printed as lines for people.
 
 use serde::Serialize;
 
 use crate::failure::{Code, Failure};
-use crate::output::paste;
+use crate::output::location_flags;
 use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, Style, styled};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
-    /// As it should be.
-    Fine,
-    /// Worth knowing; nothing needs doing.
-    Note,
-    /// Somebody should do something.
-    Act,
+    Ok,
+    /// Worth knowing; requires no action.
+    NatsWarning,
+    /// Requires an action by the user.
+    Problem,
 }
 
 impl Level {
-    fn sign(self) -> (Style, &'static str) {
+    fn label(self) -> (Style, &'static str) {
         match self {
-            Self::Fine => (GREEN, "✓ fine"),
-            Self::Note => (CYAN, "· note"),
-            Self::Act => (RED, "✗ act "),
+            Self::Ok => (GREEN, "✓ ok     "),
+            Self::NatsWarning => (CYAN, "· note   "),
+            Self::Problem => (RED, "✗ problem"),
         }
     }
 }
 
-/// One thing the doctor has looked at.
+/// Indents details and commands below the message.
+const INDENT: &str = "                      ";
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at: `store`, `locks`, `orphans`, …
+    /// The name of the check: `store`, `locks`, `orphans`, …
     pub(crate) check: &'static str,
     pub(crate) level: Level,
-    pub(crate) what: String,
+    pub(crate) message: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) details: Vec<String>,
-    /// Commands to type, in this order.
-    #[serde(rename = "do", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) remedy: Vec<String>,
+    /// Commands that fix it, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) commands: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<&'static str>,
 }
 
 impl Finding {
-    fn new(check: &'static str, level: Level, what: impl Into<String>) -> Self {
-        Self { check, level, what: what.into(), details: Vec::new(), remedy: Vec::new(), code: None }
+    fn new(check: &'static str, level: Level, message: impl Into<String>) -> Self {
+        Self { check, level, message: message.into(), details: Vec::new(), commands: Vec::new(), code: None }
     }
 
-    pub(crate) fn fine(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(check, Level::Fine, what)
+    pub(crate) fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self::new(check, Level::Ok, message)
     }
 
-    pub(crate) fn note(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(check, Level::Note, what)
+    pub(crate) fn note(check: &'static str, message: impl Into<String>) -> Self {
+        Self::new(check, Level::NatsWarning, message)
     }
 
-    pub(crate) fn act(check: &'static str, what: impl Into<String>) -> Self {
-        Self::new(check, Level::Act, what)
+    pub(crate) fn problem(check: &'static str, message: impl Into<String>) -> Self {
+        Self::new(check, Level::Problem, message)
     }
 
-    /// What kept us from looking, as any other command would tell it.
+    /// Reports a check that failed, with the causes, hints and code that any other command would print.
     pub(crate) fn failure(check: &'static str, failure: &Failure) -> Self {
-        let mut finding = Self::act(check, failure.what.clone()).details(failure.causes.clone());
-        finding.details.extend(failure.hints.iter().map(|hint| format!("hint: {}", paste::completed(hint))));
+        let mut finding = Self::problem(check, failure.message.clone()).details(failure.causes.clone());
+        let hints = failure.hints.iter().map(|hint| format!("hint: {}", location_flags::add_to(hint)));
+        finding.details.extend(hints);
         finding.code = failure.code.map(Code::name);
         finding
     }
@@ -79,8 +81,8 @@ impl Finding {
         self
     }
 
-    pub(crate) fn remedy(mut self, command: impl Into<String>) -> Self {
-        self.remedy.push(command.into());
+    pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
+        self.commands.push(command.into());
         self
     }
 
@@ -89,17 +91,17 @@ impl Finding {
         self
     }
 
-    /// A line, and more lines only where somebody needs them.
-    pub(crate) fn show(&self) {
-        let (style, sign) = self.level.sign();
+    /// Prints the finding: one line, then its details and commands.
+    pub(crate) fn print(&self) {
+        let (style, label) = self.level.label();
         let code = self.code.map(|code| format!(" [{code}]")).unwrap_or_default();
         let check = styled(BOLD, format_args!("{:<9}", self.check));
-        output::data(format_args!("{}  {check}  {}{code}", styled(style, sign), self.what));
+        output::data(format_args!("{}  {check}  {}{code}", styled(style, label), self.message));
         for detail in self.details.iter().flat_map(|detail| detail.lines()) {
-            output::data(format_args!("                     {}", styled(DIM, detail)));
+            output::data(format_args!("{INDENT}{}", styled(DIM, detail)));
         }
-        for command in &self.remedy {
-            output::data(format_args!("                     $ {}", styled(BOLD, command)));
+        for command in &self.commands {
+            output::data(format_args!("{INDENT}$ {}", styled(BOLD, command)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine of a run, for whoever waits until it leads no more.
+//! Watches the engine process of a run until it exits.
 
 use std::time::Duration;
 
@@ -8,44 +8,45 @@ use supervisor::ProcessEnd;
 
 use crate::failure::{Exit, Failure};
 
-/// How often we look whether an engine on another host still leads: nobody tells when a lease runs out.
-pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// How often to read the lease of an engine on another host: nothing signals that a lease has expired.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An engine that we keep in sight.
+/// The engine of a run.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) holder: EngineHolder,
-    /// None of one on another host, whose process cannot be held from here.
-    process_end: Option<ProcessEnd>,
+    /// `None` if the engine is on another host, whose processes cannot be watched.
+    departure: Option<ProcessEnd>,
 }
 
 impl Engine {
-    /// The engine of the run, if it has one. Somebody on an errand is none.
+    /// Returns the engine of the run. A command that holds the lock for one request is not an engine.
     pub(crate) async fn of(store: &AnyStore, run: &RunId) -> Result<Option<Self>, Failure> {
-        let look = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
-        while let Some(holder) = look().await? {
-            // First hold the process, then see that it is still the engine: then its end is the engine's end.
-            let process_end = holder.is_local().then(|| ProcessEnd::of(holder.pid));
-            let process_end = process_end.transpose().map_err(|error| lost_sight(&error))?;
-            if look().await?.as_ref() == Some(&holder) {
-                return Ok(Some(Self { holder, process_end }));
+        let read = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
+        while let Some(holder) = read().await? {
+            // Open the process, then check that it still is the engine: only then does its exit mean that the engine
+            // is gone.
+            let departure = holder.is_local().then(|| ProcessEnd::of(holder.pid));
+            let departure = departure.transpose().map_err(|error| cannot_wait(&error))?;
+            if read().await?.as_ref() == Some(&holder) {
+                return Ok(Some(Self { holder, departure }));
             }
         }
         Ok(None)
     }
 
-    /// Returns when it leads no more.
-    pub(crate) async fn gone(&self, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-        if let Some(process_end) = &self.process_end {
-            return process_end.wait().await.map_err(|error| lost_sight(&error));
+    /// Returns when the engine no longer holds the run.
+    pub(crate) async fn wait_until_gone(&self, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
+        if let Some(departure) = &self.departure {
+            return departure.wait().await.map_err(|error| cannot_wait(&error));
         }
         while store.peek_engine_holder(run).await?.is_some_and(|holder| holder == self.holder) {
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// The host it is on, if that is not this one.
+    /// Returns its host, if it is not this one.
     pub(crate) fn host(&self) -> Option<String> {
         (!self.holder.is_local()).then(|| self.holder.host.clone())
     }
@@ -55,7 +56,7 @@ fn is_engine(holder: &EngineHolder) -> bool {
     holder.tenure == Tenure::Engine
 }
 
-/// A process as people are told of it: with its host, if that is another one.
+/// Names a process, with its host if it is not this one.
 pub(crate) fn process(pid: u32, host: Option<&str>) -> String {
     match host {
         None => format!("process {pid}"),
@@ -63,6 +64,6 @@ pub(crate) fn process(pid: u32, host: Option<&str>) -> String {
     }
 }
 
-fn lost_sight(error: &std::io::Error) -> Failure {
+fn cannot_wait(error: &std::io::Error) -> Failure {
     Failure::new(Exit::Bug, "cannot wait for the engine").because(Some(error))
 }

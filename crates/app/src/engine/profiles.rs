@@ -1,4 +1,4 @@
-//! Who plays: the command line's wrapper or template, or the configuration's adapters.
+//! Agent profiles from the command line and from `[adapters]`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
 use crate::config;
 use crate::failure::Failure;
 
-/// The flags that name a profile for every step.
+/// The flags that set one profile for all steps.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agents")]
 pub(crate) struct AgentFlags {
@@ -18,7 +18,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "command_template")]
     pub(crate) wrapper: Option<PathBuf>,
 
-    /// An additional argument for the wrapper (repeatable)
+    /// Add an argument for the wrapper (repeatable)
     #[arg(long, value_name = "ARG", allow_hyphen_values = true, requires = "wrapper")]
     pub(crate) wrapper_arg: Vec<String>,
 
@@ -32,11 +32,11 @@ pub(crate) struct AgentFlags {
     )]
     pub(crate) command_template: Option<String>,
 
-    /// An environment variable for every agent (repeatable)
+    /// Set a variable for every agent (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
 
-    /// The working directory of the agents [default: the repository]
+    /// The working directory of agents [default: the repository]
     #[arg(long, value_name = "DIR")]
     pub(crate) workdir: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 impl AgentFlags {
-    /// The profile that the flags name, if they do. A report is required of it, and it sees our whole environment.
+    /// Returns the profile that the flags set. It must report, and inherits our whole environment.
     pub(crate) fn profile(&self) -> Result<Option<AgentProfile>, Failure> {
         let adapter = match (&self.wrapper, &self.command_template) {
             (Some(wrapper), _) => {
@@ -71,13 +71,13 @@ impl AgentFlags {
         }))
     }
 
-    /// What these flags say anew about a run that was opened with others.
-    pub(crate) fn again(&self) -> Result<Overrides, Failure> {
+    /// Returns what these flags change in a run that was started with others.
+    pub(crate) fn overrides(&self) -> Result<Overrides, Failure> {
         let workdir = self.workdir.as_ref().map(|workdir| self.workdir(workdir)).transpose()?;
         Ok(Overrides { profile: self.profile()?, env: self.env.clone(), workdir, ..Overrides::default() })
     }
 
-    /// The same flags for another process.
+    /// Returns the flags as arguments for another process.
     pub(crate) fn as_arguments(&self) -> Vec<OsString> {
         let pair = |flag: &str, value: &OsStr| [OsString::from(flag), value.to_owned()];
         let mut arguments = Vec::new();
@@ -92,7 +92,7 @@ impl AgentFlags {
         arguments
     }
 
-    /// Where agents start.
+    /// Returns the working directory of agents.
     pub(crate) fn workdir(&self, repo: &Path) -> Result<PathBuf, Failure> {
         let Some(workdir) = &self.workdir else { return Ok(repo.to_owned()) };
         let path = workdir.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
@@ -102,14 +102,14 @@ impl AgentFlags {
     }
 }
 
-/// A wrapper in the current directory, by an absolute path, or a bare name to be found in PATH.
+/// Returns the absolute path of a wrapper, or its bare name if it is to be found in PATH.
 fn program(wrapper: &Path) -> Result<String, Failure> {
     let bare = wrapper.components().count() == 1;
     let path = if bare && !wrapper.exists() {
         wrapper.to_owned()
     } else {
         std::path::absolute(wrapper)
-            .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?
+            .map_err(|error| Failure::usage("cannot determine the current directory").because(Some(&error)))?
     };
     utf8(&path)
 }
@@ -119,7 +119,7 @@ pub(crate) fn utf8(path: &Path) -> Result<String, Failure> {
     text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// The profile that an adapter of the configuration describes. It sees an allow-list of our environment.
+/// Returns the profile of a configured adapter. It inherits an allow-list of our environment.
 pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<AgentProfile, Failure> {
     let command = |argv: Vec<String>| {
         CommandLine::from_argv(argv).map(Adapter::Command).map_err(|error| {
@@ -128,7 +128,7 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
     };
     let adapter = match &configured.launch {
         config::Launch::Command(argv) => command(argv.clone())?,
-        // A shell line has its own braces; it finds everything in variables.
+        // Escape braces: a shell line has no placeholders and reads variables instead.
         config::Launch::Shell(line) => {
             let line = line.replace('{', "{{").replace('}', "}}");
             command(vec!["sh".to_owned(), "-c".to_owned(), line])?
@@ -148,11 +148,11 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
     })
 }
 
-/// What to type so that somebody plays this agent.
-pub(crate) fn how_to_set(agent: &str) -> String {
+/// Says how to configure a command for an agent.
+pub(crate) fn configure_hint(agent: &str) -> String {
     format!(
-        "give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:\n\n    \
+        "add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:\n\n    \
          [adapters.{agent}]\n    command = [\"your-agent\", \"{{prompt}}\"]\n    \
-         report = \"required\"    # without this line its exit code is its report"
+         report = \"required\"    # without this line the exit code is the report"
     )
 }

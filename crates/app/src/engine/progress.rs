@@ -1,8 +1,8 @@
-//! What a person or program sees of a run while it is played.
+//! Shows the progress of a run.
 
-mod drawn;
 mod events;
 pub(crate) mod lines;
+mod live;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,197 +13,197 @@ use store::Store;
 
 use crate::control::restore;
 use crate::failure::Code;
-use crate::output::paste;
-use crate::output::{self, BOLD, CYAN, YELLOW, styled};
+use crate::output::{self, BOLD, CYAN, YELLOW, location_flags, styled};
 use crate::present::run_status;
-use crate::present::{Presentation, Shown, StatusKind};
+use crate::present::{Presentation, StatusKind, StepSummary};
 use crate::query::hosts;
 use crate::workspace::Workspace;
 
-/// Follows an engine: drawn on a terminal, plain lines off it, or JSON events.
+/// Shows progress as a live display on a terminal, as plain lines, or as JSON events.
 #[derive(Debug)]
 pub(crate) struct Progress {
     run: RunId,
     repo: String,
-    form: Form,
+    format: Format,
 }
 
-/// What is known of the engine of another process.
+/// A change of the run's engine, which is another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EngineNews {
-    AtWork {
+    Running {
         pid: u32,
-        /// If it is not this one.
+        /// Its host, if it is not this one.
         host: Option<String>,
     },
-    /// There is none, although the run is not finished.
+    /// The run is unfinished and has no engine.
     Missing,
-    /// It was there, and has ended.
+    /// The engine was seen before and no longer holds the run.
     Gone { pid: u32, host: Option<String> },
 }
 
-/// Who goes on with a run whose engine is gone.
+/// What a watching command does when the engine is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heir {
-    /// Whoever types it.
-    Anybody,
-    /// We have waited for it.
-    Us,
+pub(crate) enum WatchMode {
+    /// It only watches.
+    Observe,
+    /// It becomes the engine.
+    TakeOver,
 }
 
 #[derive(Debug)]
-enum Form {
-    Drawn(drawn::Drawn),
+enum Format {
+    Live(live::LiveDisplay),
     Plain,
     Json,
 }
 
 impl Progress {
     pub(crate) fn new(workspace: &Workspace, run: &RunId, json: bool) -> Self {
-        let form = if json {
-            Form::Json
+        let format = if json {
+            Format::Json
         } else if output::can_draw() {
-            Form::Drawn(drawn::Drawn::new())
+            Format::Live(live::LiveDisplay::new())
         } else {
-            Form::Plain
+            Format::Plain
         };
-        Self { run: run.clone(), repo: workspace.repo.display().to_string(), form }
+        Self { run: run.clone(), repo: workspace.repo.display().to_string(), format }
     }
 
-    /// Tells people something; programs read events instead.
-    fn say(&self, line: &str) {
-        match &self.form {
-            Form::Drawn(drawn) => drawn.say(&output::tame(&paste::completed(line))),
-            Form::Plain => output::talk(line),
-            Form::Json => {}
+    /// Prints a line, unless the output is JSON.
+    fn print(&self, line: &str) {
+        match &self.format {
+            Format::Live(live) => live.print(&output::sanitize(&location_flags::add_to(line))),
+            Format::Plain => output::message(line),
+            Format::Json => {}
         }
     }
 
-    /// Takes what is drawn off the terminal.
+    /// Removes the live display.
     pub(crate) fn clear(&mut self) {
-        match &mut self.form {
-            Form::Drawn(drawn) => drawn.clear(),
-            Form::Plain | Form::Json => {}
+        match &mut self.format {
+            Format::Live(live) => live.clear(),
+            Format::Plain | Format::Json => {}
         }
     }
 
-    /// What the engine of another process does with the run, as far as we can see, and who goes on when it does no more.
-    pub(crate) fn engine(&self, engine: &EngineNews, heir: Heir) {
-        match self.form {
-            Form::Json => output::json(&events::engine(&self.run, engine)),
-            Form::Drawn(_) | Form::Plain => self.say(&lines::engine(&self.run, engine, heir)),
+    /// Shows a change of the run's engine.
+    pub(crate) fn engine(&self, engine: &EngineNews, mode: WatchMode) {
+        match self.format {
+            Format::Json => output::json(&events::engine(&self.run, engine)),
+            Format::Live(_) | Format::Plain => self.print(&lines::engine(&self.run, engine, mode)),
         }
     }
 
-    /// The run as it was found by somebody who watches it.
-    pub(crate) fn found<P: Presentation>(&self, run_at: &RunAt<P>) {
+    /// Shows the state of the run when the command began to watch it.
+    pub(crate) fn snapshot<P: Presentation>(&self, run_at: &RunAt<P>) {
         let summary = run_at.summary();
-        match self.form {
-            Form::Json => output::json(&events::found(&self.run, &summary, run_at.revision)),
-            Form::Drawn(_) | Form::Plain => {
+        match self.format {
+            Format::Json => output::json(&events::snapshot(&self.run, &summary, run_at.revision)),
+            Format::Live(_) | Format::Plain => {
                 let (done, total) = (summary.progress.done, summary.progress.total);
                 let (style, word) = run_status::word(summary.status);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
                 let (_, steps) = P::STEP;
-                self.say(&format!("run {run} in {}: {word}, {done} of {total} {steps} done", self.repo));
+                self.print(&format!("run {run} in {}: {word}, {done} of {total} {steps} done", self.repo));
             }
         }
     }
 
-    /// An attempt that was at work before we looked, and its host if that is another one.
-    pub(crate) fn at_work(
+    /// Shows an attempt that was running before the command began to watch.
+    pub(crate) fn running(
         &mut self,
         attempt: &AttemptId,
-        length: Duration,
+        elapsed: Duration,
         host: Option<&str>,
         stdout: PathBuf,
     ) {
-        let there = host.map(|host| format!(" on `{host}`")).unwrap_or_default();
-        match &mut self.form {
-            Form::Json => output::json(&events::at_work(&self.run, attempt, length, host)),
-            Form::Plain => {
-                let length = output::duration(length);
-                self.say(&format!("{} {attempt} is at work{there} for {length}", styled(CYAN, "▸")));
+        let on_host = host.map(|host| format!(" on `{host}`")).unwrap_or_default();
+        match &mut self.format {
+            Format::Json => output::json(&events::running(&self.run, attempt, elapsed, host)),
+            Format::Plain => {
+                let elapsed = output::duration(elapsed);
+                self.print(&format!("{} {attempt} running{on_host} for {elapsed}", styled(CYAN, "▸")));
             }
-            Form::Drawn(drawn) => {
+            Format::Live(live) => {
                 if host.is_some() {
-                    drawn.say(&format!("{} {attempt} is at work{there}", styled(CYAN, "▸")));
+                    live.print(&format!("{} {attempt} running{on_host}", styled(CYAN, "▸")));
                 }
-                drawn.begin(attempt, length);
-                drawn.output(attempt, stdout);
+                live.add(attempt, elapsed);
+                live.show_output(attempt, stdout);
             }
         }
     }
 
-    /// An attempt that is not ours to do anything about.
+    /// Shows an attempt on another host, which this engine leaves alone.
     fn remote(&self, attempt: &AttemptId, host: &str) {
-        match self.form {
-            Form::Json => output::json(&events::remote(&self.run, attempt, host)),
-            Form::Drawn(_) | Form::Plain => {
-                self.say(&format!("{} {attempt} is on `{host}` and left to it", styled(YELLOW, "⇢")));
+        match self.format {
+            Format::Json => output::json(&events::remote(&self.run, attempt, host)),
+            Format::Live(_) | Format::Plain => {
+                self.print(&format!("{} {attempt} stays on `{host}`", styled(YELLOW, "⇢")));
             }
         }
     }
 
-    /// The summary at the end: what the run came to, how long it took, and what to type next.
+    /// Prints the result of the run, its duration, unfinished steps, and the next command.
     pub(crate) fn conclude<P: Presentation>(
         &mut self,
         store: &impl Store,
         run_at: &RunAt<P>,
-        rest: EngineExit,
+        exit: EngineExit,
     ) {
         let (summary, document) = (run_at.summary(), &run_at.document);
         let remote = hosts::remote(store, &run_at.state);
-        if matches!(self.form, Form::Json) {
-            let mut result = P::result_fields(document);
-            if rest == EngineExit::Remote {
-                result.insert("elsewhere".to_owned(), serde_json::json!(remote));
+        if matches!(self.format, Format::Json) {
+            let mut fields = P::result_fields(document);
+            if exit == EngineExit::Remote {
+                fields.insert("remote".to_owned(), serde_json::json!(remote));
             }
-            output::json(&events::rest(&self.run, &summary, rest, result));
+            output::json(&events::result(&self.run, &summary, exit, fields));
             return;
         }
-        let (style, word) = lines::rest(rest);
-        // The run's time, not ours: an engine before us may have played most of it.
+        let (style, word) = lines::outcome(exit);
+        // The time of the run, not of this process: earlier engines may have run most of it.
         let took = run_at.state.at.since(P::created_at(document));
-        output::talk("");
+        output::message("");
         output::data(format_args!(
-            "{} run `{}`: {} of {} {} done, {}",
-            styled(style, word),
+            "run `{}` {}: {} of {} {} done, {}",
             self.run,
+            styled(style, word),
             summary.progress.done,
             summary.progress.total,
             P::STEP.1,
             output::duration(took),
         ));
-        let mut steps = shown_steps(run_at);
-        let lacking = steps.iter().filter_map(|(_, shown)| shown.error.as_deref()).any(lacks_program);
-        steps.retain(|(_, shown)| shown.kind != StatusKind::Succeeded);
-        let (wide, width) = widths(&steps);
-        for (name, shown) in &steps {
-            let status = status(shown, wide);
-            match &shown.error {
+        let mut steps = step_summaries(run_at);
+        let is_program_missing =
+            steps.iter().filter_map(|(_, step)| step.error.as_deref()).any(is_missing_program);
+        steps.retain(|(_, step)| step.kind != StatusKind::Succeeded);
+        let (status_width, width) = widths(&steps);
+        for (name, step) in &steps {
+            let status = status(step, status_width);
+            match &step.error {
                 Some(error) => {
-                    let error = output::harmless(error);
+                    let error = output::single_line(error);
                     output::data(format_args!("  {status} {name:<width$}  {error}"));
                 }
                 None => output::data(format_args!("  {status} {name}")),
             }
         }
         P::result(document).iter().for_each(output::data);
-        if lacking {
+        if is_program_missing {
             output::note(format_args!(
-                "[{}] `callboard doctor` lists the agents it finds; `callboard retry {}` tries again",
+                "[{}] run `callboard doctor` to list the installed agents, then `callboard retry {}`",
                 Code::NoProgram,
                 self.run
             ));
-        } else if matches!(rest, EngineExit::Finished(Outcome::Incomplete | Outcome::Failed)) {
+        } else if matches!(exit, EngineExit::Finished(Outcome::Incomplete | Outcome::Failed)) {
             output::note(P::after_failure(&self.run, document));
         }
-        if matches!(rest, EngineExit::Stopped(_) | EngineExit::Abandoned) {
-            output::note(format_args!("`callboard resume {}` goes on with it", self.run));
+        if matches!(exit, EngineExit::Stopped(_) | EngineExit::Abandoned) {
+            output::note(format_args!("run `callboard resume {}` to continue", self.run));
         }
-        if rest == EngineExit::Remote {
+        if exit == EngineExit::Remote {
             for (host, attempts) in &remote {
                 output::note(hosts::advice(&self.run, host, attempts));
             }
@@ -211,61 +211,61 @@ impl Progress {
     }
 }
 
-/// Whether a step failed because its program could not be started. The document keeps its errors as text.
-fn lacks_program(error: &str) -> bool {
+/// Whether the program of a step was missing. The document has errors only as text.
+fn is_missing_program(error: &str) -> bool {
     error.contains("could not be started: program `")
 }
 
-/// All steps of a run by their names, and how they stand.
-pub(crate) fn shown_steps<P: Presentation>(run_at: &RunAt<P>) -> Vec<(StepId, Shown)> {
+/// Returns the names and summaries of all steps.
+pub(crate) fn step_summaries<P: Presentation>(run_at: &RunAt<P>) -> Vec<(StepId, StepSummary)> {
     let steps = P::steps(&run_at.spec.definition).into_iter();
-    steps.map(|step| (P::step_id(&step), P::shown(&run_at.document, &step))).collect()
+    steps.map(|step| (P::step_id(&step), P::step_summary(&run_at.document, &step))).collect()
 }
 
-/// How wide their statuses and their names are.
-pub(crate) fn widths(steps: &[(StepId, Shown)]) -> (usize, usize) {
-    let status = steps.iter().map(|(_, shown)| shown.status.len()).max().unwrap_or(0);
+/// Returns the widths of the status column and the name column.
+pub(crate) fn widths(steps: &[(StepId, StepSummary)]) -> (usize, usize) {
+    let status = steps.iter().map(|(_, step)| step.status.len()).max().unwrap_or(0);
     let name = steps.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     (status, name)
 }
 
-/// A step's status in its colour.
-pub(crate) fn status(shown: &Shown, width: usize) -> String {
-    let width = width.max(STATUS_WIDTH);
-    styled(shown.kind.style(), format_args!("{:<width$}", shown.status))
+/// Formats the status of a step in its colour.
+pub(crate) fn status(step: &StepSummary, width: usize) -> String {
+    let width = width.max(MIN_STATUS_WIDTH);
+    styled(step.kind.style(), format_args!("{:<width$}", step.status))
 }
 
-/// As wide as the status of most steps at most times.
-const STATUS_WIDTH: usize = 9;
+/// The width of `COMPLETED`, so that columns rarely move.
+const MIN_STATUS_WIDTH: usize = 9;
 
 impl<P: Presentation> Observer<P> for Progress {
     fn notice(&mut self, notice: Notice<'_, P>) {
         match notice {
-            Notice::Committed { revision, entry } => match &mut self.form {
-                Form::Json => {
+            Notice::Committed { revision, entry } => match &mut self.format {
+                Format::Json => {
                     for event in events::of(&self.run, revision, entry) {
                         output::json(&event);
                     }
                 }
-                Form::Drawn(_) | Form::Plain => {
+                Format::Live(_) | Format::Plain => {
                     for line in lines::of(entry) {
-                        self.say(&line);
+                        self.print(&line);
                     }
-                    if let Form::Drawn(drawn) = &mut self.form {
-                        drawn.follow(entry);
+                    if let Format::Live(live) = &mut self.format {
+                        live.apply(entry);
                     }
                 }
             },
             Notice::Started { adopted, open } => {
-                self.say(&format!("run {} in {}", styled(BOLD, &self.run), self.repo));
+                self.print(&format!("run {} in {}", styled(BOLD, &self.run), self.repo));
                 for attempt in adopted {
-                    self.say(&format!("{} {attempt} was found at work and adopted", styled(CYAN, "↻")));
+                    self.print(&format!("{} {attempt} is still running: adopted", styled(CYAN, "↻")));
                 }
                 for attempt in open {
-                    self.say(&format!("{} {attempt} was under way and is taken up", styled(CYAN, "↻")));
+                    self.print(&format!("{} {attempt} was in progress: continuing", styled(CYAN, "↻")));
                 }
-                if let Form::Drawn(drawn) = &mut self.form {
-                    adopted.iter().chain(open).for_each(|attempt| drawn.begin(attempt, Duration::ZERO));
+                if let Format::Live(live) = &mut self.format {
+                    adopted.iter().chain(open).for_each(|attempt| live.add(attempt, Duration::ZERO));
                 }
             }
             Notice::Remote { attempts } => {
@@ -274,26 +274,26 @@ impl<P: Presentation> Observer<P> for Progress {
                 }
             }
             Notice::Output { attempt, stdout } => {
-                if let Form::Drawn(drawn) = &mut self.form {
-                    drawn.output(attempt, stdout);
+                if let Format::Live(live) = &mut self.format {
+                    live.show_output(attempt, stdout);
                 }
             }
-            Notice::Restored(restored) => self.say(&restore::told(restored)),
-            Notice::ExternalWrite(resolved) => self.say(&format!("{} {resolved}", styled(YELLOW, "!"))),
-            Notice::Lingering { attempt, grace } => self.say(&format!(
-                "{} {attempt} has reported and did not exit for {}; it is being ended",
+            Notice::Restored(restored) => self.print(&restore::restored_line(restored)),
+            Notice::ExternalWrite(settled) => self.print(&format!("{} {settled}", styled(YELLOW, "!"))),
+            Notice::Lingering { attempt, grace } => self.print(&format!(
+                "{} {attempt} has reported but not exited for {}: stopping it",
                 styled(YELLOW, "!"),
                 output::duration(grace)
             )),
-            Notice::ViewQuarantined { view, moved_to } => self.say(&format!(
-                "{} [{}] {} was changed by somebody else; it is kept as {} and written anew",
+            Notice::ViewQuarantined { view, moved_to } => self.print(&format!(
+                "{} [{}] another program changed {}: moved it to {} and wrote the view again",
                 styled(YELLOW, "!"),
                 Code::ViewSetAside,
                 view.display(),
                 moved_to.display()
             )),
             Notice::ViewFailed { view, error } => {
-                self.say(&format!("{} cannot write {}: {error}", styled(YELLOW, "!"), view.display()));
+                self.print(&format!("{} cannot write {}: {error}", styled(YELLOW, "!"), view.display()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Following a run that another process plays.
+//! Watches a run whose engine is another process.
 
 use std::time::{Duration, Instant};
 
@@ -8,127 +8,124 @@ use runner::{EngineExit, Notice, Observer as _, RunAt};
 use store::{Store as _, StoredEntry};
 
 use crate::engine;
-use crate::engine::process::{BETWEEN_LOOKS, Engine};
-use crate::engine::progress::{EngineNews, Heir, Progress};
+use crate::engine::process::{Engine, POLL_INTERVAL};
+use crate::engine::progress::{EngineNews, Progress, WatchMode};
 use crate::failure::{Exit, Failure};
 use crate::present::Presentation;
 use crate::query::RunHandle;
 use crate::query::hosts;
 
-/// How long an engine may stay unheard before we say that there is none: a few looks.
-const DOUBT: Duration = Duration::from_secs(3);
+/// How long a lease may be unreadable before the engine is reported missing: a few polls.
+const MISSING_AFTER: Duration = Duration::from_secs(3);
 
-/// Somebody who follows a run that another process plays.
 pub(crate) struct Watcher<'a, P: Presentation> {
     handle: &'a RunHandle,
-    /// The run as far as it has been shown.
+    /// The run up to the last entry that was shown.
     run_at: RunAt<P>,
     progress: Progress,
-    /// The engine we have seen, until it ends.
+    /// The current engine.
     engine: Option<Engine>,
-    /// What was last said about it.
-    told: Option<EngineNews>,
-    /// Since when none was found where there may be one.
-    missed: Option<Instant>,
-    /// Who goes on when it is gone.
-    heir: Heir,
-    /// It was stopped or interrupted when we came, and nothing has happened since.
-    halted: bool,
+    /// The last news about the engine that was shown.
+    shown: Option<EngineNews>,
+    /// When the engine was first not found.
+    missing_since: Option<Instant>,
+    mode: WatchMode,
+    /// The run was stopped when watching began, and has no new entry since.
+    was_stopped: bool,
 }
 
-/// Until when a run is watched.
+/// When to stop watching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    EngineExit,
-    /// Or until nobody leads it.
-    Free,
+    RunStops,
+    /// The run stops, or has no engine.
+    RunStopsOrHasNoEngine,
 }
 
-/// Why somebody watches no more.
-enum Seen {
-    EngineExit(EngineExit),
-    /// Nobody leads it, and it does not rest.
-    Free,
-    /// We were told to leave.
-    Enough,
+/// Why watching ended.
+enum WatchEnd {
+    RunStopped(EngineExit),
+    /// The run is unfinished and has no engine.
+    NoEngine,
+    Interrupted,
 }
 
 impl<'a, P: Presentation> Watcher<'a, P> {
     pub(crate) async fn at(handle: &'a RunHandle, progress: Progress) -> Result<Self, Failure> {
         let run_at = handle.run_at::<P>(None).await?;
-        let halted = matches!(run_at.engine_exit(), Some(EngineExit::Stopped(_)));
+        let was_stopped = matches!(run_at.engine_exit(), Some(EngineExit::Stopped(_)));
         Ok(Self {
             handle,
             run_at,
             progress,
             engine: None,
-            told: None,
-            missed: None,
-            heir: Heir::Anybody,
-            halted,
+            shown: None,
+            missing_since: None,
+            mode: WatchMode::Observe,
+            was_stopped,
         })
     }
 
-    /// Watches until the run rests.
+    /// Watches until the run is stopped or finished.
     pub(crate) async fn finish(self) -> Result<Exit, Failure> {
-        let exit = self.until(Until::EngineExit).await?;
+        let exit = self.until(Until::RunStops).await?;
         Ok(exit.unwrap_or(Exit::Interrupted))
     }
 
-    /// Watches until the run rests, or nobody leads it any more; then there is no exit code yet.
+    /// Watches until the run is stopped or finished, or has no engine. Returns `None` in the last case.
     pub(crate) async fn until_free(mut self) -> Result<Option<Exit>, Failure> {
-        self.heir = Heir::Us;
-        self.until(Until::Free).await
+        self.mode = WatchMode::TakeOver;
+        self.until(Until::RunStopsOrHasNoEngine).await
     }
 
     async fn until(mut self, until: Until) -> Result<Option<Exit>, Failure> {
-        let seen = self.watch(until).await;
+        let end = self.watch(until).await;
         self.progress.clear();
-        match seen? {
-            Seen::EngineExit(rest) => self.conclude(rest).await.map(Some),
-            Seen::Enough => Ok(Some(Exit::Interrupted)),
-            Seen::Free => Ok(None),
+        match end? {
+            WatchEnd::RunStopped(exit) => self.conclude(exit).await.map(Some),
+            WatchEnd::Interrupted => Ok(Some(Exit::Interrupted)),
+            WatchEnd::NoEngine => Ok(None),
         }
     }
 
-    async fn watch(&mut self, until: Until) -> Result<Seen, Failure> {
+    async fn watch(&mut self, until: Until) -> Result<WatchEnd, Failure> {
         let mut interrupts = engine::interrupts()?;
-        // Watch first, look second: what is committed in between is seen.
+        // Begin to watch before reading, so that no commit in between is missed.
         let mut journal = self.handle.store.watch(&self.handle.run, self.run_at.revision).await?;
-        self.progress.found(&self.run_at);
-        if let Some(rest) = self.rest(until) {
-            return Ok(Seen::EngineExit(rest));
+        self.progress.snapshot(&self.run_at);
+        if let Some(exit) = self.exit(until) {
+            return Ok(WatchEnd::RunStopped(exit));
         }
-        let mut led = self.find_engine(EngineNews::Missing).await?;
-        self.show_those_at_work().await?;
-        while led || until == Until::EngineExit {
+        let mut has_engine = self.find_engine(EngineNews::Missing).await?;
+        self.show_running().await?;
+        while has_engine || until == Until::RunStops {
             tokio::select! {
-                news = journal.next() => {
-                    for stored in news? {
+                entries = journal.next() => {
+                    for stored in entries? {
                         self.show(&stored)?;
                     }
-                    if let Some(rest) = self.rest(until) {
-                        return Ok(Seen::EngineExit(rest));
+                    if let Some(exit) = self.exit(until) {
+                        return Ok(WatchEnd::RunStopped(exit));
                     }
                     if self.engine.is_none() {
-                        led = self.find_engine(EngineNews::Missing).await?;
+                        has_engine = self.find_engine(EngineNews::Missing).await?;
                     }
                 }
-                lost = gone(self.engine.as_ref(), self.handle) => led = self.lose_engine(lost?).await?,
-                // One that lost its lease in an outage takes it again, and may not write to the journal for hours.
-                () = tokio::time::sleep(BETWEEN_LOOKS), if self.engine.is_none() && self.handle.store.is_shared() => {
-                    led = self.find_engine(EngineNews::Missing).await?;
+                lost = gone(self.engine.as_ref(), self.handle) => has_engine = self.lose_engine(lost?).await?,
+                // An engine that lost its lease in an outage takes it again, and may not commit for hours.
+                () = tokio::time::sleep(POLL_INTERVAL), if self.engine.is_none() && self.handle.store.is_shared() => {
+                    has_engine = self.find_engine(EngineNews::Missing).await?;
                 }
-                _ = interrupts.recv() => return Ok(Seen::Enough),
+                _ = interrupts.recv() => return Ok(WatchEnd::Interrupted),
             }
         }
-        Ok(Seen::Free)
+        Ok(WatchEnd::NoEngine)
     }
 
-    /// How the run rests, if that is the end for us. Whoever waits for its turn to resume a halted run may see it led by
-    /// somebody who is about to do the same.
-    fn rest(&self, until: Until) -> Option<EngineExit> {
-        self.run_at.engine_exit().filter(|_| until == Until::EngineExit || !self.halted)
+    /// Returns the result of the run, if watching ends with it. A command that waits to resume a stopped run ignores that
+    /// it is stopped: another process may be about to resume it.
+    fn exit(&self, until: Until) -> Option<EngineExit> {
+        self.run_at.engine_exit().filter(|_| until == Until::RunStops || !self.was_stopped)
     }
 
     fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -140,7 +137,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         })?;
         self.run_at.state.fold(&entry);
         self.run_at.revision = stored.revision;
-        self.halted &= matches!(self.run_at.engine_exit(), Some(EngineExit::Stopped(_)));
+        self.was_stopped &= matches!(self.run_at.engine_exit(), Some(EngineExit::Stopped(_)));
         self.progress.notice(Notice::Committed { revision: stored.revision, entry: &entry });
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
@@ -150,7 +147,7 @@ impl<'a, P: Presentation> Watcher<'a, P> {
                 self.progress.notice(output);
             }
         }
-        // Another engine than the one we know: that one is gone, or will be found to be.
+        // An entry of another engine: the one we know is gone or about to exit.
         let is_another = |Engine { holder, .. }: &Engine| match &entry.by {
             Author::Engine { pid, host, .. } => (*pid, host) != (holder.pid, &holder.host),
             Author::Person { .. } | Author::Client { .. } => false,
@@ -159,30 +156,30 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         Ok(())
     }
 
-    /// Looks who the engine is, tells what is news about it, and says whether there is one.
+    /// Reads the engine, shows news about it, and returns whether there is one.
     async fn find_engine(&mut self, otherwise: EngineNews) -> Result<bool, Failure> {
         self.engine = Engine::of(&self.handle.store, &self.handle.run).await?;
-        let at_work = |engine: &Engine| EngineNews::AtWork { pid: engine.holder.pid, host: engine.host() };
-        match self.engine.as_ref().map(at_work) {
+        let running = |engine: &Engine| EngineNews::Running { pid: engine.holder.pid, host: engine.host() };
+        match self.engine.as_ref().map(running) {
             Some(news) => {
-                self.missed = None;
-                self.tell_of_engine(news);
+                self.missing_since = None;
+                self.show_engine(news);
             }
-            None if otherwise == EngineNews::Missing && self.may_be_back_soon() => {}
-            None => self.tell_of_engine(otherwise),
+            None if otherwise == EngineNews::Missing && self.may_return() => {}
+            None => self.show_engine(otherwise),
         }
         Ok(self.engine.is_some())
     }
 
-    /// Whether an engine that we did not find may be one that has just not been heard: after an outage whoever asks first is
-    /// told of no lease. A lock of this machine leaves no doubt, and whoever wants to lead finds out by trying.
-    fn may_be_back_soon(&mut self) -> bool {
-        let missed = *self.missed.get_or_insert_with(Instant::now);
-        self.handle.store.is_shared() && self.heir == Heir::Anybody && missed.elapsed() < DOUBT
+    /// Whether a missing engine may hold its lease again soon. After an outage the servers may report no lease at first.
+    /// Not so for a local lock, nor for a command that is about to take the lease itself.
+    fn may_return(&mut self) -> bool {
+        let since = *self.missing_since.get_or_insert_with(Instant::now);
+        self.handle.store.is_shared() && self.mode == WatchMode::Observe && since.elapsed() < MISSING_AFTER
     }
 
-    /// The engine leads no more. Its last word may have been that the run rests: then nobody else need lead, and the
-    /// journal brings it.
+    /// Handles the end of the engine. If its last entry stopped or finished the run, the journal delivers that entry and
+    /// no other engine is needed.
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
         let newest = self.handle.run_at::<P>(None).await?;
@@ -192,39 +189,40 @@ impl<'a, P: Presentation> Watcher<'a, P> {
         self.find_engine(EngineNews::Gone { pid, host }).await
     }
 
-    /// Says each thing once: that nobody is there stays true while others write to the journal.
-    fn tell_of_engine(&mut self, news: EngineNews) {
-        let nobody = |news: &EngineNews| matches!(news, EngineNews::Missing | EngineNews::Gone { .. });
-        let known = self.told.as_ref().is_some_and(|told| *told == news || (nobody(told) && nobody(&news)));
-        if !known {
-            self.progress.engine(&news, self.heir);
+    /// Shows news about the engine once: requests may be committed while there is none.
+    fn show_engine(&mut self, news: EngineNews) {
+        let is_absent = |news: &EngineNews| matches!(news, EngineNews::Missing | EngineNews::Gone { .. });
+        let is_known =
+            self.shown.as_ref().is_some_and(|shown| *shown == news || (is_absent(shown) && is_absent(&news)));
+        if !is_known {
+            self.progress.engine(&news, self.mode);
         }
-        self.told = Some(news);
+        self.shown = Some(news);
     }
 
-    async fn show_those_at_work(&mut self) -> Result<(), Failure> {
+    async fn show_running(&mut self) -> Result<(), Failure> {
         let history = self.handle.history(&self.run_at).await?;
         let now = self.handle.workspace.clock.now();
         for (attempt, _) in self.run_at.state.run.live_attempts() {
             let attempt = Run::<P>::id(&attempt);
-            let began = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
+            let started = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
             let host = hosts::of(&self.handle.store, &self.run_at.state, &attempt);
             let stdout = self.handle.dir(&attempt).stdout();
-            self.progress.at_work(&attempt, now.since(began), host, stdout);
+            self.progress.running(&attempt, now.since(started), host, stdout);
         }
         Ok(())
     }
 
-    async fn conclude(mut self, rest: EngineExit) -> Result<Exit, Failure> {
+    async fn conclude(mut self, exit: EngineExit) -> Result<Exit, Failure> {
         let run_at = self.handle.run_at::<P>(Some(self.run_at.revision)).await?;
-        self.progress.conclude(&self.handle.store, &run_at, rest);
-        Ok(engine::exit_of(rest))
+        self.progress.conclude(&self.handle.store, &run_at, exit);
+        Ok(engine::exit_code(exit))
     }
 }
 
-/// Waits for the engine's end; for ever, if there is none.
+/// Waits until the engine is gone. Never returns if there is none.
 async fn gone(engine: Option<&Engine>, handle: &RunHandle) -> Result<(u32, Option<String>), Failure> {
     let Some(engine) = engine else { return std::future::pending().await };
-    engine.gone(&handle.store, &handle.run).await?;
+    engine.wait_until_gone(&handle.store, &handle.run).await?;
     Ok((engine.holder.pid, engine.host()))
 }

@@ -1,11 +1,11 @@
-//! The errors operators really meet, each with a code that stays and a page that explains it.
+//! Stable codes for errors that users meet, each with a page that explains it.
 //!
-//! A code is never given to another error. The pages lie in `docs/errors/` and are part of the program, so that
-//! `callboard explain` works on a machine without a network.
+//! A code is never reused for another error. The pages in `docs/errors/` are compiled into the program, so that
+//! `callboard explain` works offline.
 
 use std::fmt;
 
-/// An error with a page of its own.
+/// An error that `callboard explain` describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Held,
@@ -34,7 +34,7 @@ pub(crate) enum Code {
     NoStream,
 }
 
-/// Name and page of a code.
+/// The name and page of a code.
 macro_rules! page {
     ($name:literal) => {
         ($name, include_str!(concat!("../../../../docs/errors/", $name, ".md")))
@@ -98,17 +98,17 @@ impl Code {
         }
     }
 
-    /// As people write it: `E004`.
+    /// Returns the code as text: `E004`.
     pub(crate) fn name(self) -> &'static str {
         self.entry().0
     }
 
-    /// The page, in Markdown.
+    /// Returns the page, in Markdown.
     pub(crate) fn page(self) -> &'static str {
         self.entry().1
     }
 
-    /// The first line of the page, without its code.
+    /// Returns the first line of the page, without its code.
     pub(crate) fn title(self) -> &'static str {
         let first = self.page().lines().next().unwrap_or_default();
         first.split_once(": ").map_or(first, |(_, title)| title)

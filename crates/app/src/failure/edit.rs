@@ -1,4 +1,4 @@
-//! Why a document was not edited, in the seed's words.
+//! Errors of document edits. The `kind` fields are the seed's words.
 
 use protocol::edit::EditRefusal;
 use runner::{EditError, SequenceConflict};
@@ -10,7 +10,7 @@ impl From<EditError> for Failure {
     fn from(error: EditError) -> Self {
         match error {
             EditError::Refused(refused) => refused.into(),
-            EditError::Conflict(conflict) => in_conflict(*conflict),
+            EditError::Conflict(conflict) => sequence_conflict(*conflict),
             EditError::Straggler { ref attempt, .. } => {
                 let attempt = attempt.to_string();
                 Self::from_error(Exit::Refused, &error)
@@ -21,7 +21,7 @@ impl From<EditError> for Failure {
             EditError::Load(error) => error.into(),
             EditError::Commit(CommitError::TooLarge { size, limit }) => {
                 Self::from_error(Exit::Refused, &CommitError::TooLarge { size, limit })
-                    .hint("nothing was written; keep what is large in a file, and write where it is")
+                    .hint("write the large value to a file and store its path; nothing was written")
                     .detail("kind", "state_too_large")
                     .detail("size", size)
                     .detail("limit", limit)
@@ -40,7 +40,7 @@ impl From<EditRefusal> for Failure {
         };
         match &error {
             EditRefusal::EngineOnly => {
-                failure.code(Code::NotYours).hint("an agent says what it has done with `callboard report`")
+                failure.code(Code::NotYours).hint("report the result of an attempt with `callboard report`")
             }
             EditRefusal::NotYours { pointer, .. } => {
                 failure.code(Code::NotYours).detail("pointer", pointer.as_str())
@@ -56,7 +56,7 @@ impl From<EditRefusal> for Failure {
     }
 }
 
-fn in_conflict(conflict: SequenceConflict) -> Failure {
+fn sequence_conflict(conflict: SequenceConflict) -> Failure {
     let mut failure = Failure::new(Exit::Refused, &conflict);
     if let Some(last) = &conflict.last {
         let word = |name: &str| last[name].as_str().map(|word| format!("{word} "));
@@ -70,7 +70,7 @@ fn in_conflict(conflict: SequenceConflict) -> Failure {
     failure
         .code(Code::SequenceConflict)
         .hint(
-            "read it again, decide again, try again: `callboard state get KEY --json` has the new `sequence`",
+            "read the document again (`callboard state get KEY --json`) and repeat the change with its new `sequence`",
         )
         .detail("kind", "sequence_conflict")
         .detail("expected", expected)

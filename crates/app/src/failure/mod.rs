@@ -1,11 +1,11 @@
-//! What people see when something goes wrong, and the exit code that goes with it.
+//! Errors of commands, with their exit codes.
 //!
-//! Workspace, and only here, the errors of the libraries become failures: each gets its exit code, its [`Code`] if it is
-//! one that operators meet, and what to type next.
+//! Only this module converts errors of the libraries: each gets an exit code, hints, and a [`Code`] if
+//! `callboard explain` describes it.
 
-mod advice;
 mod code;
 mod edit;
+mod store_hints;
 
 use std::error::Error;
 use std::fmt;
@@ -15,8 +15,7 @@ use std::process::ExitCode;
 use protocol::steps::load::Problem;
 use store::{CommitError, EngineLockError, LocateError, OpenError, ReadError, Unavailable, WriteError};
 
-use crate::output;
-use crate::output::paste;
+use crate::output::{self, location_flags};
 pub(crate) use code::Code;
 
 /// The exit codes: an API.
@@ -24,11 +23,11 @@ pub(crate) use code::Code;
 pub(crate) enum Exit {
     Success,
     Failed,
-    /// The doctor has found something that needs doing.
-    NeedsDoing,
+    /// `doctor` has found a problem.
+    ProblemsFound,
     Usage,
     Refused,
-    /// It goes on when a person has said how.
+    /// A person must decide how to continue.
     NeedsPerson,
     Store,
     Bug,
@@ -39,7 +38,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Success => 0,
-            Self::Failed | Self::NeedsDoing => 1,
+            Self::Failed | Self::ProblemsFound => 1,
             Self::Usage => 2,
             Self::Refused => 3,
             Self::NeedsPerson => 4,
@@ -56,73 +55,73 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with its exit code and what to type next.
+/// An error with its causes, its hints and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     /// Set for the errors that `callboard explain` knows.
     pub(crate) code: Option<Code>,
-    pub(crate) what: String,
+    pub(crate) message: String,
     pub(crate) causes: Vec<String>,
     pub(crate) hints: Vec<String>,
-    /// What programs are told besides.
+    /// Further fields of the JSON event.
     details: Option<Box<serde_json::Map<String, serde_json::Value>>>,
 }
 
 impl Failure {
-    pub(crate) fn new(exit: Exit, what: impl fmt::Display) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
             exit,
             code: None,
-            what: what.to_string(),
+            message: message.to_string(),
             causes: Vec::new(),
             hints: Vec::new(),
             details: None,
         }
     }
 
-    pub(crate) fn usage(what: impl fmt::Display) -> Self {
-        Self::new(Exit::Usage, what)
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
     }
 
-    /// A file that cannot be used, with everything that is wrong with it.
-    pub(crate) fn of_problems(what: &str, file: &Path, source: &str, problems: &[Problem]) -> Self {
+    /// Creates the failure of a file with problems, each with its source line.
+    pub(crate) fn of_problems(kind: &str, file: &Path, source: &str, problems: &[Problem]) -> Self {
         let shown: Vec<_> = problems.iter().map(|problem| output::problem(file, source, problem)).collect();
         let count = output::count(problems.len(), "problem", "problems");
-        Self::usage(format!("the {what} `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
+        Self::usage(format!("the {kind} `{}` has {count}\n\n{}", file.display(), shown.join("\n\n")))
             .code(Code::BadWorkflow)
     }
 
-    /// An error with all that caused it. That the machine is short of something explains more than what it kept us
-    /// from.
+    /// Creates a failure from an error and its sources. A full disk or a resource limit among them sets the code.
     pub(crate) fn from_error(exit: Exit, error: &dyn Error) -> Self {
         let failure = Self::new(exit, error).because(error.source());
-        match shortage(error.source()) {
-            Some(Code::DiskFull) => failure.for_want_of_room(),
-            other => failure.maybe(other),
+        match resource_limit(error.source()) {
+            Some(Code::DiskFull) => failure.disk_full(),
+            other => failure.code_if(other),
         }
     }
 
-    /// Gives it a code, unless it has one.
+    /// Sets the code, unless one is set.
     pub(crate) fn code(mut self, code: Code) -> Self {
         self.code.get_or_insert(code);
         self
     }
 
-    fn maybe(self, code: Option<Code>) -> Self {
+    fn code_if(self, code: Option<Code>) -> Self {
         match code {
             Some(code) => self.code(code),
             None => self,
         }
     }
 
+    /// Appends an error and its sources to the causes.
     pub(crate) fn because(mut self, cause: Option<&(dyn Error + 'static)>) -> Self {
         let mut next = cause;
         while let Some(cause) = next {
             let text = cause.to_string();
-            // A transparent layer says the same thing twice, and so does one that ends with its cause.
-            let said = self.causes.last().unwrap_or(&self.what);
-            if *said != text && !said.ends_with(&format!(": {text}")) {
+            // Skip a source whose text is already part of the line before.
+            let last = self.causes.last().unwrap_or(&self.message);
+            if *last != text && !last.ends_with(&format!(": {text}")) {
                 self.causes.push(text);
             }
             next = cause.source();
@@ -135,20 +134,20 @@ impl Failure {
         self
     }
 
-    /// Adds what programs are told besides.
+    /// Adds a field to the JSON event.
     pub(crate) fn detail(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
         self.details.get_or_insert_default().insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same for a program that reads events.
+    /// Returns the failure as a JSON event.
     pub(crate) fn event(&self) -> serde_json::Value {
         let mut event = serde_json::json!({
             "event": "failed",
             "code": self.code.map(Code::name),
-            "error": self.what,
+            "error": self.message,
             "causes": self.causes,
-            "hints": self.hints.iter().map(|hint| paste::completed(hint)).collect::<Vec<_>>(),
+            "hints": self.hints.iter().map(|hint| location_flags::add_to(hint)).collect::<Vec<_>>(),
         });
         if let (Some(event), Some(details)) = (event.as_object_mut(), &self.details) {
             event.extend(details.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -156,16 +155,16 @@ impl Failure {
         event
     }
 
-    /// Puts what was being done in front.
-    pub(crate) fn while_doing(mut self, doing: impl fmt::Display) -> Self {
-        let what = std::mem::replace(&mut self.what, doing.to_string());
-        self.causes.insert(0, what);
+    /// Makes `action` the message and the former message its first cause.
+    pub(crate) fn while_doing(mut self, action: impl fmt::Display) -> Self {
+        let message = std::mem::replace(&mut self.message, action.to_string());
+        self.causes.insert(0, message);
         self
     }
 }
 
-/// Whether an error goes back to a machine that is short of something.
-fn shortage(mut cause: Option<&(dyn Error + 'static)>) -> Option<Code> {
+/// Returns the code of a full disk or a resource limit among the causes.
+fn resource_limit(mut cause: Option<&(dyn Error + 'static)>) -> Option<Code> {
     while let Some(error) = cause {
         if supervisor::is_full_disk(error) {
             return Some(Code::DiskFull);
@@ -180,10 +179,11 @@ fn shortage(mut cause: Option<&(dyn Error + 'static)>) -> Option<Code> {
 
 impl From<crate::config::ConfigErrors> for Failure {
     fn from(errors: crate::config::ConfigErrors) -> Self {
-        let mut lines = vec!["the configuration cannot be used".to_owned()];
-        for fault in &errors.0 {
-            lines.push(format!("  {fault}"));
-            lines.extend(fault.hint.as_ref().map(|hint| format!("    hint: {hint}")));
+        let count = output::count(errors.0.len(), "error", "errors");
+        let mut lines = vec![format!("the configuration has {count}")];
+        for error in &errors.0 {
+            lines.push(format!("  {error}"));
+            lines.extend(error.hint.as_ref().map(|hint| format!("    hint: {hint}")));
         }
         Self::usage(lines.join("\n")).code(Code::BadConfiguration)
     }
@@ -199,7 +199,7 @@ impl From<LocateError> for Failure {
             | LocateError::AskGit { .. }
             | LocateError::Io { .. } => None,
         };
-        Self::from_error(Exit::Store, &error).maybe(code)
+        Self::from_error(Exit::Store, &error).code_if(code)
     }
 }
 
@@ -207,17 +207,17 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         let failure = match &error {
-            OpenError::Unavailable(unavailable) => return failure.advised(unavailable),
+            OpenError::Unavailable(unavailable) => return failure.with_store_hint(unavailable),
             OpenError::Io { .. } => return failure,
             OpenError::Newer { .. } => {
-                return failure.code(Code::Newer).hint("it was left as it is; install that version");
+                return failure.code(Code::Newer).hint("install that version; nothing was changed");
             }
             OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::OtherProgram { .. } => {
                 failure.code(Code::Damaged)
             }
             OpenError::Missing { .. } => failure.code(Code::Gone),
         };
-        failure.hint("it was left as it is; `callboard recover --dry-run` shows what can be read of it")
+        failure.hint("run `callboard recover --dry-run` to see what can be recovered; nothing was changed")
     }
 }
 
@@ -226,9 +226,11 @@ impl From<store::ExclusiveAccessError> for Failure {
         let failure = Self::from_error(Exit::Store, &error);
         match error {
             store::ExclusiveAccessError::EngineRunning { run, .. } => {
-                failure.hint(format!("`callboard stop {run}` stops it; then try again"))
+                failure.hint(format!("run `callboard stop {run}`, then the same command again"))
             }
-            store::ExclusiveAccessError::Busy { .. } => failure.hint("try again when it has ended"),
+            store::ExclusiveAccessError::Busy { .. } => {
+                failure.hint("run the same command again when that process has exited")
+            }
             store::ExclusiveAccessError::Io { .. } => failure,
         }
     }
@@ -236,7 +238,7 @@ impl From<store::ExclusiveAccessError> for Failure {
 
 impl From<Unavailable> for Failure {
     fn from(error: Unavailable) -> Self {
-        Self::from_error(Exit::Store, &error).advised(&error)
+        Self::from_error(Exit::Store, &error).with_store_hint(&error)
     }
 }
 
@@ -244,7 +246,7 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
-            ReadError::Unavailable(unavailable) => failure.advised(unavailable),
+            ReadError::Unavailable(unavailable) => failure.with_store_hint(unavailable),
             ReadError::DamagedBlob { .. } => failure.code(Code::Damaged),
         }
     }
@@ -254,7 +256,7 @@ impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
-            WriteError::Unavailable(unavailable) => failure.advised(unavailable),
+            WriteError::Unavailable(unavailable) => failure.with_store_hint(unavailable),
             WriteError::NoSuchRun { .. } => failure.code(Code::NoSuchRun),
         }
     }
@@ -266,11 +268,11 @@ impl From<EngineLockError> for Failure {
         match &error {
             EngineLockError::Held { pid, stopped: true, .. } => failure
                 .code(Code::Held)
-                .hint(format!("`kill -CONT {pid}`, or `fg` in its terminal, lets it go on")),
-            EngineLockError::Held { run, .. } => failure
-                .code(Code::Held)
-                .hint(format!("`callboard watch {run}` follows it; `callboard stop {run}` stops it")),
-            EngineLockError::Unavailable(unavailable) => failure.advised(unavailable),
+                .hint(format!("run `kill -CONT {pid}`, or `fg` in its terminal, to continue it")),
+            EngineLockError::Held { run, .. } => failure.code(Code::Held).hint(format!(
+                "run `callboard watch {run}` to follow it, or `callboard stop {run}` to stop it"
+            )),
+            EngineLockError::Unavailable(unavailable) => failure.with_store_hint(unavailable),
         }
     }
 }
@@ -280,9 +282,9 @@ impl From<CommitError> for Failure {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
             CommitError::Fenced { .. } => {
-                failure.code(Code::Fenced).hint("nothing is lost: the other engine goes on")
+                failure.code(Code::Fenced).hint("the other engine continues the run; nothing is lost")
             }
-            CommitError::Unavailable(unavailable) => failure.advised(unavailable),
+            CommitError::Unavailable(unavailable) => failure.with_store_hint(unavailable),
             CommitError::Unknown { source, .. } => {
                 let code = match source.downcast_ref() {
                     Some(Unavailable::Server { .. }) => Some(Code::NoServer),
@@ -291,8 +293,8 @@ impl From<CommitError> for Failure {
                     }
                     _ => None,
                 };
-                failure.maybe(code).hint(
-                    "trying again doubles nothing: when the store answers, `callboard resume` goes on from whatever landed",
+                failure.code_if(code).hint(
+                    "run `callboard resume` when the store answers; it continues from the last commit, and repeating is safe",
                 )
             }
             CommitError::Conflict { .. } | CommitError::TooLarge { .. } => failure,
@@ -301,7 +303,7 @@ impl From<CommitError> for Failure {
 }
 
 impl Failure {
-    /// A document that is not what was written, by whichever way it was met: `corrupted_state`.
+    /// Creates the failure of a corrupted document (`corrupted_state`).
     fn corrupted(error: &dyn Error) -> Self {
         Self::from_error(Exit::NeedsPerson, error).code(Code::Corrupted).detail("kind", "corrupted_state")
     }
@@ -316,16 +318,15 @@ impl From<runner::LoadError> for Failure {
                 Self::from_error(Exit::Store, &error).code(Code::Damaged)
             }
             LoadError::Corrupted { ref run, .. } => {
-                let hint = format!(
-                    "`callboard resume {run}` puts back what was committed last, if that can be proven"
-                );
+                let hint =
+                    format!("run `callboard resume {run}` to restore the last commit, if it can be verified");
                 Self::corrupted(&error).hint(hint)
             }
             LoadError::OtherProtocol { .. } => Self::from_error(Exit::Store, &error),
             LoadError::Contended { .. } => Self::from_error(Exit::Store, &error)
-                .hint("nothing is lost: end that client, then type the same again"),
+                .hint("end that client, then run the same command again; nothing is lost"),
             LoadError::ExternalWrite { run, source } => Self::from(*source).while_doing(format_args!(
-                "cannot settle what another client wrote in the place of the document of run `{run}`"
+                "cannot resolve the write of another client to the document of run `{run}`"
             )),
         }
     }
@@ -336,7 +337,7 @@ impl From<runner::RequestError> for Failure {
         match error {
             runner::RequestError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
             runner::RequestError::Conflict { .. } => {
-                Self::from_error(Exit::Store, &error).hint("the run is busy; try again")
+                Self::from_error(Exit::Store, &error).hint("run the same command again; the run is busy")
             }
             runner::RequestError::Load(error) => error.into(),
             runner::RequestError::Commit(error) => error.into(),
@@ -350,13 +351,13 @@ impl From<runner::RestoreError> for Failure {
         match error {
             RestoreError::NotLast { ref run, from, .. } => {
                 let hint = format!(
-                    "`callboard resume {run} --recover` goes on from revision {from}; what came after it is lost"
+                    "run `callboard resume {run} --recover` to continue from revision {from}; later changes are lost"
                 );
                 Self::corrupted(&error).hint(hint)
             }
             RestoreError::NoCandidate { ref run, .. } => {
                 let hint = format!(
-                    "`callboard log {run}` shows its journal; `callboard export {run}` keeps all that is left"
+                    "run `callboard export {run}` to save what is left, or `callboard log {run}` to read its journal"
                 );
                 Self::corrupted(&error).hint(hint)
             }
@@ -382,35 +383,33 @@ impl From<runner::EngineError> for Failure {
             EngineError::NothingToAbandon { here, .. } => {
                 let failure = Self::from_error(Exit::Refused, &error).code(Code::Refused);
                 if here {
-                    failure.hint("that is this host: without `--abandon-host` its attempts are taken up")
+                    failure
+                        .hint("leave out `--abandon-host`: that is this host, and its attempts are adopted")
                 } else {
                     failure
                 }
             }
             EngineError::NoProfile { ref agent, .. } => {
-                let hint = crate::engine::profiles::how_to_set(agent);
+                let hint = crate::engine::profiles::configure_hint(agent);
                 Self::from_error(Exit::Usage, &error).code(Code::NoProfile).hint(hint)
             }
             EngineError::NoSuchRun(_) => Self::from_error(Exit::Usage, &error)
                 .code(Code::NoSuchRun)
-                .hint("`callboard ls` lists the runs"),
+                .hint("run `callboard ls` to list the runs"),
             EngineError::Attach { .. } if supervisor::is_full_disk(&error) => {
-                Self::from_error(Exit::Store, &error).for_want_of_room()
+                Self::from_error(Exit::Store, &error).disk_full()
             }
-            EngineError::Attach { source: runner::WatchFailed::Shortage(_), .. } => Self::from_error(
-                Exit::Store,
-                &error,
-            )
-            .code(Code::Shortage)
-            .hint(
-                "nothing is lost: `callboard resume` goes on; give it fewer `--jobs`, or raise `ulimit -n`",
-            ),
+            EngineError::Attach { source: runner::WatchFailed::Shortage(_), .. } => {
+                Self::from_error(Exit::Store, &error).code(Code::Shortage).hint(
+                    "run `callboard resume` with fewer `--jobs`, or raise `ulimit -n` first; nothing is lost",
+                )
+            }
             EngineError::Attach { .. } => Self::from_error(Exit::Store, &error),
             EngineError::DirWatcher(_) => Self::from_error(Exit::Bug, &error)
                 .code(Code::Shortage)
-                .hint("raise fs.inotify.max_user_instances, or end other programs that watch files"),
+                .hint("raise `fs.inotify.max_user_instances`, or end other programs that watch files"),
             EngineError::View { .. } => Self::from_error(Exit::Store, &error)
-                .hint("nothing is lost: the store has the run; `callboard show` reads it"),
+                .hint("run `callboard show` to read the run from the store; nothing is lost"),
         }
     }
 }

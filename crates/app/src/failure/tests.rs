@@ -1,4 +1,4 @@
-//! What becomes of the libraries' errors.
+//! Conversion of library errors.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use store::Unavailable;
 
 use super::*;
 
-fn unavailable(source: io::Error) -> OpenError {
+fn open_error(source: io::Error) -> OpenError {
     OpenError::Io { action: "create", path: PathBuf::from("/store"), source }
 }
 
 #[test]
-fn a_full_disk_is_named_whatever_it_kept_us_from() {
+fn a_full_disk_sets_the_code_of_every_error_it_causes() {
     let full = || io::Error::from(io::ErrorKind::StorageFull);
     let failures = [
-        Failure::from(unavailable(full())),
+        Failure::from(open_error(full())),
         Failure::from(CommitError::from(Unavailable::Io {
             action: "lock",
             path: PathBuf::from("/store/writer.lock"),
@@ -25,13 +25,13 @@ fn a_full_disk_is_named_whatever_it_kept_us_from() {
     ];
     for failure in failures {
         assert_eq!(failure.code, Some(Code::DiskFull), "{failure:?}");
-        assert!(failure.hints[0].contains("make room"), "{failure:?}");
+        assert!(failure.hints[0].contains("free space"), "{failure:?}");
         assert!(!failure.hints.iter().any(|hint| hint.contains("move it aside")), "{failure:?}");
     }
 }
 
 #[test]
-fn an_outcome_that_stays_unknown_ends_with_5_and_says_what_to_type() {
+fn an_unknown_commit_exits_with_5_and_suggests_to_resume() {
     let (write_id, source) = (store::WriteId::new(), io::Error::other("no answer").into());
     let failure = Failure::from(runner::EngineError::Commit(CommitError::Unknown { write_id, source }));
     assert_eq!(failure.exit, Exit::Store);
@@ -39,14 +39,14 @@ fn an_outcome_that_stays_unknown_ends_with_5_and_says_what_to_type() {
 }
 
 #[test]
-fn too_many_open_files_is_a_shortage_and_a_missing_file_is_none() {
+fn too_many_open_files_is_a_resource_limit_and_a_missing_file_is_not() {
     let errno = |errno: rustix::io::Errno| io::Error::from(errno);
-    assert_eq!(Failure::from(unavailable(errno(rustix::io::Errno::MFILE))).code, Some(Code::Shortage));
-    assert_eq!(Failure::from(unavailable(errno(rustix::io::Errno::NOENT))).code, None);
+    assert_eq!(Failure::from(open_error(errno(rustix::io::Errno::MFILE))).code, Some(Code::Shortage));
+    assert_eq!(Failure::from(open_error(errno(rustix::io::Errno::NOENT))).code, None);
 }
 
 #[test]
-fn a_damaged_store_is_told_apart_from_one_of_another_version() {
+fn a_damaged_store_and_one_of_a_newer_version_have_different_codes() {
     let path = || PathBuf::from("/store/callboard.db");
     let newer = OpenError::Newer { path: path(), found: 9, known: 1 };
     assert_eq!(Failure::from(newer).code, Some(Code::Newer));
@@ -56,9 +56,9 @@ fn a_damaged_store_is_told_apart_from_one_of_another_version() {
     assert_eq!(Failure::from(ReadError::from(upgraded)).code, Some(Code::Newer));
 }
 
-/// What the resolver of names says has no kind of its own, as little as too many open files has.
+/// An unresolved host name and too many open files have the same error kind.
 #[test]
-fn a_server_whose_name_is_not_known_is_no_shortage_of_this_machine() {
+fn an_unresolved_host_name_is_not_a_resource_limit() {
     let server = |source: Box<dyn Error + Send + Sync>| Unavailable::Server {
         server: "nats://nowhere".to_owned(),
         doing: "connect to",
@@ -69,7 +69,7 @@ fn a_server_whose_name_is_not_known_is_no_shortage_of_this_machine() {
 }
 
 #[test]
-fn a_commit_whose_fate_is_not_known_is_explained_by_the_servers_that_do_not_answer() {
+fn an_unknown_commit_has_the_code_of_the_servers_that_do_not_answer() {
     let source = Unavailable::Server {
         server: "nats://h".to_owned(),
         doing: "read from",

@@ -1,6 +1,6 @@
-//! A remark about a place in a file, with the line itself, as compilers show it.
+//! A diagnostic with the source line it refers to, as compilers print it.
 //!
-//! `annotate-snippets` draws it: it knows how wide characters and tabs are, and cuts long lines around the place.
+//! `annotate-snippets` draws it: it knows the width of characters and tabs, and shortens long lines.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,12 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::tame::steers;
+use super::sanitize::is_control;
 
-/// How wide excerpts are where nobody can tell.
-const WIDTH: usize = 120;
-/// What is behind the place in a very long line is cut before it costs time; it would not be shown anyway.
-const LONGEST_TAIL: usize = 1_000;
+/// The width of an excerpt if the output is not a terminal.
+const DEFAULT_WIDTH: usize = 120;
+/// Characters after the position that are passed to the renderer. It would not show more, and long lines are slow.
+const MAX_TAIL: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
@@ -24,9 +24,8 @@ pub(crate) enum Severity {
     Warning,
 }
 
-/// Something to say about a place in a file.
 #[derive(Debug)]
-pub(crate) struct Remark<'a> {
+pub(crate) struct Diagnostic<'a> {
     pub(crate) severity: Severity,
     pub(crate) rule: &'a str,
     /// From 1.
@@ -37,63 +36,62 @@ pub(crate) struct Remark<'a> {
     pub(crate) hint: &'a str,
 }
 
-/// Draws a remark, with styles; the stream drops them where there is no colour.
-pub(crate) fn excerpt(file: &Path, source: &str, remark: &Remark<'_>) -> String {
-    draw(file, source, remark, terminal_width())
+/// Renders a diagnostic with styles; the output stream drops them where there is no colour.
+pub(crate) fn excerpt(file: &Path, source: &str, diagnostic: &Diagnostic<'_>) -> String {
+    draw(file, source, diagnostic, terminal_width())
 }
 
-/// As [`excerpt`], for a terminal of that width.
-pub(crate) fn draw(file: &Path, source: &str, remark: &Remark<'_>, width: usize) -> String {
-    let line = line(source, remark.line);
-    let span = span(line, remark.column);
-    let tail =
-        line[span.end..].char_indices().nth(LONGEST_TAIL).map_or(line.len(), |(cut, _)| span.end + cut);
-    let path = plainly(&file.display().to_string());
-    let snippet = Snippet::source(harmless(&line[..tail]))
-        .line_start(remark.line)
+/// Renders a diagnostic for a terminal of that width.
+pub(crate) fn draw(file: &Path, source: &str, diagnostic: &Diagnostic<'_>, width: usize) -> String {
+    let line = line(source, diagnostic.line);
+    let span = span(line, diagnostic.column);
+    let tail = line[span.end..].char_indices().nth(MAX_TAIL).map_or(line.len(), |(cut, _)| span.end + cut);
+    let path = escape_control(&file.display().to_string());
+    let snippet = Snippet::source(mask_control(&line[..tail]))
+        .line_start(diagnostic.line)
         .path(path)
         .annotation(AnnotationKind::Primary.span(span));
-    let level = match remark.severity {
+    let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let title = level.primary_title(plainly(remark.message)).id(remark.rule);
-    let hint = Level::HELP.with_name("hint").message(plainly(remark.hint));
+    let title = level.primary_title(escape_control(diagnostic.message)).id(diagnostic.rule);
+    let hint = Level::HELP.with_name("hint").message(escape_control(diagnostic.hint));
     Renderer::styled().term_width(width).render(&[title.element(snippet).element(hint)])
 }
 
-/// Takes from an excerpt what could steer a terminal. Byte for byte as long as before, so that spans hold.
-fn harmless(text: &str) -> String {
-    let harmless = text.chars().map(|character| match character.len_utf8() {
-        _ if character == '\t' || !steers(character) => character,
+/// Replaces control characters by characters of the same length in bytes, so that spans stay valid.
+fn mask_control(text: &str) -> String {
+    let masked = text.chars().map(|character| match character.len_utf8() {
+        _ if character == '\t' || !is_control(character) => character,
         1 => '?',
         2 => '¿',
         _ => '\u{fffd}',
     });
-    harmless.collect()
+    masked.collect()
 }
 
-/// As [`harmless`], where it may grow: what is hidden is written out.
-fn plainly(text: &str) -> String {
-    let mut plainly = String::with_capacity(text.len());
+/// Writes control characters as escapes.
+fn escape_control(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if steers(character) {
-            plainly.extend(character.escape_default());
+        if is_control(character) {
+            escaped.extend(character.escape_default());
         } else {
-            plainly.push(character);
+            escaped.push(character);
         }
     }
-    plainly
+    escaped
 }
 
-/// The line of that number. A file that has only carriage returns has lines all the same.
+/// Returns the line of that number. A file without newlines is split at carriage returns.
 fn line(source: &str, number: usize) -> &str {
     let end = if source.contains('\n') { '\n' } else { '\r' };
     let line = source.split(end).nth(number.saturating_sub(1)).unwrap_or_default();
     line.trim_end_matches('\r').trim_start_matches('\u{feff}')
 }
 
-/// The word, or the text in quotes, that begins at the column.
+/// Returns the range of the word or quoted text that begins at the column.
 fn span(line: &str, column: usize) -> Range<usize> {
     let start = line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(start, _)| start);
     let rest = &line[start..];
@@ -109,5 +107,5 @@ fn span(line: &str, column: usize) -> Range<usize> {
 fn terminal_width() -> usize {
     let size =
         rustix::termios::tcgetwinsize(io::stderr()).or_else(|_| rustix::termios::tcgetwinsize(io::stdout()));
-    size.map_or(WIDTH, |size| if size.ws_col == 0 { WIDTH } else { usize::from(size.ws_col) })
+    size.map_or(DEFAULT_WIDTH, |size| if size.ws_col == 0 { DEFAULT_WIDTH } else { usize::from(size.ws_col) })
 }

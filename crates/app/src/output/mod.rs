@@ -1,10 +1,10 @@
-//! The one printer. stdout is data, stderr is talk; a reader who has left is no error.
+//! All printing: data to stdout, messages to stderr. A closed pipe is not an error.
 
-pub(crate) mod paste;
+pub(crate) mod location_flags;
 
 mod excerpt;
-mod tame;
-mod words;
+mod format;
+mod sanitize;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
@@ -20,10 +20,10 @@ use serde::Serialize;
 use crate::failure::Failure;
 #[cfg(test)]
 pub(crate) use excerpt::draw;
-pub(crate) use excerpt::{Remark, Severity, excerpt};
-use tame::steers;
-pub(crate) use tame::tame;
-pub(crate) use words::{count, duration, shell_word, size};
+pub(crate) use excerpt::{Diagnostic, Severity, excerpt};
+pub(crate) use format::{count, duration, shell_word, size};
+use sanitize::is_control;
+pub(crate) use sanitize::sanitize;
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -32,140 +32,141 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default();
 pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// A text in a style; the stream drops the style where there is no colour.
+/// Applies a style; the output stream drops it where there is no colour.
 pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// What an agent wrote, on one line and without what would steer a terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if steers(c) && c != '\t' { ' ' } else { c }).collect()
+/// Puts a text of an agent on one line, without control characters.
+pub(crate) fn single_line(text: &str) -> String {
+    text.chars().map(|c| if is_control(c) && c != '\t' { ' ' } else { c }).collect()
 }
 
 /// Prints a line of data.
 pub(crate) fn data(line: impl std::fmt::Display) {
-    ignore_closed(writeln!(anstream::stdout(), "{}", tame(&line.to_string())));
+    check_write(writeln!(anstream::stdout(), "{}", sanitize(&line.to_string())));
 }
 
-/// Prints a line of data with something to type in it.
+/// Prints a line of data that suggests a command.
 pub(crate) fn advice(line: impl std::fmt::Display) {
-    data(paste::completed(&line.to_string()));
+    data(location_flags::add_to(&line.to_string()));
 }
 
-/// Prints text that has its own line ends. Programs get it as it is.
+/// Prints a text that ends its own lines, unchanged unless stdout is a terminal.
 pub(crate) fn raw(text: &str) {
-    let text = if io::stdout().is_terminal() { tame(text) } else { text.into() };
-    ignore_closed(anstream::stdout().write_all(text.as_bytes()));
+    let text = if io::stdout().is_terminal() { sanitize(text) } else { text.into() };
+    check_write(anstream::stdout().write_all(text.as_bytes()));
 }
 
-/// Prints one JSON value per line.
+/// Prints a JSON value on one line and flushes it.
 pub(crate) fn json(value: &impl Serialize) {
-    let line = serde_json::to_string(value).expect("BUG: what we print is plain data");
+    let line = serde_json::to_string(value).expect("BUG: our output is not valid JSON");
     let mut out = io::stdout().lock();
-    ignore_closed(writeln!(out, "{line}").and_then(|()| out.flush()));
+    check_write(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
-/// Prints one JSON value for people and programs alike.
+/// Prints an indented JSON value.
 pub(crate) fn json_pretty(value: &impl Serialize) {
-    let text = serde_json::to_string_pretty(value).expect("BUG: what we print is plain data");
-    ignore_closed(writeln!(io::stdout().lock(), "{text}"));
+    let text = serde_json::to_string_pretty(value).expect("BUG: our output is not valid JSON");
+    check_write(writeln!(io::stdout().lock(), "{text}"));
 }
 
-/// What is drawn on the terminal while a run is played, if anything is.
-static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
+/// The live display of a running command, if it has one.
+static LIVE_DISPLAY: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// From now on these lines are drawn: what we say is said above them.
-pub(crate) fn draws(lines: &MultiProgress) {
-    *DRAWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
+/// Makes all later messages appear above the live display.
+pub(crate) fn set_live_display(lines: &MultiProgress) {
+    *LIVE_DISPLAY.lock().unwrap_or_else(PoisonError::into_inner) = Some(lines.clone());
 }
 
-/// Tells people something.
-pub(crate) fn talk(line: impl std::fmt::Display) {
+/// Prints a message to stderr.
+pub(crate) fn message(line: impl std::fmt::Display) {
     let line = line.to_string();
-    let line = tame(&paste::completed(&line)).into_owned();
-    let talk = || ignore_closed(writeln!(anstream::stderr(), "{line}"));
-    let drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    match drawn {
-        Some(lines) => lines.suspend(talk),
-        None => talk(),
+    let line = sanitize(&location_flags::add_to(&line)).into_owned();
+    let print = || check_write(writeln!(anstream::stderr(), "{line}"));
+    let display = LIVE_DISPLAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match display {
+        Some(lines) => lines.suspend(print),
+        None => print(),
     }
 }
 
-/// Tells people that we wait for a server, or what is not as it should be there.
-pub(crate) fn waiting(news: &store::NatsNotice) {
+/// Prints that the store is waiting for a server, or that a setting of a server differs.
+pub(crate) fn store_waiting(news: &store::NatsNotice) {
     note(news);
 }
 
+/// Prints a note to stderr.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    talk(format_args!("{} {text}", styled(CYAN, "note:")));
+    message(format_args!("{} {text}", styled(CYAN, "note:")));
 }
 
-/// What failed, what caused it, what to do.
+/// Prints a failure: the error, its causes, a blank line, the hints.
 pub(crate) fn failure(failure: &Failure) {
     let code = failure.code.map(|code| format!("[{code}]")).unwrap_or_default();
-    talk(format_args!("{} {}", styled(RED, format_args!("error{code}:")), failure.what));
+    message(format_args!("{} {}", styled(RED, format_args!("error{code}:")), failure.message));
     for cause in &failure.causes {
-        talk(format_args!("  {} {cause}", styled(DIM, "caused by:")));
+        message(format_args!("  {} {cause}", styled(DIM, "caused by:")));
     }
     if !failure.hints.is_empty() {
-        talk("");
+        message("");
     }
     for hint in &failure.hints {
-        talk(format_args!("{} {hint}", styled(GREEN, "hint:")));
+        message(format_args!("{} {hint}", styled(GREEN, "hint:")));
     }
 }
 
-/// Whether progress can be drawn.
+/// Whether stderr can show a live display.
 pub(crate) fn can_draw() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// How many columns standard output has, if it is a terminal.
+/// Returns the number of columns of stdout, if it is a terminal.
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Set while a run is played: then a stream that cannot be written to falls silent, and the run goes on.
-static STEADFAST: AtomicBool = AtomicBool::new(false);
+/// Set while this process is an engine: the run continues although its output cannot be written.
+static IGNORE_WRITE_ERRORS: AtomicBool = AtomicBool::new(false);
 
-/// From now on a failed write ends nothing.
-pub(crate) fn go_on_when_nobody_reads() {
-    STEADFAST.store(true, Ordering::Relaxed);
+/// Makes all later write errors harmless.
+pub(crate) fn ignore_write_errors() {
+    IGNORE_WRITE_ERRORS.store(true, Ordering::Relaxed);
 }
 
-/// A closed pipe is a reader who has seen enough.
-fn ignore_closed(result: io::Result<()>) {
+/// Exits if the output cannot be written. A closed pipe is a success.
+fn check_write(result: io::Result<()>) {
     match result {
         Ok(()) => {}
-        Err(_) if STEADFAST.load(Ordering::Relaxed) => {}
+        Err(_) if IGNORE_WRITE_ERRORS.load(Ordering::Relaxed) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        // Nobody can be told: this was the way to tell.
+        // The error cannot be printed: printing is what failed.
         Err(_) => std::process::exit(i32::from(crate::failure::Exit::Bug.code())),
     }
 }
 
-/// A problem of a file with its place, the line itself and what to do.
+/// Renders a problem of a file as an error, with its source line and hint.
 pub(crate) fn problem(file: &Path, source: &str, problem: &Problem) -> String {
-    excerpt(file, source, &remark(Severity::Error, problem))
+    excerpt(file, source, &diagnostic(Severity::Error, problem))
 }
 
-/// As [`problem`], of something that may be meant.
-pub(crate) fn doubt(file: &Path, source: &str, problem: &Problem) -> String {
-    excerpt(file, source, &remark(Severity::Warning, problem))
+/// Renders a problem of a file as a warning.
+pub(crate) fn warning(file: &Path, source: &str, problem: &Problem) -> String {
+    excerpt(file, source, &diagnostic(Severity::Warning, problem))
 }
 
-fn remark(severity: Severity, problem: &Problem) -> Remark<'_> {
+fn diagnostic(severity: Severity, problem: &Problem) -> Diagnostic<'_> {
     let Problem { line, column, message, hint, rule } = problem;
-    Remark { severity, rule: rule.name(), line: *line, column: *column, message, hint }
+    Diagnostic { severity, rule: rule.name(), line: *line, column: *column, message, hint }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::harmless;
+    use super::single_line;
 
     #[test]
-    fn what_an_agent_wrote_does_not_steer_the_terminal() {
-        assert_eq!(harmless("a\tb \u{1b}[2J\r\nc \u{9b}31m ä"), "a\tb  [2J  c  31m ä");
+    fn control_characters_of_an_agent_do_not_reach_the_terminal() {
+        assert_eq!(single_line("a\tb \u{1b}[2J\r\nc \u{9b}31m ä"), "a\tb  [2J  c  31m ä");
     }
 }

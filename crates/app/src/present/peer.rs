@@ -1,4 +1,4 @@
-//! The face of `peer`.
+//! Presents runs of `peer`.
 
 use protocol::entry::FailureKind;
 use protocol::peer::output::{self as phase_output, Judgement, Score};
@@ -9,7 +9,7 @@ use protocol::rules::StepStatus;
 use protocol::{Protocol as _, RunId, Stamp};
 use serde_json::{Map, Value, json};
 
-use super::{Presentation, Shown, StatusKind, WayBack};
+use super::{LoopBack, Presentation, StatusKind, StepSummary};
 use crate::output::{self, CYAN, GREEN, RED, YELLOW, styled};
 
 impl Presentation for Peer {
@@ -18,7 +18,7 @@ impl Presentation for Peer {
     const OPENED_BY: &'static str = "callboard peer";
     const OPENED_WITH: &'static str = "requirements";
     const RETRIES: bool = false;
-    /// Its name is its cycle's.
+    /// The name of the run is the id of its cycle.
     const RENAMES: bool = false;
 
     fn steps(_: &Definition) -> Vec<Phase> {
@@ -33,12 +33,12 @@ impl Presentation for Peer {
         Phase::ALL.into_iter().filter(|phase| phase.next() == Some(*step)).collect()
     }
 
-    /// Improvement is a new cycle.
-    fn way_back(_: &Definition, _: &Phase) -> Option<WayBack<Phase>> {
+    /// A cycle has no loop-backs; an improvement is a new cycle.
+    fn loop_back(_: &Definition, _: &Phase) -> Option<LoopBack<Phase>> {
         None
     }
 
-    fn is_behind(definition: &Definition, state: &State, step: &Phase) -> bool {
+    fn unblocks_dependents(definition: &Definition, state: &State, step: &Phase) -> bool {
         Self::step_status(definition, state, step) == StepStatus::Succeeded
     }
 
@@ -59,11 +59,11 @@ impl Presentation for Peer {
         document.metadata.created_at.into()
     }
 
-    fn shown(document: &Document, step: &Phase) -> Shown {
+    fn step_summary(document: &Document, step: &Phase) -> StepSummary {
         let phase = &document.phases[*step];
-        // A phase that is completed has overcome its errors; its attempts tell of them.
+        // A completed phase shows no error; its attempts do.
         let last = phase.errors().last().filter(|_| phase.status != PhaseStatus::Completed);
-        Shown {
+        StepSummary {
             status: phase.status.as_str(),
             kind: match phase.status {
                 PhaseStatus::Pending => StatusKind::Pending,
@@ -72,29 +72,29 @@ impl Presentation for Peer {
                 PhaseStatus::Failed => StatusKind::Failed,
             },
             attempts: attempts(phase),
-            sent_back: 0,
-            began: phase.started_at.map(Stamp::from),
-            ended: phase.completed_at.map(Stamp::from),
+            loop_backs: 0,
+            started_at: phase.started_at.map(Stamp::from),
+            ended_at: phase.completed_at.map(Stamp::from),
             error: last.map(|error| error.message.clone()),
-            remark: remark(phase),
+            note: note(phase),
         }
     }
 
     fn result(document: &Document) -> Vec<String> {
         let Some(review) = Review::of(document) else { return Vec::new() };
-        let (style, word) = if review.success { (GREEN, "success") } else { (RED, "no success") };
+        let (style, word) = if review.success { (GREEN, "successful") } else { (RED, "unsuccessful") };
         let score = match review.judgement.score {
             Some(score @ Score::Number(_)) => format!("score {score}, {}", score.band().as_str()),
             Some(score @ Score::Word(_)) => format!("score {score}"),
             None => "no score".to_owned(),
         };
-        let executed = if review.judgement.executed { "" } else { "; the execution says that it failed" };
+        let executed = if review.judgement.executed { "" } else { "; the execute phase reported a failure" };
         let mut lines = vec![format!("review: {}, {score}{executed}", styled(style, word))];
-        lines.extend(summary(document).iter().map(|said| format!("  {}", output::harmless(said))));
+        lines.extend(summary(document).iter().map(|line| format!("  {}", output::single_line(line))));
         if !review.questions.is_empty() {
-            lines.push("it asks you:".to_owned());
+            lines.push("questions for you:".to_owned());
         }
-        let questions = review.questions.iter().map(|question| output::harmless(question));
+        let questions = review.questions.iter().map(|question| output::single_line(question));
         lines.extend(questions.map(|question| format!("  {} {question}", styled(YELLOW, "?"))));
         lines
     }
@@ -117,46 +117,48 @@ impl Presentation for Peer {
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    fn said(verdict: &Verdict) -> &'static str {
+    fn verdict_text(verdict: &Verdict) -> &'static str {
         match verdict {
             Verdict::Completed => "reported that its phase is completed",
-            Verdict::Reviewed { success: true } => "reported a review that calls the cycle a success",
-            Verdict::Reviewed { success: false } => "reported a review that calls the cycle no success",
+            Verdict::Reviewed { success: true } => "reported a successful review",
+            Verdict::Reviewed { success: false } => "reported an unsuccessful review",
         }
     }
 
-    fn line(change: &Change) -> Option<String> {
+    fn change_line(change: &Change) -> Option<String> {
         match change {
             Change::Entered(phase) => {
-                Some(format!("{} {phase} is taken over from the cycle before", styled(CYAN, "»")))
+                Some(format!("{} {phase} reused from the previous cycle", styled(CYAN, "»")))
             }
-            Change::Reviewed { success: true } => Some(format!("{} reviewed: a success", styled(GREEN, "✓"))),
+            Change::Reviewed { success: true } => {
+                Some(format!("{} the review is successful", styled(GREEN, "✓")))
+            }
             Change::Reviewed { success: false } => {
-                Some(format!("{} reviewed: no success", styled(YELLOW, "✗")))
+                Some(format!("{} the review is unsuccessful", styled(YELLOW, "✗")))
             }
             Change::Closed => Some("the cycle is completed".to_owned()),
-            Change::Failed(phase) => Some(format!("{} the cycle has failed in {phase}", styled(RED, "✗"))),
-            Change::Stands(_) => Some("the cycle was begun elsewhere".to_owned()),
-            // Told by how an attempt begins and is over.
+            Change::Failed(phase) => Some(format!("{} the cycle failed in {phase}", styled(RED, "✗"))),
+            Change::Stands(_) => Some("the cycle was started by another system".to_owned()),
+            // The lines of the started and ended attempts say it.
             Change::Asked(_) | Change::Completed(_) => None,
         }
     }
 
-    fn event(change: &Change) -> Option<(&'static str, Value)> {
+    fn change_event(change: &Change) -> Option<(&'static str, Value)> {
         match change {
             Change::Entered(phase) => Some(("reused", json!({ "step": phase }))),
             Change::Reviewed { success } => Some(("reviewed", json!({ "success": success }))),
             Change::Closed => Some(("cycle_completed", json!({}))),
             Change::Failed(phase) => Some(("cycle_failed", json!({ "step": phase }))),
-            // Told by how an attempt begins and is over; or of a cycle that nobody watched begin.
+            // The events of the started and ended attempts say it. An imported cycle has no start.
             Change::Asked(_) | Change::Completed(_) | Change::Stands(_) => None,
         }
     }
 
-    fn edited(edit: &json_patch::Patch) -> String {
+    fn edit_summary(edit: &json_patch::Patch) -> String {
         let paths: Vec<_> = edit.iter().map(|operation| operation.path().to_string()).collect();
-        match paths.split_at_checked(NAMED) {
-            Some((named, [_, ..])) => format!("{} and {} more", named.join(", "), paths.len() - NAMED),
+        match paths.split_at_checked(MAX_PATHS) {
+            Some((named, [_, ..])) => format!("{} and {} more", named.join(", "), paths.len() - MAX_PATHS),
             Some((_, [])) | None => paths.join(", "),
         }
     }
@@ -172,37 +174,36 @@ impl Presentation for Peer {
         }
     }
 
-    fn defeat(_: &Change, _: &Phase) -> Option<&'static str> {
+    fn failure_reason(_: &Change, _: &Phase) -> Option<&'static str> {
         None
     }
 
-    /// Nothing leads out of a cycle that has ended. One that failed is continued by the next; after an unsuccessful review
-    /// there is nothing to continue.
+    /// A cycle that has ended stays ended. A new cycle continues a failed one, or improves on an unsuccessful review.
     fn after_failure(_: &RunId, document: &Document) -> String {
         let spec = document.metadata.spec_name.as_ref();
         let spec = spec.map(|spec| format!(" --spec {}", output::shell_word(spec.as_str().as_ref())));
         match (document.metadata.status, spec) {
             (CycleStatus::Completed, None) => {
                 let instruction = &document.metadata.instruction;
-                format!("improvement is a new cycle: `callboard peer {instruction} REQUIREMENTS` opens one")
+                format!("run `callboard peer {instruction} REQUIREMENTS` to start an improved cycle")
             }
             (CycleStatus::Completed, Some(spec)) => format!(
-                "improvement is a new cycle: `callboard peer refine-spec{spec}` opens one with what the review recommends"
+                "run `callboard peer refine-spec{spec}` to start a new cycle with the recommendations of the review"
             ),
             (CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed, spec) => {
                 let scope = spec.unwrap_or_else(|| " --global".to_owned());
                 format!(
-                    "`callboard peer --continue{scope}` goes on in a new cycle, with what was completed in this one"
+                    "run `callboard peer --continue{scope}` to start a new cycle with the completed phases of this one"
                 )
             }
         }
     }
 }
 
-/// As many places of an edit are named.
-const NAMED: usize = 3;
+/// Lists at most this many paths of an edit.
+const MAX_PATHS: usize = 3;
 
-/// What a completed review amounts to.
+/// The result of a completed review.
 struct Review {
     judgement: Judgement,
     success: bool,
@@ -222,7 +223,7 @@ impl Review {
     }
 }
 
-/// What the reviewer says about the whole, a line each: what was done, what stands out, and what to do next.
+/// Returns the reviewer's summary, highlights and next action, one line each.
 fn summary(document: &Document) -> Vec<String> {
     let Some(summary) = &document.cycle_summary else { return Vec::new() };
     let text =
@@ -232,31 +233,31 @@ fn summary(document: &Document) -> Vec<String> {
     text("summary").into_iter().chain(highlights.map(|line| format!("* {line}"))).chain(next).collect()
 }
 
-/// Tries of a phase that count, the present one among them. Agents may write errors of their own: those are none.
+/// Returns the number of counted attempts, the current one included. Errors that agents wrote themselves do not count.
 fn attempts(phase: &PhaseDocument) -> u32 {
     let ours = |kind: &str| {
         let kind = serde_json::from_value::<FailureKind>(json!(kind));
         kind.is_ok_and(|kind| kind != FailureKind::Cancelled)
     };
     let failed = phase.errors().iter().filter(|error| ours(&error.kind)).count();
-    let at_work = match phase.status {
+    let is_counted = match phase.status {
         PhaseStatus::InProgress => true,
         PhaseStatus::Completed => phase.reused_from.is_none(),
         PhaseStatus::Pending | PhaseStatus::Failed => false,
     };
-    u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(u32::from(at_work))
+    u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(u32::from(is_counted))
 }
 
-fn remark(phase: &PhaseDocument) -> Option<String> {
+fn note(phase: &PhaseDocument) -> Option<String> {
     let filled =
         phase.output.as_ref().filter(|output| output.as_object().is_none_or(|fields| !fields.is_empty()));
     let size = filled.map(|output| {
         let length = u64::try_from(output.to_string().len()).unwrap_or(u64::MAX);
         format!("output {}", output::size(length))
     });
-    let reused = phase.reused_from.as_ref().map(|cycle| format!("taken over from {cycle}"));
-    let told: Vec<_> = reused.into_iter().chain(size).collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    let reused = phase.reused_from.as_ref().map(|cycle| format!("reused from {cycle}"));
+    let parts: Vec<_> = reused.into_iter().chain(size).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 #[cfg(test)]
@@ -264,11 +265,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_is_told_by_its_places_and_a_long_one_by_the_first_of_them() {
+    fn an_edit_lists_its_first_paths_and_counts_the_others() {
         let edit = |paths: &[&str]| {
             let operations = paths.iter().map(|path| json!({ "op": "add", "path": path, "value": 1 }));
             let edit: json_patch::Patch = serde_json::from_value(operations.collect()).unwrap();
-            Peer::edited(&edit)
+            Peer::edit_summary(&edit)
         };
         assert_eq!(edit(&["/phases/plan/output/x"]), "/phases/plan/output/x");
         assert_eq!(edit(&["/a", "/b", "/c"]), "/a, /b, /c");

@@ -1,4 +1,4 @@
-//! A run's status in the words users read.
+//! The words for a run's status.
 
 use anstyle::Style;
 use protocol::Outcome;
@@ -6,21 +6,21 @@ use protocol::run::RunStatus;
 
 use crate::output::{CYAN, GREEN, RED, YELLOW};
 
-/// Every word that [`shown`] can answer.
+/// Every word that [`shown`] can return.
 pub(crate) const WORDS: [&str; 8] =
     ["running", "paused", "stopping", "stopped", "succeeded", "incomplete", "failed", INTERRUPTED];
 
 const INTERRUPTED: &str = "interrupted";
 
-/// Whether the run has an engine, as far as the caller asked.
+/// Whether the run has an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnginePresence {
     Alive,
     Missing,
-    NotAsked,
+    NotChecked,
 }
 
-/// The word for a status, without asking for an engine.
+/// Returns the word for a status, regardless of the engine.
 pub(crate) fn word(status: RunStatus) -> (Style, &'static str) {
     match status {
         RunStatus::Running => (CYAN, "running"),
@@ -33,15 +33,15 @@ pub(crate) fn word(status: RunStatus) -> (Style, &'static str) {
     }
 }
 
-/// The word for a status; a run that needs an engine and has none is interrupted.
+/// Returns the word for a status. A run that needs an engine and has none is interrupted.
 pub(crate) fn shown(status: RunStatus, engine: EnginePresence) -> (Style, &'static str) {
     match engine {
         EnginePresence::Missing if needs_engine(status) => (YELLOW, INTERRUPTED),
-        EnginePresence::Alive | EnginePresence::Missing | EnginePresence::NotAsked => word(status),
+        EnginePresence::Alive | EnginePresence::Missing | EnginePresence::NotChecked => word(status),
     }
 }
 
-/// Whether only an engine can move the run on.
+/// Whether the run continues only with an engine.
 pub(crate) fn needs_engine(status: RunStatus) -> bool {
     match status {
         RunStatus::Running | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => {
@@ -51,7 +51,7 @@ pub(crate) fn needs_engine(status: RunStatus) -> bool {
     }
 }
 
-/// The word for programs.
+/// Returns the word for JSON.
 pub(crate) fn name(status: RunStatus) -> &'static str {
     word(status).1
 }

@@ -1,11 +1,11 @@
-//! The face of `steps`.
+//! Presents runs of `steps`.
 
 use protocol::edit::NoEdit;
 use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdict};
 use protocol::{RunId, Stamp, StepId};
 use serde_json::{Map, Value, json};
 
-use super::{Presentation, Shown, StatusKind, WayBack};
+use super::{LoopBack, Presentation, StatusKind, StepSummary};
 use crate::output::{CYAN, DIM, YELLOW, styled};
 
 impl Presentation for Steps {
@@ -28,13 +28,13 @@ impl Presentation for Steps {
         definition.step(step).needs.clone()
     }
 
-    fn way_back(definition: &Definition, step: &StepId) -> Option<WayBack<StepId>> {
+    fn loop_back(definition: &Definition, step: &StepId) -> Option<LoopBack<StepId>> {
         let to = definition.step(step).loop_back_to.clone()?;
-        Some(WayBack { to, most: definition.max_iterations().get() })
+        Some(LoopBack { to, max_iterations: definition.max_iterations().get() })
     }
 
-    /// A step whose gate failed is done, and yet nothing that needs it may begin.
-    fn is_behind(_: &Definition, state: &State, step: &StepId) -> bool {
+    /// A gate that failed is completed in the document, but its dependents may not start.
+    fn unblocks_dependents(_: &Definition, state: &State, step: &StepId) -> bool {
         state.done.contains(step)
     }
 
@@ -46,19 +46,19 @@ impl Presentation for Steps {
         document.head.created_at
     }
 
-    fn shown(document: &Document, step: &StepId) -> Shown {
+    fn step_summary(document: &Document, step: &StepId) -> StepSummary {
         let step = &document.steps[step.as_str()];
-        // The document's own words: by whom, and why.
+        // The first log line of a skipped step says who skipped it and why.
         let skipped = step.logs.first().filter(|_| step.status == Status::Skipped);
-        Shown {
+        StepSummary {
             status: step.status.as_str(),
             kind: kind(step.status),
             attempts: step.attempts,
-            sent_back: step.iteration_count,
-            began: step.started_at,
-            ended: step.ended_at,
+            loop_backs: step.iteration_count,
+            started_at: step.started_at,
+            ended_at: step.ended_at,
             error: step.last_error.clone(),
-            remark: skipped.map(|why| why.strip_prefix("Skipped ").unwrap_or(why).to_owned()),
+            note: skipped.map(|why| why.strip_prefix("Skipped ").unwrap_or(why).to_owned()),
         }
     }
 
@@ -70,32 +70,32 @@ impl Presentation for Steps {
         Map::new()
     }
 
-    fn said(verdict: &Verdict) -> &'static str {
+    fn verdict_text(verdict: &Verdict) -> &'static str {
         match verdict {
-            Verdict::Done => "reported that it is done",
+            Verdict::Done => "reported success",
             Verdict::GateFailed => "reported that its gate failed",
         }
     }
 
-    fn line(change: &Change) -> Option<String> {
+    fn change_line(change: &Change) -> Option<String> {
         match change {
-            Change::GateFailed(gate) => Some(format!("{} the gate of {gate} failed", styled(YELLOW, "⟲"))),
-            // Of a run that was rebuilt: it is known how often, not by whom and to where.
+            Change::GateFailed(gate) => Some(format!("{} gate {gate} failed", styled(YELLOW, "⟲"))),
+            // The entry of a rebuilt run has the number of loop-backs, but neither gates nor targets.
             Change::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
             Change::Reset { gates, targets, .. } => Some(format!(
-                "{} back to {}, because of {}",
+                "{} looping back to {} for {}",
                 styled(YELLOW, "⟲"),
                 names(targets),
                 names(gates)
             )),
-            Change::Skipped(step) => Some(format!("{} {step} is skipped", styled(DIM, "»"))),
-            Change::Retried(step) => Some(format!("{} {step} is tried again", styled(CYAN, "↻"))),
-            // Told by how the attempt is over.
+            Change::Skipped(step) => Some(format!("{} {step} skipped", styled(DIM, "»"))),
+            Change::Retried(step) => Some(format!("{} retrying {step}", styled(CYAN, "↻"))),
+            // The line of the ended attempt says it.
             Change::Done(_) | Change::Failed(_) => None,
         }
     }
 
-    fn event(change: &Change) -> Option<(&'static str, Value)> {
+    fn change_event(change: &Change) -> Option<(&'static str, Value)> {
         match change {
             Change::GateFailed(gate) => Some(("gate_failed", json!({ "step": gate }))),
             Change::Reset { gates, targets, steps } => {
@@ -103,12 +103,12 @@ impl Presentation for Steps {
             }
             Change::Retried(step) => Some(("retried", json!({ "step": step }))),
             Change::Skipped(step) => Some(("skipped", json!({ "step": step }))),
-            // Told by how the attempt is over.
+            // The event of the ended attempt says it.
             Change::Done(_) | Change::Failed(_) => None,
         }
     }
 
-    fn edited(edit: &NoEdit) -> String {
+    fn edit_summary(edit: &NoEdit) -> String {
         match *edit {}
     }
 
@@ -123,9 +123,9 @@ impl Presentation for Steps {
         }
     }
 
-    fn defeat(change: &Change, step: &StepId) -> Option<&'static str> {
+    fn failure_reason(change: &Change, step: &StepId) -> Option<&'static str> {
         match change {
-            Change::Failed(about) if about == step => Some("its gate failed once too often"),
+            Change::Failed(about) if about == step => Some("its gate failed in the last allowed iteration"),
             Change::Done(_)
             | Change::Failed(_)
             | Change::GateFailed(_)
@@ -137,7 +137,7 @@ impl Presentation for Steps {
 
     fn after_failure(run: &RunId, _: &Document) -> String {
         format!(
-            "`callboard retry {run}` tries what failed again, `callboard skip {run} STEP --reason WHY` goes on without it"
+            "run `callboard retry {run}` to retry the failed steps, or `callboard skip {run} STEP --reason WHY` to continue without one"
         )
     }
 }

@@ -1,12 +1,11 @@
-//! What differs between two JSON values, as the operations of an RFC 6902 patch that leads from one to the other.
+//! The difference of two JSON values as an RFC 6902 patch.
 //!
-//! Each operation also has the old value under `old`: people want both, and readers of patches ignore members they do
-//! not know.
+//! Each operation also has the old value under `old`. Readers of patches ignore unknown members.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// One operation. Applied in order they make the second value of the first.
+/// One operation of the patch. Applied in order, the operations turn the old value into the new one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Difference {
@@ -23,7 +22,7 @@ impl Difference {
     }
 }
 
-/// Where in a value: keys and indexes from its top. Serialises as an RFC 6901 pointer.
+/// Keys and indexes from the root. Serialises as an RFC 6901 pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Pointer(pub(crate) Vec<String>);
 
@@ -40,7 +39,7 @@ impl Serialize for Pointer {
     }
 }
 
-/// All differences, in the order of the values.
+/// Returns all differences, in the order of the values.
 pub(crate) fn between(old: &Value, new: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(&Pointer::default(), old, new, &mut found);
@@ -66,21 +65,22 @@ fn compare(at: &Pointer, old: &Value, new: &Value, found: &mut Vec<Difference>) 
     }
 }
 
-/// Lists mostly grow at an end or are replaced: what they begin and end with alike stays, the rest is compared in place.
+/// Keeps the common beginning and end of two lists and compares the elements between by index. Lists mostly grow at one
+/// end or are replaced.
 fn compare_lists(at: &Pointer, old: &[Value], new: &[Value], found: &mut Vec<Difference>) {
     let begin = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let (old, new) = (&old[begin..], &new[begin..]);
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
     let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
-    for (place, (old, new)) in old.iter().zip(new).enumerate() {
-        compare(&at.to(begin + place), old, new, found);
+    for (index, (old, new)) in old.iter().zip(new).enumerate() {
+        compare(&at.to(begin + index), old, new, found);
     }
-    // From the back, so that what is still to be removed keeps its place.
-    for place in (new.len()..old.len()).rev() {
-        found.push(Difference::Remove { path: at.to(begin + place), old: old[place].clone() });
+    // From the back, so that the indexes of later removals stay valid.
+    for index in (new.len()..old.len()).rev() {
+        found.push(Difference::Remove { path: at.to(begin + index), old: old[index].clone() });
     }
-    for (place, value) in new.iter().enumerate().skip(old.len()) {
-        found.push(Difference::Add { path: at.to(begin + place), value: value.clone() });
+    for (index, value) in new.iter().enumerate().skip(old.len()) {
+        found.push(Difference::Add { path: at.to(begin + index), value: value.clone() });
     }
 }
 

@@ -1,33 +1,33 @@
-//! How often each gate has been executed, of how often it may be.
+//! The iterations of each gate, and its limit.
 
 use protocol::StepId;
 use runner::RunAt;
 use serde::Serialize;
 
-use crate::present::{Presentation, StatusKind, WayBack};
+use crate::present::{LoopBack, Presentation, StatusKind};
 
-/// A step that can send others back.
+/// A step that can loop back.
 #[derive(Debug, Serialize)]
 pub(crate) struct Gate {
     pub(crate) step: StepId,
-    /// Executions that have begun, the present one among them.
+    /// Started iterations, the current one included.
     pub(crate) used: u32,
     pub(crate) limit: u32,
-    /// Where it sends the run back to.
+    /// The step that it loops back to.
     pub(crate) back_to: StepId,
 }
 
-/// Every gate of a run, in the order of its steps.
+/// Returns every gate of a run, in the order of its steps.
 pub(crate) fn of<P: Presentation>(run_at: &RunAt<P>) -> Vec<Gate> {
     let definition = &run_at.spec.definition;
     let gates = P::steps(definition).into_iter().filter_map(|step| {
-        let WayBack { to, most } = P::way_back(definition, &step)?;
-        let shown = P::shown(&run_at.document, &step);
-        let begun = shown.attempts > 0 || shown.kind != StatusKind::Pending;
+        let LoopBack { to, max_iterations } = P::loop_back(definition, &step)?;
+        let summary = P::step_summary(&run_at.document, &step);
+        let has_started = summary.attempts > 0 || summary.kind != StatusKind::Pending;
         Some(Gate {
             step: P::step_id(&step),
-            used: shown.sent_back + u32::from(begun),
-            limit: most,
+            used: summary.loop_backs + u32::from(has_started),
+            limit: max_iterations,
             back_to: P::step_id(&to),
         })
     });

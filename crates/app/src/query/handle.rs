@@ -1,4 +1,4 @@
-//! What a command that looks at a run has in its hands.
+//! A run together with its store and workspace.
 
 use protocol::{AttemptId, Revision, RunId};
 use runner::{History, RunAt, RunAtError};
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::{LocationArgs, Workspace};
 
-/// The run somebody looks at, and where it is.
+/// A run that a command reads.
 #[derive(Debug)]
 pub(crate) struct RunHandle {
     pub(crate) workspace: Workspace,
@@ -19,30 +19,30 @@ pub(crate) struct RunHandle {
 }
 
 impl RunHandle {
-    /// Finds a run by its name or a beginning of it.
+    /// Finds a run by its name or a unique prefix of it.
     pub(crate) async fn of(location: &LocationArgs, run: &str) -> Result<Self, Failure> {
         let workspace = Workspace::find(location, Flags::default())?;
         let (store, run) = workspace.find_run(run).await?;
         Ok(Self { workspace, store, run })
     }
 
-    /// Does something with what is seen, by the rules of the run's protocol.
+    /// Runs a deed for the run's protocol.
     pub(crate) async fn with<D: Deed>(&self, deed: D) -> Result<D::Done, Failure> {
         self.workspace.with_run(&self.store, &self.run, deed).await
     }
 
-    /// The run as it was at a revision, or as it is.
+    /// Returns the run at a revision, or at its newest one.
     pub(crate) async fn run_at<P: Presentation>(&self, at: Option<Revision>) -> Result<RunAt<P>, Failure> {
         let run_at = RunAt::at(&self.store, &self.run, at).await?;
         run_at.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
-    /// The newest revision.
+    /// Returns the newest revision.
     pub(crate) async fn newest(&self) -> Result<Revision, Failure> {
         self.store.newest(&self.run).await?.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
-    /// A revision of the run, if it has one of that number.
+    /// Returns the revision of that number. Fails if the run has none.
     pub(crate) fn in_range(&self, asked: u64, newest: Revision) -> Result<Revision, Failure> {
         let (asked, run) = (Revision(asked), self.run.clone());
         if asked < Revision(1) || asked > newest {
@@ -51,12 +51,12 @@ impl RunHandle {
         Ok(asked)
     }
 
-    /// What the journal tells up to that run_at.
+    /// Reads the journal up to the revision of `run_at`.
     pub(crate) async fn history<P: Presentation>(&self, run_at: &RunAt<P>) -> Result<History, Failure> {
         Ok(History::read::<P, _>(&self.store, &self.run, run_at.revision).await?)
     }
 
-    /// The engine of the run, if it has one. Somebody on an errand is none.
+    /// Returns the engine of the run. A command that holds the lock for one request is not an engine.
     pub(crate) async fn engine(&self) -> Result<Option<EngineHolder>, ReadError> {
         Ok(self.store.peek_engine_holder(&self.run).await?.filter(|holder| holder.tenure == Tenure::Engine))
     }
@@ -65,14 +65,13 @@ impl RunHandle {
         AttemptDir::new(&self.store.local_dir().attempts_dir(), &self.run, attempt)
     }
 
-    /// The host that has the files of an attempt which was begun there, if it is another one. Where both see one disk they are
-    /// here as well.
+    /// Returns `host`, on which the attempt was started, if its files are only there. Two hosts may share a disk.
     pub(crate) fn host_of_files<'h>(&self, attempt: &AttemptId, host: &'h str) -> Option<&'h str> {
-        let is_elsewhere = self.store.is_shared() && host != store::host_name();
-        (is_elsewhere && !self.dir(attempt).path().is_dir()).then_some(host)
+        let is_remote = self.store.is_shared() && host != store::host_name();
+        (is_remote && !self.dir(attempt).path().is_dir()).then_some(host)
     }
 
-    /// The step of that name, or who it may have been meant to be.
+    /// Finds a step by name. Fails with the closest name as a hint.
     pub(crate) fn step<P: Presentation>(&self, run_at: &RunAt<P>, name: &str) -> Result<P::Step, Failure> {
         present::step::<P>(&self.run, &run_at.spec.definition, name)
     }
@@ -83,7 +82,7 @@ impl From<RunAtError> for Failure {
         match error {
             RunAtError::Load(error) => error.into(),
             RunAtError::OutOfRange { ref run, .. } => {
-                let hint = format!("`callboard log {run}` lists its revisions");
+                let hint = format!("run `callboard log {run}` to list its revisions");
                 Self::usage(&error).hint(hint)
             }
         }

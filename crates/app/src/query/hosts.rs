@@ -1,4 +1,4 @@
-//! Which attempts are on other hosts, and what to type about them.
+//! Attempts on other hosts, and the commands that deal with them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use protocol::run::Run;
 use protocol::{AttemptId, Protocol, RunId};
 use store::Store;
 
-/// Attempts that may be alive on other hosts, by host. Of a store that only this machine can have there are none.
+/// Returns attempts that may be alive on other hosts, by host. An embedded store has none.
 pub(crate) fn remote<P: Protocol>(
     store: &impl Store,
     state: &RunState<P>,
@@ -21,7 +21,7 @@ pub(crate) fn remote<P: Protocol>(
     by_host
 }
 
-/// The host of an attempt, if it is another one than this.
+/// Returns the host of an attempt, if it is not this one.
 pub(crate) fn of<'a, P: Protocol>(
     store: &impl Store,
     state: &'a RunState<P>,
@@ -31,25 +31,25 @@ pub(crate) fn of<'a, P: Protocol>(
     (*host != store::host_name()).then_some(host)
 }
 
-/// What to do about the attempts on one host.
+/// Says how to continue a run with attempts on another host.
 pub(crate) fn advice(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
     format!(
-        "{}: `callboard resume {run}` there goes on; if that host does not come back, \
-         `callboard resume {run} --abandon-host {host}` here",
-        placed(host, attempts)
+        "{}: run `callboard resume {run}` there; if that host does not come back, \
+         run `callboard resume {run} --abandon-host {host}` here",
+        attempts_on(host, attempts)
     )
 }
 
-/// The same for whoever wants them to end: to resume the run would start it again.
-pub(crate) fn advice_to_end(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
+/// Says how to stop the attempts on another host. Resuming the run would start new ones.
+pub(crate) fn advice_to_stop(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
     format!(
-        "{}: `callboard stop {run}` there ends what is left; if that host does not come back, \
-         `callboard resume {run} --abandon-host {host}` here goes on with the run",
-        placed(host, attempts)
+        "{}: run `callboard stop {run}` there; if that host does not come back, \
+         run `callboard resume {run} --abandon-host {host}` here to continue without them",
+        attempts_on(host, attempts)
     )
 }
 
-fn placed(host: &str, attempts: &[AttemptId]) -> String {
+fn attempts_on(host: &str, attempts: &[AttemptId]) -> String {
     let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
     let is = if attempts.len() == 1 { "is" } else { "are" };
     format!("{} {is} on `{host}`", names.join(" and "))

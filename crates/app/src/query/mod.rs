@@ -1,17 +1,16 @@
-//! Looking at a run: what `show`, `log`, `diff`, `watch` and `prompt` share. Nothing here changes one.
+//! Reads runs for `show`, `log`, `diff`, `watch` and `prompt`. Nothing here changes a run.
 
-pub(crate) mod hosts;
-
+pub(crate) mod attempt_io;
+pub(crate) mod baseline;
 pub(crate) mod difference;
-pub(crate) mod exchange;
+pub(crate) mod entry_text;
 pub(crate) mod gates;
 mod handle;
-pub(crate) mod heard;
-pub(crate) mod mentions;
-pub(crate) mod questions;
+pub(crate) mod hosts;
+pub(crate) mod last_error;
+pub(crate) mod last_output;
+pub(crate) mod overview;
+pub(crate) mod step_filter;
 pub(crate) mod steps;
-pub(crate) mod trouble;
-pub(crate) mod usual;
-pub(crate) mod words;
 
 pub(crate) use handle::RunHandle;

@@ -1,4 +1,4 @@
-//! Who runs, and who waits for what.
+//! What each unfinished step does or waits for.
 
 use std::collections::BTreeMap;
 
@@ -8,141 +8,133 @@ use protocol::{AttemptId, Stamp, StepId};
 use runner::{History, RunAt};
 use serde::Serialize;
 
-use super::heard::Heard;
-use super::usual::Slow;
+use super::baseline::SlowAttempt;
+use super::last_output::LastOutput;
 use crate::present::Presentation;
 
-/// Whether somebody acts for the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
-    There,
-    Nobody,
-}
-
-/// What a step that is not behind us is doing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub(crate) enum Doing {
-    /// Its agent is at work.
-    AtWork {
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(crate) enum StepActivity {
+    Running {
         attempt: AttemptId,
         since: Stamp,
-        /// If it is another one than this.
+        /// Its host, if it is not this one.
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        slow: Option<Slow>,
-        /// Of the present, and of one that has been at work for a while.
+        slow: Option<SlowAttempt>,
+        /// Only for the newest revision, and for attempts that have run for a few seconds.
         #[serde(skip_serializing_if = "Option::is_none")]
-        heard: Option<Heard>,
+        last_output: Option<LastOutput>,
     },
-    /// Its agent has been asked to end.
-    Ending {
+    /// The engine has asked its agent to stop.
+    Stopping {
         attempt: AttemptId,
         since: Stamp,
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// No agent of it is at work any more, and there is no engine to take up what is left.
+    /// Its agent has exited, and no engine has read the result yet.
     Ended { attempt: AttemptId, since: Stamp },
-    /// It rests after a failed attempt.
-    Resting { since: Stamp, until: Stamp },
-    /// It is ready; all places of `--jobs` are taken.
-    WaitsForPlace { since: Stamp },
-    /// It is ready; nobody is there to start it.
-    WaitsForEngine { since: Stamp },
-    /// It is ready; the run starts nothing now.
+    /// Waits before the next attempt.
+    BackingOff { since: Stamp, until: Stamp },
+    /// Ready; all `--jobs` slots are in use.
+    WaitingForSlot { since: Stamp },
+    /// Ready; the run has no engine.
+    WaitingForEngine { since: Stamp },
+    /// Ready; the run is paused, stopping or stopped.
     Held { since: Stamp },
-    /// It is ready; steps before it are about to be sent back.
-    WaitsForWayBack { since: Stamp },
-    /// It needs steps that are not done.
-    WaitsFor { steps: Vec<StepId> },
+    /// Ready; a gate has failed and the loop-back has not happened yet.
+    WaitingForLoopBack { since: Stamp },
+    /// Needs steps that have not succeeded.
+    WaitingForSteps { steps: Vec<StepId> },
 }
 
-/// What can be seen of an attempt that the journal says may be alive.
-pub(crate) enum Trace {
-    /// It is on another host: nothing.
-    Remote {
-        host: String,
-    },
-    /// No agent of it can be at work.
-    Gone,
-    Workspace,
+/// What can be observed of an attempt that is running according to the journal.
+pub(crate) enum AttemptTrace {
+    /// It was started on another host.
+    Remote { host: String },
+    /// It was started here, and its agent cannot be running any more.
+    Ended,
+    /// It was started here, and its agent may be running.
+    Local,
 }
 
-/// What every step that is still to do something does, at this run_at.
-pub(crate) fn doing<P: Presentation>(
+/// Returns the activity of every unfinished step.
+pub(crate) fn activities<P: Presentation>(
     run_at: &RunAt<P>,
     history: &History,
-    engine: Engine,
-    trace: impl Fn(&AttemptId) -> Trace,
-) -> BTreeMap<StepId, Doing> {
+    has_engine: bool,
+    trace: impl Fn(&AttemptId) -> AttemptTrace,
+) -> BTreeMap<StepId, StepActivity> {
     let run = &run_at.state.run;
     if matches!(run.status, RunStatus::Finished(_)) {
         return BTreeMap::new();
     }
     let definition = &run_at.spec.definition;
     let held_back = P::deferred(definition, &run.state).map(|deferred| deferred.quiet).unwrap_or_default();
-    let about = |step: &P::Step| match run.active_turns.get(step) {
+    let activity = |step: &P::Step| match run.active_turns.get(step) {
         Some(active) => {
-            let on_its_way = held_back.contains(step);
-            Some(live_attempts(run_at, history, engine, &P::step_id(step), active, on_its_way, &trace))
+            let before_loop_back = held_back.contains(step);
+            let name = P::step_id(step);
+            Some(turn_activity(run_at, history, has_engine, &name, active, before_loop_back, &trace))
         }
-        None => unseated(run_at, step),
+        None => waiting_for_steps(run_at, step),
     };
     let steps = P::steps(definition).into_iter();
-    steps.filter_map(|step| Some((P::step_id(&step), about(&step)?))).collect()
+    steps.filter_map(|step| Some((P::step_id(&step), activity(&step)?))).collect()
 }
 
-/// A step in its turn.
-fn live_attempts<P: Presentation>(
+/// Returns the activity of a step with an active turn.
+fn turn_activity<P: Presentation>(
     run_at: &RunAt<P>,
     history: &History,
-    engine: Engine,
+    has_engine: bool,
     step: &StepId,
     active: &ActiveTurn,
-    held_back: bool,
-    trace: impl Fn(&AttemptId) -> Trace,
-) -> Doing {
+    before_loop_back: bool,
+    trace: impl Fn(&AttemptId) -> AttemptTrace,
+) -> StepActivity {
     let attempt = AttemptId { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no };
     let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
-    let began = attempted.map_or(run_at.state.at, |attempted| attempted.began);
+    let started = attempted.map_or(run_at.state.at, |attempted| attempted.began);
     let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
     let host = match trace(&attempt) {
-        Trace::Gone if engine == Engine::Nobody && active.status.holds_slot() => {
-            return Doing::Ended { attempt, since: began };
+        AttemptTrace::Ended if !has_engine && active.status.holds_slot() => {
+            return StepActivity::Ended { attempt, since: started };
         }
-        Trace::Remote { host } => Some(host),
-        Trace::Gone | Trace::Workspace => None,
+        AttemptTrace::Remote { host } => Some(host),
+        AttemptTrace::Ended | AttemptTrace::Local => None,
     };
+    let starts_steps = run_at.state.run.status.starts();
     match active.status {
-        TurnStatus::Running => Doing::AtWork { attempt, since: began, host, slow: None, heard: None },
+        TurnStatus::Running => {
+            StepActivity::Running { attempt, since: started, host, slow: None, last_output: None }
+        }
         TurnStatus::Stopping => {
             let asked = attempted.and_then(|attempted| attempted.asked_to_end);
-            Doing::Ending { attempt, since: asked.unwrap_or(began), host }
+            StepActivity::Stopping { attempt, since: asked.unwrap_or(started), host }
         }
-        TurnStatus::BackingOff if run_at.state.run.status.starts() => {
-            let deferred = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.fires_at);
-            Doing::Resting { since, until: deferred }
+        TurnStatus::BackingOff if starts_steps => {
+            let until = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.fires_at);
+            StepActivity::BackingOff { since, until }
         }
-        TurnStatus::Queued | TurnStatus::BackingOff if !run_at.state.run.status.starts() => {
-            Doing::Held { since }
+        TurnStatus::Queued | TurnStatus::BackingOff if !starts_steps => StepActivity::Held { since },
+        TurnStatus::Queued | TurnStatus::BackingOff if before_loop_back => {
+            StepActivity::WaitingForLoopBack { since }
         }
-        TurnStatus::Queued | TurnStatus::BackingOff if held_back => Doing::WaitsForWayBack { since },
-        TurnStatus::Queued | TurnStatus::BackingOff => match engine {
-            Engine::There => Doing::WaitsForPlace { since },
-            Engine::Nobody => Doing::WaitsForEngine { since },
-        },
+        TurnStatus::Queued | TurnStatus::BackingOff if has_engine => StepActivity::WaitingForSlot { since },
+        TurnStatus::Queued | TurnStatus::BackingOff => StepActivity::WaitingForEngine { since },
     }
 }
 
-/// A step that has not been called, and is still to be done.
-fn unseated<P: Presentation>(run_at: &RunAt<P>, step: &P::Step) -> Option<Doing> {
+/// Returns the unmet needs of an unfinished step that was not queued yet.
+fn waiting_for_steps<P: Presentation>(run_at: &RunAt<P>, step: &P::Step) -> Option<StepActivity> {
     let (definition, state) = (&run_at.spec.definition, &run_at.state.run.state);
     if P::step_status(definition, state, step) != StepStatus::Unfinished {
         return None;
     }
     let needs = P::needs(definition, step).into_iter();
-    let missing = needs.filter(|need| !P::is_behind(definition, state, need));
-    Some(Doing::WaitsFor { steps: missing.map(|need| P::step_id(&need)).collect() })
+    let missing = needs.filter(|need| !P::unblocks_dependents(definition, state, need));
+    Some(StepActivity::WaitingForSteps { steps: missing.map(|need| P::step_id(&need)).collect() })
 }

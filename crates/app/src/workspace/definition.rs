@@ -1,4 +1,4 @@
-//! Reads what a `steps` run is started with: the workflow file, its prompts, the repository.
+//! Reads the definition of a `steps` run: the workflow file and its prompts.
 
 pub(crate) mod workflow;
 
@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use workflow::Read;
 
-/// How far a run may go, frozen with it.
+/// Limits that are frozen with a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) max_attempts: NonZeroU32,
@@ -21,17 +21,17 @@ pub(crate) struct Limits {
     pub(crate) on_failure: OnFailure,
 }
 
-/// Reads a workflow and freezes it with its prompts. Warnings are told, problems are a failure.
+/// Reads a workflow and its prompts. Prints warnings; fails with every problem.
 pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definition, Failure> {
     let Limits { max_attempts, max_iterations, on_failure } = limits;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))
             .because(Some(&error))
-            .hint("give the path of a workflow file; a relative one counts from the current directory")
+            .hint("name a workflow file; a relative path starts at the current directory")
     })?;
     let Read { whole, problems, warnings } = workflow::read(repo, file, &source);
     for warning in &warnings {
-        output::talk(output::doubt(file, &source, warning));
+        output::message(output::warning(file, &source, warning));
     }
     let Some((workflow, prompts)) = whole else {
         return Err(Failure::of_problems("workflow", file, &source, &problems));
@@ -41,12 +41,12 @@ pub(crate) fn read(repo: &Path, file: &Path, limits: Limits) -> Result<Definitio
     Ok(DefinitionSource { workflow, source, prompts, max_attempts, max_iterations, on_failure }.into())
 }
 
-/// Tells git to leave the view files alone, before the first of them is written.
+/// Adds the views to `info/exclude` of git, before the first view is written.
 pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
     let Some(store::Repository { common_dir, .. }) = store::repository(repo)? else { return Ok(()) };
     let file = common_dir.join("info/exclude");
     let pattern = protocol::RunLocation::EXCLUDED;
-    // The user's own lines stay as they are, whatever is in them; ours is added behind.
+    // Append our line: the lines of the user, which may not be UTF-8, stay unchanged.
     let write = || {
         let text = match fs::read(&file) {
             Ok(text) => text,
@@ -64,7 +64,7 @@ pub(crate) fn exclude_views(repo: &Path) -> Result<(), Failure> {
     write().map_err(|error| {
         let failure = |exit| Failure::new(exit, format!("cannot add `{pattern}` to `{}`", file.display()));
         if supervisor::is_full_disk(&error) {
-            let hint = "make room on that disk, and type the same again";
+            let hint = "free space on that disk, then run the same command again";
             return failure(Exit::Store).because(Some(&error)).hint(hint);
         }
         failure(Exit::Usage).because(Some(&error))

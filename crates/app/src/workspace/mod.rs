@@ -1,7 +1,7 @@
-//! Where we are: the repository, its configuration, its store.
+//! The repository a command works in, its configuration and its store.
 
 pub(crate) mod definition;
-pub(crate) mod traces;
+pub(crate) mod lost_store;
 
 use std::path::{Path, PathBuf};
 
@@ -14,16 +14,14 @@ use store::{AnyStore, Location, NatsSettings, NatsWarning, RunRow, SqliteStore, 
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
-use crate::output;
-use crate::output::paste;
+use crate::output::{self, location_flags};
 use crate::present::{self, Deed, Presentation};
-use crate::workspace::traces::Traces;
+use crate::workspace::lost_store::LostStore;
 
-/// The place a command works in.
 #[derive(Debug, Clone)]
 pub(crate) struct Workspace {
     pub(crate) repo: PathBuf,
-    /// Where the embedded store is, or would be.
+    /// The directory of the embedded store, which may not exist yet.
     pub(crate) location: Location,
     /// The servers, if the store is on NATS.
     pub(crate) nats: Option<Box<NatsSettings>>,
@@ -31,7 +29,7 @@ pub(crate) struct Workspace {
     pub(crate) clock: Clock,
 }
 
-/// The flags that choose the repository and the store of a command.
+/// The flags that locate the repository and the store.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Location")]
 pub(crate) struct LocationArgs {
@@ -45,18 +43,19 @@ pub(crate) struct LocationArgs {
 }
 
 impl Workspace {
-    /// Finds the repository from `--repo` or the current directory.
+    /// Finds the repository from `--repo` or the current directory, and its store.
     pub(crate) fn find(args: &LocationArgs, flags: Flags) -> Result<Self, Failure> {
         let repo = args.repo.as_deref();
         let start = match repo {
             Some(path) => path.to_owned(),
-            None => std::env::current_dir()
-                .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?,
+            None => std::env::current_dir().map_err(|error| {
+                Failure::usage("cannot determine the current directory").because(Some(&error))
+            })?,
         };
         let start = start.canonicalize().map_err(|error| {
             Failure::usage(format!("cannot use `{}` as the repository", start.display()))
                 .because(Some(&error))
-                .hint("give an existing directory with `--repo`")
+                .hint("name an existing directory with `--repo DIR`")
         })?;
         let repo = match repo {
             Some(_) => start.clone(),
@@ -66,26 +65,26 @@ impl Workspace {
         };
         let config = Config::find(&repo, Flags { store: args.store.clone(), ..flags })?;
         let (location, nats) = locate(&repo, &config)?;
-        paste::remember(args, nats.as_deref());
-        // Both go into documents and environments, which are text.
+        location_flags::remember(args, nats.as_deref());
+        // Documents and environments contain both paths as text.
         crate::engine::profiles::utf8(&repo)?;
         crate::engine::profiles::utf8(location.root())?;
         Ok(Self { repo, location, nats, config, clock: Clock::system() })
     }
 
-    /// The same place with another store.
+    /// Returns this workspace with the embedded store at another directory.
     pub(crate) fn with_store_at(self, directory: &Path) -> Result<Self, Failure> {
         let location = Location::find(&self.repo, Some(directory.to_owned()))?;
         Ok(Self { location, ..self })
     }
 
-    /// The repository's path as text: it goes into the document.
+    /// Returns the path of the repository as text, for the document.
     pub(crate) fn repo_dir(&self) -> Result<String, Failure> {
         let text = self.repo.to_str().map(str::to_owned);
         text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", self.repo.display())))
     }
 
-    /// Opens the store, making it if there is none.
+    /// Opens the store. Creates it if it does not exist.
     pub(crate) async fn store(&self) -> Result<AnyStore, Failure> {
         match &self.nats {
             Some(settings) => self.connect(settings).await,
@@ -93,7 +92,7 @@ impl Workspace {
         }
     }
 
-    /// Opens the store, if there is one. On NATS there is one wherever servers answer.
+    /// Opens the store if it exists. On NATS it exists as soon as a server answers.
     pub(crate) async fn existing_store(&self) -> Result<Option<AnyStore>, Failure> {
         match &self.nats {
             Some(settings) => Ok(Some(self.connect(settings).await?)),
@@ -102,23 +101,24 @@ impl Workspace {
     }
 
     async fn connect(&self, settings: &NatsSettings) -> Result<AnyStore, Failure> {
-        let store = AnyStore::connect(settings.clone(), &self.location, output::waiting).await?;
+        let store = AnyStore::connect(settings.clone(), &self.location, output::store_waiting).await?;
         if let AnyStore::Nats(nats, _) = &store
             && nats.is_new().await?
         {
-            output::note(format_args!("a new store was made at `{}`", settings.server()));
+            output::note(format_args!("created a new store at `{}`", settings.server()));
             if let Some(former) = store.local_dir().of_former_shared(&settings.server()) {
                 output::note(format_args!(
-                    "there was another before, whose attempts are in `{}`: was the server started with its directory?",
+                    "this machine used another store there before (its attempts are in `{}`); \
+                     check that the server was started with its data directory",
                     former.display()
                 ));
             }
-            let mut is_told = false;
+            // All streams were created now, so they have the same number of replicas: print that note once.
+            let mut has_replica_note = false;
             for note in nats.open().await? {
-                // Streams that are made together have as many replicas as there were servers; to say it once will do.
-                if !(matches!(note, NatsWarning::FewerReplicas { .. })
-                    && std::mem::replace(&mut is_told, true))
-                {
+                let is_repeated = matches!(note, NatsWarning::FewerReplicas { .. })
+                    && std::mem::replace(&mut has_replica_note, true);
+                if !is_repeated {
                     output::note(note);
                 }
             }
@@ -128,15 +128,15 @@ impl Workspace {
 
     /// Opens the store for a command that names a run.
     pub(crate) async fn store_with(&self, run: &str) -> Result<AnyStore, Failure> {
-        self.existing_store().await?.ok_or_else(|| self.without_store(self.no_such_run(run)))
+        self.existing_store().await?.ok_or_else(|| self.with_lost_store_hints(self.no_such_run(run)))
     }
 
-    /// Whether the store was given by the address of its servers, and not by a directory.
+    /// Whether the store is set by the address of its servers, not by a directory.
     pub(crate) fn has_address(&self) -> bool {
         matches!(self.config.store(), Some(StoreAddress::Nats(_)))
     }
 
-    /// The store as people write it.
+    /// Returns the address or directory of the store, for messages.
     pub(crate) fn store_name(&self) -> String {
         match &self.nats {
             Some(settings) => settings.server(),
@@ -144,38 +144,38 @@ impl Workspace {
         }
     }
 
-    /// What is about the file of an embedded store is of no use for one on NATS.
-    pub(crate) fn embedded_only(&self, doing: &str) -> Result<(), Failure> {
+    /// Fails if the store is on NATS.
+    pub(crate) fn embedded_only(&self, feature: &str) -> Result<(), Failure> {
         match &self.nats {
             None => Ok(()),
             Some(settings) => Err(Failure::usage(format!(
-                "{doing} is for an embedded store; this one is on NATS at `{}`",
+                "{feature} works with an embedded store only; this store is on NATS at `{}`",
                 settings.server()
             ))),
         }
     }
 
-    /// A failure because there is no store, with what is left of one.
-    pub(crate) fn without_store(&self, failure: Failure) -> Failure {
-        self.traces().into_iter().fold(failure, Failure::hint)
+    /// Adds hints about a store that was here before to a failure.
+    pub(crate) fn with_lost_store_hints(&self, failure: Failure) -> Failure {
+        self.lost_store_hints().into_iter().fold(failure, Failure::hint)
     }
 
-    /// What to say of a store that has been here; nothing if there is one, or never was.
-    pub(crate) fn traces(&self) -> Vec<String> {
+    /// Returns hints about a store that was here before. Empty if there is a store, or never was one.
+    pub(crate) fn lost_store_hints(&self) -> Vec<String> {
         if self.nats.is_some() || self.location.root().exists() {
             Vec::new()
         } else {
-            Traces::of(&self.repo).sentences()
+            LostStore::find(&self.repo).hints()
         }
     }
 
     pub(crate) fn no_such_run(&self, run: &str) -> Failure {
         Failure::usage(format!("there is no run `{run}` in `{}`", self.store_name()))
             .code(Code::NoSuchRun)
-            .hint("`callboard ls` lists the runs of this repository")
+            .hint("run `callboard ls` to list the runs of this repository")
     }
 
-    /// Does something with a run, by the rules of that run's protocol.
+    /// Runs a deed for the protocol of a run.
     pub(crate) async fn with_run<D: Deed>(
         &self,
         store: &AnyStore,
@@ -195,14 +195,14 @@ impl Workspace {
         Journal::load(store, &self.clock, run).await?.ok_or_else(|| self.no_such_run(run.as_str()))
     }
 
-    /// The run that somebody named, and the store it is in.
+    /// Finds the run that the user named, and opens its store.
     pub(crate) async fn find_run(&self, run: &str) -> Result<(AnyStore, RunId), Failure> {
         let store = self.store_with(run).await?;
         let run = self.resolve(&store, run).await?;
         Ok((store, run))
     }
 
-    /// The same, or if nobody named one the only run that is unfinished.
+    /// Finds the named run, or the only unfinished one if none is named.
     pub(crate) async fn find_run_or_only(
         &self,
         run: Option<&str>,
@@ -212,37 +212,37 @@ impl Workspace {
             return self.find_run(run).await;
         }
         let store = self.existing_store().await?;
-        let store = store.ok_or_else(|| self.without_store(nothing_unfinished()))?;
+        let store = store.ok_or_else(|| self.with_lost_store_hints(nothing_unfinished()))?;
         let run = only_unfinished(&store, command).await?;
         Ok((store, run))
     }
 
-    /// The run of that name, or with a name that begins so and only one does. A cycle's id names the run that plays it.
+    /// Finds a run by its name, a unique prefix of it, or the id of its cycle.
     pub(crate) async fn resolve(&self, store: &AnyStore, run: &str) -> Result<RunId, Failure> {
         let id = name_of_run(run)?;
         let is_cycle = run.parse::<CycleId>().is_ok();
-        // Whoever gives a whole name is answered by one look, however many runs there are; it sorts first.
-        let matching = store.runs_beginning(id.as_str(), LONGEST_CHOICE + 1).await?;
+        // A whole name sorts before the names it is a prefix of, so one query answers both cases.
+        let matching = store.runs_beginning(id.as_str(), MAX_MATCHES + 1).await?;
         match matching.as_slice() {
             [] => Err(self.no_such_run(run)),
             [first, ..] if *first == id => Ok(id),
-            // The first cycle is not the beginning of the tenth.
+            // Cycle 1 is not a prefix of cycle 10.
             _ if is_cycle => Err(self.no_such_run(run)),
             [one] => Ok(one.clone()),
             [_, _, ..] => {
-                let shown = matching.iter().take(LONGEST_CHOICE).map(|name| format!("`{name}`"));
-                let more = (matching.len() > LONGEST_CHOICE).then(|| "another".to_owned());
+                let shown = matching.iter().take(MAX_MATCHES).map(|name| format!("`{name}`"));
+                let more = (matching.len() > MAX_MATCHES).then(|| "others".to_owned());
                 let names: Vec<_> = shown.chain(more).collect();
-                Err(Failure::usage(format!("`{run}` could be {}", names.join(" or ")))
+                Err(Failure::usage(format!("`{run}` is ambiguous: it matches {}", names.join(", ")))
                     .code(Code::NoSuchRun)
-                    .hint("give more of the name"))
+                    .hint("type more characters of the name"))
             }
         }
     }
 }
 
-/// Where the embedded store is, or would be, and the servers if the store is on NATS. The local_dir of a store on NATS stand
-/// for that store.
+/// Locates the embedded store, and returns the servers if the store is on NATS. The local directory of a store on NATS
+/// may be given instead of its address.
 pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<Box<NatsSettings>>), Failure> {
     match config.store() {
         Some(StoreAddress::Nats(settings)) => Ok((Location::find(repo, None)?, Some(settings.clone()))),
@@ -264,30 +264,30 @@ pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<B
     }
 }
 
-/// What somebody typed, as the whole name of a run. A cycle's id names the run that plays it.
+/// Parses a run's name as the user typed it. The id of a cycle names the run of that cycle.
 pub(crate) fn name_of_run(typed: &str) -> Result<RunId, Failure> {
     let cycle = typed.parse::<CycleId>().ok().map(|cycle| cycle.key());
     RunId::new(cycle.as_deref().unwrap_or(typed))
-        .map_err(|error| Failure::usage(format!("`{typed}` cannot be a run")).because(Some(&error)))
+        .map_err(|error| Failure::usage(format!("`{typed}` is not a valid run name")).because(Some(&error)))
 }
 
-/// As many runs as an error names.
-const LONGEST_CHOICE: usize = 5;
+/// An error about an ambiguous name lists at most this many runs.
+const MAX_MATCHES: usize = 5;
 
-/// The summary beside a run, if this program can read it.
+/// Decodes the summary of a run, if this version can read it.
 pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
     Summary::decode(&row.summary)
 }
 
 fn nothing_unfinished() -> Failure {
-    Failure::usage("no run is unfinished")
-        .hint("`callboard run WORKFLOW` starts one; `callboard ls` lists all runs")
+    Failure::usage("there is no unfinished run")
+        .hint("run `callboard run WORKFLOW` to start one, or `callboard ls` to list all runs")
 }
 
-/// As many runs as an error names.
-const NAMED: usize = 10;
+/// An error about several unfinished runs lists at most this many.
+const MAX_UNFINISHED: usize = 10;
 
-/// The only unfinished run, for a command that was given none.
+/// Returns the only unfinished run, for a command without a run.
 async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failure> {
     let rows = store.runs().await?;
     let unfinished: Vec<_> = rows
@@ -298,40 +298,43 @@ async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failu
         [] => Err(nothing_unfinished()),
         [one] => Ok(one.run.clone()),
         [_, _, ..] => {
-            let failure = Failure::usage(format!("{} runs are unfinished; name one", unfinished.len()));
-            let failure = unfinished.iter().rev().take(NAMED).rev().fold(failure, |failure, row| {
+            let failure =
+                Failure::usage(format!("{} runs are unfinished; name one of them", unfinished.len()));
+            let failure = unfinished.iter().rev().take(MAX_UNFINISHED).rev().fold(failure, |failure, row| {
                 let title = summary(row).map(|summary| summary.title).unwrap_or_default();
                 failure.hint(format!("`callboard {command} {}`  {title}", row.run))
             });
-            Err(match unfinished.len().checked_sub(NAMED) {
-                Some(1..) => failure.hint("these are the newest; `callboard ls --unfinished` lists all"),
+            Err(match unfinished.len().checked_sub(MAX_UNFINISHED) {
+                Some(1..) => {
+                    failure.hint("these are the newest; run `callboard ls --unfinished` to list all")
+                }
                 Some(0) | None => failure,
             })
         }
     }
 }
 
-/// Who types this command, for the journal.
+/// Returns the user of this command, for the journal.
 pub(crate) fn person() -> Author {
     Author::Person { name: name(), host: store::host_name() }
 }
 
-/// Why an engine takes a run up: because a person said so.
-pub(crate) fn asked_by_person(reason: Option<&str>) -> String {
+/// Returns the reason that the journal records for a request of the user.
+pub(crate) fn request_reason(reason: Option<&str>) -> String {
     match reason {
-        Some(reason) => format!("asked by {}: {reason}", name()),
-        None => format!("asked by {}", name()),
+        Some(reason) => format!("requested by {}: {reason}", name()),
+        None => format!("requested by {}", name()),
     }
 }
 
 fn name() -> String {
-    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".to_owned())
+    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown user".to_owned())
 }
 
-/// This process as an engine, for the journal.
+/// Returns this process as an engine, for the journal.
 pub(crate) fn engine() -> Result<Author, Failure> {
     let boot_id = supervisor::boot_id().map_err(|error| {
-        Failure::new(Exit::Bug, "cannot tell which boot of the machine this is").because(Some(&error))
+        Failure::new(Exit::Bug, "cannot read the boot id of this machine").because(Some(&error))
     })?;
     Ok(Author::Engine { host: store::host_name(), boot_id, pid: std::process::id() })
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::format::{Format, Guess, guess};
 use crate::failure::Failure;
-use crate::output::{Remark, Severity};
+use crate::output::{Diagnostic, Severity};
 use crate::workspace::definition::workflow;
 
 /// Larger files are refused; the state of 10,000 steps takes a tenth of this.
@@ -75,9 +75,9 @@ impl Finding {
         Self { severity, rule, line, column, pointer: Some(pointer), message, hint: repair }
     }
 
-    pub(super) fn remark(&self) -> Remark<'_> {
+    pub(super) fn diagnostic(&self) -> Diagnostic<'_> {
         let Self { severity, rule, line, column, pointer: _, message, hint } = self;
-        Remark { severity: *severity, rule, line: *line, column: *column, message, hint }
+        Diagnostic { severity: *severity, rule, line: *line, column: *column, message, hint }
     }
 
     fn of(severity: Severity, problem: Problem) -> Self {

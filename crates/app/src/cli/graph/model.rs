@@ -9,7 +9,7 @@ use runner::RunSpec;
 use serde::Serialize;
 
 use crate::cli::step_status;
-use crate::present::{Presentation, StatusKind, WayBack};
+use crate::present::{LoopBack, Presentation, StatusKind};
 
 /// The steps of a workflow or of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -103,20 +103,22 @@ impl Graph {
         let definition = &spec.definition;
         let name = |step: &P::Step| P::step_id(step).to_string();
         let steps = P::steps(definition).into_iter().map(|step| {
-            let shown = P::shown(document, &step);
-            let way_back = P::way_back(definition, &step);
+            let shown = P::step_summary(document, &step);
+            let loop_back = P::loop_back(definition, &step);
             Step {
                 id: name(&step),
                 agent: P::agent(definition, &step),
                 need_ids: P::needs(definition, &step).iter().map(name).collect(),
-                loop_back_to: way_back.as_ref().map(|WayBack { to, .. }| name(to)),
+                loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| name(to)),
                 progress: Some(Progress {
                     kind: shown.kind,
                     document_status: shown.status,
-                    duration: shown.length(now),
+                    duration: shown.elapsed(now),
                     attempts: shown.attempts,
-                    iteration: way_back
-                        .map(|WayBack { most, .. }| Iteration { current: shown.sent_back + 1, max: most }),
+                    iteration: loop_back.map(|LoopBack { max_iterations, .. }| Iteration {
+                        current: shown.loop_backs + 1,
+                        max: max_iterations,
+                    }),
                     last_error: shown.error,
                 }),
                 ..Step::default()

@@ -45,7 +45,7 @@ impl Live {
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket = KvBucket::find(&settings, output::waiting).await?.ok_or_else(|| {
+        let bucket = KvBucket::find(&settings, output::store_waiting).await?.ok_or_else(|| {
             Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`"))
                 .hint("`nats kv ls` lists the buckets; `bucket` in `[store]` names another one")
         })?;

@@ -123,10 +123,10 @@ impl Told {
                 (Some(line), Some(column)) => format!("{}:{line}:{column}", file.display()),
                 (Some(_) | None, _) => file.display().to_string(),
             };
-            output::talk(format_args!("{} {place}: {why}", styled(RED, "unread:")));
+            output::message(format_args!("{} {place}: {why}", styled(RED, "unread:")));
         }
         if let Some(more @ 1..) = self.unread.len().checked_sub(SHOWN) {
-            output::talk(format_args!("and {more} more; `--json` has all"));
+            output::message(format_args!("and {more} more; `--json` has all"));
         }
         if !self.unread.is_empty() && self.cycles.is_empty() {
             output::note(

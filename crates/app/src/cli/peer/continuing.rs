@@ -26,7 +26,7 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         None => arguments.global.then_some(Scope::Global),
     };
     let Some(store) = workspace.existing_store().await? else {
-        return Err(workspace.without_store(nothing_incomplete(scope.as_ref())));
+        return Err(workspace.with_lost_store_hints(nothing_incomplete(scope.as_ref())));
     };
     loop {
         let found = cycles::newest_incomplete(&store, scope.as_ref()).await?;
@@ -35,7 +35,7 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         let Some(continued) = found.failed.clone() else {
             return arguments.resume(workspace, &store, &found).await;
         };
-        control::refuse_agents_outright("continue a cycle")?;
+        control::refuse_agents_without_run("continue a cycle")?;
         if found.is_ending {
             finish_stopping(workspace, &store, &found.run).await?;
             continue;
@@ -54,8 +54,8 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
 
 /// Waits until a cycle that is being stopped has ended, so that none of its agents runs when the next cycle starts.
 async fn finish_stopping(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-    let control = ControlRequest::<Peer> { doing: "end".to_owned(), request: Request::Stop, reason: None };
-    let Err(failure) = control.fulfil(workspace, store, run).await else { return Ok(()) };
+    let control = ControlRequest::<Peer> { action: "end".to_owned(), request: Request::Stop, reason: None };
+    let Err(failure) = control.submit_and_wait(workspace, store, run).await else { return Ok(()) };
     // The request fails if the cycle has ended meanwhile.
     match workspace.load::<Peer>(store, run).await?.state.run.status {
         RunStatus::Finished(_) => Ok(()),
@@ -142,7 +142,7 @@ impl Arguments {
                 output::note(format_args!("`{flag}` has no effect: the resumed cycle keeps its own limit"));
             }
         }
-        let engine_config = engine::engine_config(workspace, self.profiles.again()?)?;
+        let engine_config = engine::engine_config(workspace, self.profiles.overrides()?)?;
         let arguments = resume::Arguments::with_flags(self.show, self.detach, self.location, self.profiles);
         resume::resume::<Peer>(workspace, store, &found.run, engine_config, arguments).await
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{BLOB_STREAM, KvBucket, KvEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
-use crate::output::{count, waiting};
+use crate::output::{count, store_waiting};
 use crate::workspace::Workspace;
 
 /// The loss, run by run, and what can be done about it.
@@ -23,7 +23,8 @@ pub(super) async fn with(
     let is_blobs = stream == BLOB_STREAM;
     let mut failure =
         Failure::new(Exit::Store, Unavailable::NoStream { server, stream }).code(Code::NoStream);
-    let missing_blobs = if is_blobs { NatsStore::missing_blobs(settings, waiting).await } else { Ok(None) };
+    let missing_blobs =
+        if is_blobs { NatsStore::missing_blobs(settings, store_waiting).await } else { Ok(None) };
     let documents = documents(settings).await;
     match missing_blobs {
         Ok(Some(runs)) => failure.causes.extend(blobs(&runs, &documents)),
@@ -134,7 +135,7 @@ struct Document {
 }
 
 async fn documents(settings: &NatsSettings) -> Vec<Document> {
-    let entries = match KvBucket::find(settings, waiting).await {
+    let entries = match KvBucket::find(settings, store_waiting).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };

@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 /// Verifies every run, and mends the files that show them.
 pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = workspace.nats.as_deref().expect("BUG: we are here because of it");
-    let store = match AnyStore::connect(settings.clone(), &workspace.location, output::waiting).await {
+    let store = match AnyStore::connect(settings.clone(), &workspace.location, output::store_waiting).await {
         Err(Unavailable::NoStream { server, stream }) => {
             return Err(lost::with(workspace, settings, server, stream).await);
         }
@@ -68,7 +68,9 @@ async fn rebuild(
         {
             Ok(true) => written += 1,
             Ok(false) => {}
-            Err(failure) => told.notes.push(format!("the document of run `{}`: {}", row.run, failure.what)),
+            Err(failure) => {
+                told.notes.push(format!("the document of run `{}`: {}", row.run, failure.message))
+            }
         }
     }
     let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();

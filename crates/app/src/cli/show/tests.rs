@@ -14,21 +14,21 @@ fn attempt() -> AttemptId {
     "code#1.2".parse().unwrap()
 }
 
-fn step(kind: StatusKind, document_word: &'static str) -> Shown {
-    Shown {
+fn step(kind: StatusKind, document_word: &'static str) -> StepSummary {
+    StepSummary {
         status: document_word,
         kind,
         attempts: 2,
-        sent_back: 0,
-        began: Some(stamp("11:58:00")),
-        ended: Some(stamp("11:59:00")),
+        loop_backs: 0,
+        started_at: Some(stamp("11:58:00")),
+        ended_at: Some(stamp("11:59:00")),
         error: None,
-        remark: None,
+        note: None,
     }
 }
 
 /// The status and the details of a step at noon.
-fn columns(shown: &Shown, doing: Option<&Doing>) -> String {
+fn columns(shown: &StepSummary, doing: Option<&StepActivity>) -> String {
     let now = stamp("12:00:00");
     let details = details(shown, doing, now);
     format!("{}  {}", status(shown, doing, now), anstream::adapter::strip_str(&details))
@@ -44,15 +44,15 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
         (&step(StatusKind::Succeeded, "COMPLETED"), None),
         (&step(StatusKind::Failed, "failed"), None),
         (&step(StatusKind::Waiting, "WAITING_ON_HUMAN"), None),
-        (&running, Some(Doing::Ending { attempt: attempt.clone(), since, host })),
-        (&running, Some(Doing::Ended { attempt: attempt.clone(), since })),
-        (&pending, Some(Doing::Resting { since, until: stamp("12:00:05") })),
-        (&pending, Some(Doing::Resting { since, until: stamp("11:59:00") })),
-        (&pending, Some(Doing::WaitsForPlace { since })),
-        (&pending, Some(Doing::WaitsForEngine { since })),
-        (&pending, Some(Doing::Held { since })),
-        (&pending, Some(Doing::WaitsForWayBack { since })),
-        (&pending, Some(Doing::WaitsFor { steps: vec![attempt.step.clone()] })),
+        (&running, Some(StepActivity::Stopping { attempt: attempt.clone(), since, host })),
+        (&running, Some(StepActivity::Ended { attempt: attempt.clone(), since })),
+        (&pending, Some(StepActivity::BackingOff { since, until: stamp("12:00:05") })),
+        (&pending, Some(StepActivity::BackingOff { since, until: stamp("11:59:00") })),
+        (&pending, Some(StepActivity::WaitingForSlot { since })),
+        (&pending, Some(StepActivity::WaitingForEngine { since })),
+        (&pending, Some(StepActivity::Held { since })),
+        (&pending, Some(StepActivity::WaitingForLoopBack { since })),
+        (&pending, Some(StepActivity::WaitingForSteps { steps: vec![attempt.step.clone()] })),
     ];
     let lines: Vec<_> = steps.iter().map(|(shown, doing)| columns(shown, doing.as_ref())).collect();
     assert_snapshot!(lines.join("\n"), @"

@@ -86,14 +86,14 @@ fn line(write: &Write) -> String {
     let Write { sequence, revision, at, phase, event, by, changed } = write;
     let number = sequence.map_or_else(|| "-".to_owned(), |sequence| sequence.to_string());
     let words = [phase, event].into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    let mut fields: Vec<_> = changed.iter().take(MAX_NAMED).map(|field| output::harmless(field)).collect();
+    let mut fields: Vec<_> = changed.iter().take(MAX_NAMED).map(|field| output::single_line(field)).collect();
     if changed.iter().any(String::is_empty) {
         fields = vec!["the whole document".to_owned()];
     }
     let more = changed.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let revision = styled(DIM, format_args!("revision {revision}"));
-    let columns = [words, output::harmless(by), format!("{}{more}", fields.join(", ")), revision];
+    let columns = [words, output::single_line(by), format!("{}{more}", fields.join(", ")), revision];
     let columns: Vec<_> = columns.into_iter().filter(|word| !word.is_empty()).collect();
     format!("{} {}  {}", styled(BOLD, format_args!("{number:>4}")), styled(DIM, at), columns.join("  "))
 }

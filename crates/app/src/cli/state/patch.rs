@@ -179,7 +179,7 @@ mod tests {
             ("/a=b=2", "`--set /a=b=2` has a value that is not JSON"),
             ("a=1", "`--set a=1` does not begin with a JSON pointer"),
         ] {
-            assert_eq!(assignment(given).unwrap_err().what, what);
+            assert_eq!(assignment(given).unwrap_err().message, what);
         }
     }
 }

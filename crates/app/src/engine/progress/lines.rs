@@ -1,4 +1,4 @@
-//! What happened, one line each, for people.
+//! Progress lines for people.
 
 use anstyle::Style;
 use protocol::entry::Entry;
@@ -6,16 +6,16 @@ use protocol::run::{Change, Exit, RunStatus, StopCause};
 use protocol::{Outcome, RunId};
 use runner::EngineExit;
 
-use super::{EngineNews, Heir};
+use super::{EngineNews, WatchMode};
 use crate::engine::process::process;
 use crate::output::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 use crate::present::Presentation;
 
-/// The lines an entry is worth.
+/// Returns the lines of an entry.
 pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
     let evidence = entry.input.evidence();
-    let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason was given");
-    let error = output::harmless(error);
+    let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason given");
+    let error = output::single_line(error);
     let took = evidence
         .and_then(|evidence| evidence.duration_ms)
         .map(|ms| styled(DIM, output::duration(std::time::Duration::from_millis(ms))))
@@ -25,14 +25,14 @@ pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
         match change {
             Change::Started { attempt, .. } => lines.push(format!("{} {attempt} started", styled(CYAN, "▸"))),
             Change::Ended { attempt, exit } => lines.push(match exit {
-                Exit::Reported => match defeat(entry, &attempt.step) {
+                Exit::Reported => match failure_reason(entry, &attempt.step) {
                     Some(why) => format!("{} {attempt} failed: {why} {took}", styled(RED, "✗")),
-                    None => format!("{} {attempt} done {took}", styled(GREEN, "✓")),
+                    None => format!("{} {attempt} finished {took}", styled(GREEN, "✓")),
                 },
                 Exit::WillRetry { .. } => {
                     let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
                     let wait = output::duration(std::time::Duration::from_millis(wait));
-                    format!("{} {attempt} failed, again in {wait}: {error}", styled(YELLOW, "✗"))
+                    format!("{} {attempt} failed, retrying in {wait}: {error}", styled(YELLOW, "✗"))
                 }
                 Exit::Drained => format!("{} {attempt} failed: {error}", styled(YELLOW, "✗")),
                 Exit::Exhausted => format!("{} {attempt} failed: {error}", styled(RED, "✗")),
@@ -43,18 +43,18 @@ pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
             }),
             Change::Status { status: RunStatus::Stopping(cause) } => lines.push(match cause {
                 StopCause::Interrupted => {
-                    "interrupted: ending the agents; press Ctrl-C again to kill them".to_owned()
+                    "interrupted: stopping the agents; press Ctrl-C again to kill them".to_owned()
                 }
-                StopCause::Requested => "stopped: ending the agents".to_owned(),
+                StopCause::Requested => "stop requested: stopping the agents".to_owned(),
             }),
             Change::Status { status: RunStatus::Draining(_) } => {
                 let (one, many) = P::STEP;
-                lines.push(format!("a {one} has failed: running {many} may finish, nothing more starts"));
+                lines.push(format!("a {one} failed: running {many} may finish, no new {one} starts"));
             }
             Change::Status { status: RunStatus::Paused } => {
-                lines.push("paused: nothing more starts".to_owned())
+                lines.push(format!("paused: no new {} starts", P::STEP.0));
             }
-            Change::Protocol { transition } => lines.extend(P::line(transition)),
+            Change::Protocol { transition } => lines.extend(P::change_line(transition)),
             Change::Status { .. }
             | Change::Queued { .. }
             | Change::BackoffElapsed { .. }
@@ -65,10 +65,10 @@ pub(crate) fn of<P: Presentation>(entry: &Entry<P>) -> Vec<String> {
     lines
 }
 
-/// Why the step has failed for good though its report was fit, if the entry says so.
-fn defeat<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
+/// Returns why the entry fails the step although its report was valid.
+fn failure_reason<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
-        Change::Protocol { transition } => P::defeat(transition, step),
+        Change::Protocol { transition } => P::failure_reason(transition, step),
         Change::Status { .. }
         | Change::Queued { .. }
         | Change::BackoffElapsed { .. }
@@ -79,9 +79,9 @@ fn defeat<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> Option<&'static 
     })
 }
 
-/// How a run rests, in a word.
-pub(super) fn rest(rest: EngineExit) -> (Style, &'static str) {
-    match rest {
+/// Returns the word for the result of a run.
+pub(super) fn outcome(exit: EngineExit) -> (Style, &'static str) {
+    match exit {
         EngineExit::Finished(Outcome::Succeeded) => (GREEN, "succeeded"),
         EngineExit::Finished(Outcome::Incomplete) => (YELLOW, "incomplete"),
         EngineExit::Finished(Outcome::Failed) => (RED, "failed"),
@@ -91,21 +91,21 @@ pub(super) fn rest(rest: EngineExit) -> (Style, &'static str) {
     }
 }
 
-/// What became of the run's engine, which is another process.
-pub(super) fn engine(run: &RunId, engine: &EngineNews, heir: Heir) -> String {
-    let resume = match heir {
-        Heir::Anybody => format!("`callboard resume {run}` goes on with it"),
-        Heir::Us => "it is this host's turn".to_owned(),
+/// Describes the engine of a run, which is another process.
+pub(super) fn engine(run: &RunId, engine: &EngineNews, mode: WatchMode) -> String {
+    let next = match mode {
+        WatchMode::Observe => format!("run `callboard resume {run}` to continue"),
+        WatchMode::TakeOver => "continuing here".to_owned(),
     };
     match engine {
-        EngineNews::AtWork { pid, host } => format!("its engine is {}", process(*pid, host.as_deref())),
-        EngineNews::Missing => format!("{} it has no engine; {resume}", styled(YELLOW, "!")),
+        EngineNews::Running { pid, host } => format!("its engine is {}", process(*pid, host.as_deref())),
+        EngineNews::Missing => format!("{} it has no engine; {next}", styled(YELLOW, "!")),
         EngineNews::Gone { pid, host: None } => {
-            format!("{} its engine, process {pid}, has ended; {resume}", styled(YELLOW, "!"))
+            format!("{} its engine, process {pid}, has exited; {next}", styled(YELLOW, "!"))
         }
         EngineNews::Gone { pid, host } => {
             let engine = process(*pid, host.as_deref());
-            format!("{} its engine, {engine}, leads no more; {resume}", styled(YELLOW, "!"))
+            format!("{} its engine, {engine}, has lost its lease; {next}", styled(YELLOW, "!"))
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What people see; the snapshots read like a terminal.
+//! The snapshots read like a terminal.
 
 use insta::assert_snapshot;
 use protocol::steps::load;
 
 use super::*;
 
-/// A remark on that place, without colour.
+/// Renders a diagnostic for that position, without colour.
 fn plain(source: &str, line: usize, column: usize, width: usize) -> String {
-    let remark = Remark {
+    let diagnostic = Diagnostic {
         severity: Severity::Error,
         rule: "some-rule",
         line,
@@ -15,14 +15,14 @@ fn plain(source: &str, line: usize, column: usize, width: usize) -> String {
         message: "this is wrong",
         hint: "put it right",
     };
-    anstream::adapter::strip_str(&draw(Path::new("wf.yaml"), source, &remark, width)).to_string()
+    anstream::adapter::strip_str(&draw(Path::new("wf.yaml"), source, &diagnostic, width)).to_string()
 }
 
-/// All that is wrong with a workflow, as a terminal shows it.
+/// Renders every problem of a workflow.
 fn refused(source: &str) -> String {
     let problems = load::load(source).expect_err("the workflow is broken");
     let shown = problems.iter().map(|problem| {
-        let remark = Remark {
+        let diagnostic = Diagnostic {
             severity: Severity::Error,
             rule: problem.rule.name(),
             line: problem.line,
@@ -30,7 +30,8 @@ fn refused(source: &str) -> String {
             message: &problem.message,
             hint: &problem.hint,
         };
-        anstream::adapter::strip_str(&draw(Path::new("wf.yaml"), source, &remark, WIDTH)).to_string()
+        anstream::adapter::strip_str(&draw(Path::new("wf.yaml"), source, &diagnostic, DEFAULT_WIDTH))
+            .to_string()
     });
     shown.collect::<Vec<_>>().join("\n\n")
 }
@@ -106,7 +107,7 @@ steps:
 }
 
 #[test]
-fn a_way_back_to_nowhere_is_shown_with_the_way_out() {
+fn a_loop_back_to_a_step_that_is_not_an_ancestor_is_refused() {
     assert_snapshot!(refused("\
 steps:
   - {id: code, agent: claude, prompt: p.md}
@@ -128,7 +129,7 @@ steps:
 }
 
 #[test]
-fn ids_that_are_taken_or_unsafe_are_shown() {
+fn duplicate_and_unsafe_ids_are_refused() {
     assert_snapshot!(refused("\
 steps:
   - {id: code, agent: claude, prompt: p.md}
@@ -154,7 +155,7 @@ steps:
 }
 
 #[test]
-fn a_bomb_is_refused_where_it_goes_off() {
+fn an_alias_bomb_is_refused_at_the_alias_that_exceeds_the_limit() {
     let mut bomb = "metadata:\n  a0: &a0 [ha, ha]\n".to_owned();
     for level in 1..40 {
         let below = level - 1;
@@ -172,7 +173,7 @@ fn a_bomb_is_refused_where_it_goes_off() {
 }
 
 #[test]
-fn what_is_not_yaml_is_shown_where_it_breaks() {
+fn invalid_yaml_is_shown_at_the_error() {
     assert_snapshot!(refused("name: plan: code\nsteps: []\n"), @"
     error[broken-yaml]: this is not valid YAML: mapping values are not allowed in this context
      --> wf.yaml:1:11
@@ -185,8 +186,8 @@ fn what_is_not_yaml_is_shown_where_it_breaks() {
 }
 
 #[test]
-fn tabs_and_wide_characters_do_not_move_the_mark() {
-    assert_snapshot!(plain("a: 1\n\t\"日本\": 名前, x: wrong\n", 2, 15, WIDTH), @r#"
+fn tabs_and_wide_characters_do_not_shift_the_marker() {
+    assert_snapshot!(plain("a: 1\n\t\"日本\": 名前, x: wrong\n", 2, 15, DEFAULT_WIDTH), @r#"
     error[some-rule]: this is wrong
      --> wf.yaml:2:15
       |
@@ -198,7 +199,7 @@ fn tabs_and_wide_characters_do_not_move_the_mark() {
 }
 
 #[test]
-fn a_long_line_is_cut_around_the_place() {
+fn a_long_line_is_shortened_around_the_position() {
     let source = format!("{} wrong {}", "before ".repeat(1_000), "after ".repeat(1_000));
     assert_snapshot!(plain(&source, 1, 7_002, 80), @"
     error[some-rule]: this is wrong
@@ -212,8 +213,8 @@ fn a_long_line_is_cut_around_the_place() {
 }
 
 #[test]
-fn a_file_cannot_write_to_the_terminal() {
-    assert_snapshot!(plain("a: \u{1b}[2J\u{9b}2J \u{202e}wrong\r\nb: 2", 1, 4, WIDTH), @"
+fn control_characters_of_a_file_do_not_reach_the_terminal() {
+    assert_snapshot!(plain("a: \u{1b}[2J\u{9b}2J \u{202e}wrong\r\nb: 2", 1, 4, DEFAULT_WIDTH), @"
     error[some-rule]: this is wrong
      --> wf.yaml:1:4
       |
@@ -225,8 +226,8 @@ fn a_file_cannot_write_to_the_terminal() {
 }
 
 #[test]
-fn a_place_behind_the_end_is_shown_at_the_end() {
-    assert_snapshot!(plain("a", 7, 3, WIDTH), @"
+fn a_position_after_the_end_is_shown_at_the_end() {
+    assert_snapshot!(plain("a", 7, 3, DEFAULT_WIDTH), @"
     error[some-rule]: this is wrong
      --> wf.yaml:7:1
       |

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The patch as others read it leads from one value to the other.
+/// Asserts that a standard JSON patch library turns the old value into the new one.
 #[track_caller]
 fn patch(old: Value, new: Value) -> Value {
     let found = serde_json::to_value(between(&old, &new)).unwrap();
@@ -14,7 +14,7 @@ fn patch(old: Value, new: Value) -> Value {
 }
 
 #[test]
-fn what_is_equal_does_not_differ() {
+fn equal_values_have_no_difference() {
     assert_eq!(patch(json!({"a": [1, {"b": null}]}), json!({"a": [1, {"b": null}]})), json!([]));
 }
 
@@ -35,7 +35,7 @@ fn fields_are_added_removed_and_replaced() {
 }
 
 #[test]
-fn what_a_list_gains_in_front_is_one_addition() {
+fn an_element_added_in_front_of_a_list_is_one_operation() {
     let found = patch(json!(["b", "c"]), json!(["a", "b", "c"]));
     assert_eq!(found, json!([{"op": "add", "path": "/0", "value": "a"}]));
 }
@@ -52,7 +52,7 @@ fn lists_shrink_grow_and_change_in_the_middle() {
 }
 
 #[test]
-fn odd_keys_are_escaped() {
+fn special_characters_in_keys_are_escaped() {
     let found = patch(json!({"a/b": 1, "m~n": 1, "": 1}), json!({"a/b": 2, "m~n": 2, "": 2}));
     let paths: Vec<_> =
         found.as_array().unwrap().iter().map(|difference| difference["path"].clone()).collect();

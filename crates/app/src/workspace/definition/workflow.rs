@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use protocol::steps::Workflow;
 use protocol::steps::load::{self, Examined, Problem, PromptReference, Rule};
 
-/// All that reading the file and its prompts has shown.
+/// The result of reading the file and its prompts.
 #[derive(Debug)]
 pub(crate) struct Read {
     /// The workflow and its steps' prompts, in the order of the steps; `None` if there are problems.
@@ -16,7 +16,7 @@ pub(crate) struct Read {
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// Reads a workflow and its prompts. A prompt that is missing is a problem like any other, reported with the rest.
+/// Reads a workflow and its prompts. A missing prompt is reported with all other problems.
 pub(crate) fn read(repo: &Path, file: &Path, source: &str) -> Read {
     let Examined { workflow, mut problems, warnings, prompts } = load::examine(source);
     let mut texts = Vec::new();
@@ -31,7 +31,7 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str) -> Read {
     Read { whole, problems, warnings }
 }
 
-/// Finds a step's prompt where the seed looks for it; the first hit wins.
+/// Reads a step's prompt from the first existing path, in the seed's order.
 fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<String, Problem> {
     let PromptReference { path, step, line, column } = reference;
     let called = match step {
@@ -42,24 +42,24 @@ fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<Strin
         |message, hint| Problem { line: *line, column: *column, rule: Rule::MissingPrompt, message, hint };
     let named = Path::new(path);
     let folder = file.parent().unwrap_or(Path::new("."));
-    let mut places: Vec<PathBuf> = Vec::new();
+    let mut paths: Vec<PathBuf> = Vec::new();
     if named.is_absolute() {
-        places.push(named.to_owned());
+        paths.push(named.to_owned());
     }
     if let Some(name) = named.file_name() {
-        places.push(repo.join(".agents/prompts").join(name));
+        paths.push(repo.join(".agents/prompts").join(name));
     }
     if !named.is_absolute() {
-        places.extend([folder.join(named), repo.join(named)]);
-        places.dedup();
+        paths.extend([folder.join(named), repo.join(named)]);
+        paths.dedup();
     }
-    let Some(found) = places.iter().find(|place| place.is_file()) else {
-        let searched: Vec<_> = places.iter().map(|place| format!("`{}`", place.display())).collect();
-        let hint = format!("write it; looked for {}", searched.join(", then "));
+    let Some(found) = paths.iter().find(|path| path.is_file()) else {
+        let searched: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+        let hint = format!("create it; searched {}", searched.join(", then "));
         return Err(missing(format!("{called} does not exist"), hint));
     };
     fs::read_to_string(found).map_err(|error| {
-        let hint = format!("make `{}` a readable file of UTF-8 text", found.display());
+        let hint = format!("make `{}` a readable UTF-8 file", found.display());
         missing(format!("{called} cannot be read: {error}"), hint)
     })
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_prompts_are_reported_with_all_other_problems_in_the_order_of_the_file() {
+    fn missing_prompts_are_reported_with_other_problems_in_file_order() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("plan.md"), "plan").unwrap();
         let source = "\
@@ -96,17 +96,17 @@ steps:
     }
 
     #[test]
-    fn a_prompt_is_looked_for_in_the_agents_folder_then_beside_the_workflow_then_in_the_repository() {
+    fn a_prompt_is_searched_in_the_agents_folder_then_beside_the_workflow_then_in_the_repository() {
         let repo = tempfile::tempdir().unwrap();
         let flows = repo.path().join("flows");
         let agents = repo.path().join(".agents/prompts");
         fs::create_dir_all(&flows).unwrap();
         fs::create_dir_all(&agents).unwrap();
         let source = "steps: [{id: a, agent: x, prompt: p.md}]";
-        for place in [repo.path(), &flows, &agents] {
-            fs::write(place.join("p.md"), place.to_str().unwrap()).unwrap();
+        for folder in [repo.path(), &flows, &agents] {
+            fs::write(folder.join("p.md"), folder.to_str().unwrap()).unwrap();
             let (_, prompts) = read(repo.path(), &flows.join("wf.yaml"), source).whole.unwrap();
-            assert_eq!(prompts, [place.to_str().unwrap()]);
+            assert_eq!(prompts, [folder.to_str().unwrap()]);
         }
     }
 }

@@ -14,7 +14,7 @@ fn shown(name: &str, content: &str) -> String {
     fs::write(&file, content).unwrap();
     let checked = check(&file, None, Some(folder.path())).unwrap();
     let shown = checked.findings.iter().map(|finding| {
-        let excerpt = output::draw(Path::new(name), &checked.source, &finding.remark(), 120);
+        let excerpt = output::draw(Path::new(name), &checked.source, &finding.diagnostic(), 120);
         let excerpt = anstream::adapter::strip_str(&excerpt).to_string();
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });
@@ -226,7 +226,7 @@ steps:
     3 |   - {id: code, agent: x, prompt: code.md, needs: []}
       |                                  ^^^^^^^
       |
-      = hint: write it; looked for `/repo/.agents/prompts/code.md`, then `/repo/code.md`
+      = hint: create it; searched `/repo/.agents/prompts/code.md`, then `/repo/code.md`
     ");
 }
 
@@ -340,5 +340,5 @@ fn an_unreadable_file_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let failure = check(&folder.path().join("none.yaml"), None, None).unwrap_err();
     assert_eq!(failure.exit.code(), 2);
-    assert!(failure.what.contains("none.yaml"), "{}", failure.what);
+    assert!(failure.message.contains("none.yaml"), "{}", failure.message);
 }

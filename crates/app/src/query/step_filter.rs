@@ -5,18 +5,19 @@ use protocol::run::{Change, ChangeOf, Fact, Request};
 
 use crate::present::Presentation;
 
-/// Whether what came in or what was decided is about the step.
-pub(crate) fn step<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> bool {
-    came_in(&entry.input, step) || entry.changes.iter().any(|change| changed::<P>(change, step))
+/// Whether the input of the entry or one of its changes is about the step.
+pub(crate) fn concerns_step<P: Presentation>(entry: &Entry<P>, step: &P::Step) -> bool {
+    input_concerns(&entry.input, step)
+        || entry.changes.iter().any(|change| change_concerns::<P>(change, step))
 }
 
-fn came_in<P: Presentation>(input: &Input<P>, step: &P::Step) -> bool {
+fn input_concerns<P: Presentation>(input: &Input<P>, step: &P::Step) -> bool {
     match input {
         Input::Fact { fact: Fact::Ended { attempt, .. } | Fact::BackoffElapsed { attempt }, .. } => {
             attempt.step == *step
         }
         Input::Request { request, .. } | Input::Refused { request, .. } => match request {
-            Request::Retry { step: Some(asked) } | Request::Skip { step: asked } => asked == step,
+            Request::Retry { step: Some(about) } | Request::Skip { step: about } => about == step,
             Request::Retry { step: None }
             | Request::Pause
             | Request::Resume
@@ -28,7 +29,7 @@ fn came_in<P: Presentation>(input: &Input<P>, step: &P::Step) -> bool {
     }
 }
 
-fn changed<P: Presentation>(change: &ChangeOf<P>, step: &P::Step) -> bool {
+fn change_concerns<P: Presentation>(change: &ChangeOf<P>, step: &P::Step) -> bool {
     match change {
         Change::Queued { step: about, .. }
         | Change::BackoffElapsed { step: about }

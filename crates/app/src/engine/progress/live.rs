@@ -1,4 +1,4 @@
-//! The terminal: a line per running attempt with its time and its last line of output.
+//! The live display of a terminal: one line per running attempt, with its time and its last line of output.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,25 +12,24 @@ use protocol::run::{Change, Run};
 use crate::output;
 use crate::present::Presentation;
 
-/// How often the lines are drawn again.
-const TICK: Duration = Duration::from_millis(200);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct LiveDisplay {
     lines: MultiProgress,
     bars: BTreeMap<AttemptId, ProgressBar>,
 }
 
-impl Drawn {
+impl LiveDisplay {
     pub(super) fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        output::draws(&lines);
+        output::set_live_display(&lines);
         Self { lines, bars: BTreeMap::new() }
     }
 
     /// Prints a line above the running attempts.
-    pub(super) fn say(&self, line: &str) {
-        // The terminal is gone; the run goes on without it.
+    pub(super) fn print(&self, line: &str) {
+        // The run continues even if the terminal is gone.
         let _ = self.lines.println(line);
     }
 
@@ -42,23 +41,23 @@ impl Drawn {
         let _ = self.lines.clear();
     }
 
-    /// Shows an attempt that has been at work for this long.
-    pub(super) fn begin(&mut self, attempt: &AttemptId, length: Duration) {
+    /// Adds an attempt that has run for this long.
+    pub(super) fn add(&mut self, attempt: &AttemptId, elapsed: Duration) {
         if self.bars.contains_key(attempt) {
             return;
         }
-        let bar = self.lines.add(ProgressBar::no_length().with_elapsed(length));
+        let bar = self.lines.add(ProgressBar::no_length().with_elapsed(elapsed));
         bar.set_prefix(attempt.to_string());
-        bar.enable_steady_tick(TICK);
+        bar.enable_steady_tick(REDRAW_INTERVAL);
         self.bars.insert(attempt.clone(), bar);
     }
 
     /// Shows the last line of this file beside the attempt.
-    pub(super) fn output(&mut self, attempt: &AttemptId, stdout: PathBuf) {
-        self.begin(attempt, Duration::ZERO);
+    pub(super) fn show_output(&mut self, attempt: &AttemptId, stdout: PathBuf) {
+        self.add(attempt, Duration::ZERO);
         let Some(bar) = self.bars.get(attempt) else { return };
         let style = ProgressStyle::with_template("  {spinner} {prefix:<24} {elapsed:>5}  {last:.dim}");
-        let style = style.expect("BUG: the template is fixed").with_key(
+        let style = style.expect("BUG: the progress template is invalid").with_key(
             "last",
             move |_: &_, out: &mut dyn std::fmt::Write| {
                 if let Some(line) = runner::last_line(&stdout) {
@@ -69,11 +68,11 @@ impl Drawn {
         bar.set_style(style);
     }
 
-    /// Follows what an entry says about attempts.
-    pub(super) fn follow<P: Presentation>(&mut self, entry: &Entry<P>) {
+    /// Adds the attempts that an entry starts and removes those it ends.
+    pub(super) fn apply<P: Presentation>(&mut self, entry: &Entry<P>) {
         for change in &entry.changes {
             match change {
-                Change::Started { attempt, .. } => self.begin(&Run::<P>::id(attempt), Duration::ZERO),
+                Change::Started { attempt, .. } => self.add(&Run::<P>::id(attempt), Duration::ZERO),
                 Change::Ended { attempt, .. } => {
                     if let Some(bar) = self.bars.remove(&Run::<P>::id(attempt)) {
                         bar.finish_and_clear();

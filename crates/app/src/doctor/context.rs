@@ -1,5 +1,7 @@
-//! Where the doctor looks. Unlike [`Workspace`](crate::here::Workspace) it is found whatever is wrong: what cannot be settled is
-//! kept as the failure it is.
+//! The repository, configuration and store that the checks examine.
+//!
+//! Unlike [`Workspace`](crate::workspace::Workspace) it exists even if parts of it are broken: each part that could not be
+//! determined holds its failure, and the checks report it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,36 +9,37 @@ use store::{Location, NatsSettings, Repository};
 
 use crate::config::{Config, ConfigErrors, Flags, StoreAddress};
 use crate::failure::Failure;
-use crate::output::paste;
+use crate::output::location_flags;
 use crate::workspace::{self, LocationArgs};
 
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct DoctorContext {
     pub(crate) repo: PathBuf,
     pub(crate) repository: Result<Option<Repository>, Failure>,
     pub(crate) config: Result<Config, ConfigErrors>,
-    /// Where the embedded store is, or what this machine needs for one on NATS.
+    /// The directory of the embedded store, or the local directory of a store on NATS.
     pub(crate) location: Result<Location, Failure>,
     /// The servers, if the store is on NATS.
     pub(crate) nats: Option<Box<NatsSettings>>,
-    /// Who said that the store is there.
+    /// What chose the store: a setting, or the default.
     pub(crate) chosen_by: String,
-    /// What commands that we suggest need to look at the same place.
+    /// The flags that a suggested command needs to reach the same store.
     pub(crate) flags: String,
 }
 
-impl Ground {
-    /// Fails only where there is no place to look at.
+impl DoctorContext {
+    /// Fails only if the directory itself does not exist.
     pub(crate) fn find(args: &LocationArgs) -> Result<Self, Failure> {
         let start = match &args.repo {
             Some(path) => path.clone(),
-            None => std::env::current_dir()
-                .map_err(|error| Failure::usage("cannot tell the current directory").because(Some(&error)))?,
+            None => std::env::current_dir().map_err(|error| {
+                Failure::usage("cannot determine the current directory").because(Some(&error))
+            })?,
         };
         let start = start.canonicalize().map_err(|error| {
-            Failure::usage(format!("cannot look at `{}`", start.display()))
+            Failure::usage(format!("cannot read directory `{}`", start.display()))
                 .because(Some(&error))
-                .hint("give an existing directory with `--repo`")
+                .hint("name an existing directory with `--repo DIR`")
         })?;
         let repository = store::repository(&start).map_err(Failure::from);
         let repo = match (&args.repo, &repository) {
@@ -57,24 +60,24 @@ impl Ground {
                 Ok((location, nats)) => (Ok(location), nats),
                 Err(failure) => (Err(failure), None),
             },
-            Err(_) => (typed_location(&repo, args.store.as_deref()), None),
+            Err(_) => (location_from_flag(&repo, args.store.as_deref()), None),
         };
-        paste::remember(args, nats.as_deref());
-        let flags = paste::flags(args, nats.as_deref());
+        location_flags::remember(args, nats.as_deref());
+        let flags = location_flags::of(args, nats.as_deref());
         Ok(Self { repo, repository, config, location, nats, chosen_by, flags })
     }
 
-    /// Whether somebody said where the store is.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Whether a flag, a variable or a file sets the store.
+    pub(crate) fn has_configured_store(&self) -> bool {
         self.config.as_ref().is_ok_and(|config| config.store().is_some())
     }
 
-    /// Whether the store was given by the address of its servers, and not by a directory.
+    /// Whether the store is set by the address of its servers, not by a directory.
     pub(crate) fn has_address(&self) -> bool {
         self.config.as_ref().is_ok_and(|config| matches!(config.store(), Some(StoreAddress::Nats(_))))
     }
 
-    /// The store as it is given to commands, if it could be settled. No secret is in it.
+    /// Returns the value for `--store`, without secrets, if the store could be located.
     pub(crate) fn store(&self) -> Option<PathBuf> {
         match &self.nats {
             Some(settings) => Some(settings.server().into()),
@@ -82,18 +85,20 @@ impl Ground {
         }
     }
 
-    /// The directory of the store, if it could be settled.
+    /// Returns the directory of the store, if it could be located.
     pub(crate) fn root(&self) -> Option<&Path> {
         self.location.as_ref().ok().map(Location::root)
     }
 }
 
-/// The place that was typed, where nothing else that is set could be read. An address is not repeated: it may hold a password.
-fn typed_location(repo: &Path, typed: Option<&Path>) -> Result<Location, Failure> {
-    let place = typed.map(|typed| StoreAddress::read(typed.as_os_str()));
-    match place {
-        Some(Ok(StoreAddress::Nats(_)) | Err(_)) => Err(Failure::usage("the servers were not asked")
-            .hint("the configuration says how; set it right first, then type the same again")),
-        Some(Ok(StoreAddress::Directory(_))) | None => Ok(Location::find(repo, typed.map(Path::to_owned))?),
+/// Locates the store by `--store` alone, because the configuration could not be read. Does not repeat an address: it may
+/// contain a password.
+fn location_from_flag(repo: &Path, store: Option<&Path>) -> Result<Location, Failure> {
+    match store.map(|store| StoreAddress::read(store.as_os_str())) {
+        Some(Ok(StoreAddress::Nats(_)) | Err(_)) => {
+            Err(Failure::usage("cannot connect to the servers: the configuration has errors")
+                .hint("correct the configuration, then run the same command again"))
+        }
+        Some(Ok(StoreAddress::Directory(_))) | None => Ok(Location::find(repo, store.map(Path::to_owned))?),
     }
 }

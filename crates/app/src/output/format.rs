@@ -1,20 +1,20 @@
-//! Numbers, times and paths as people write them.
+//! Durations, sizes, counts and paths for people.
 
 use std::path::Path;
 use std::time::Duration;
 
-/// A length of time as people say it.
-pub(crate) fn duration(length: Duration) -> String {
-    let seconds = length.as_secs();
+/// Formats a duration: `1.5 s`, `2 min 03 s`, `1 h 02 min`.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
     match seconds {
-        0..10 => format!("{:.1} s", length.as_secs_f64()),
+        0..10 => format!("{:.1} s", duration.as_secs_f64()),
         10..60 => format!("{seconds} s"),
         60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
         _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
     }
 }
 
-/// A size as people say it.
+/// Formats a size in binary units: `1.5 KiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut amount = bytes as f64 / 1024.0;
@@ -29,12 +29,12 @@ pub(crate) fn size(bytes: u64) -> String {
     if bytes < 1024 { format!("{bytes} bytes") } else { format!("{amount:.1} {unit}") }
 }
 
-/// A number with its noun: "1 run", "2 runs".
+/// Formats a number with its noun: "1 run", "2 runs".
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A path as one word of a shell line.
+/// Quotes a path as one word of a shell command.
 pub(crate) fn shell_word(path: &Path) -> String {
     shell_words::quote(&path.to_string_lossy()).into_owned()
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_paths_are_told_as_people_write_them() {
+    fn sizes_counts_and_paths_are_formatted_for_people() {
         assert_eq!([size(7), size(1536), size(5 << 30)], ["7 bytes", "1.5 KiB", "5.0 GiB"]);
         assert_eq!(shell_word(Path::new("/a/b-c.d")), "/a/b-c.d");
         assert_eq!(shell_word(Path::new("/it's mine")), r"'/it'\''s mine'");

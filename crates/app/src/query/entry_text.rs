@@ -1,4 +1,4 @@
-//! Who wrote an entry, what it is about, and why it came to what it did.
+//! Journal entries in words: the author, the input, and the result.
 
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Change, Ending, Fact, Request, RunStatus, StopCause};
@@ -7,8 +7,7 @@ use protocol::{Outcome, Protocol};
 use crate::output;
 use crate::present::Presentation;
 
-/// Who it was.
-pub(crate) fn who(author: &Author) -> String {
+pub(crate) fn author(author: &Author) -> String {
     match author {
         Author::Engine { host, pid, .. } => format!("engine {pid} on {host}"),
         Author::Person { name, host } => format!("{name} on {host}"),
@@ -16,19 +15,18 @@ pub(crate) fn who(author: &Author) -> String {
     }
 }
 
-/// What came in.
-pub(crate) fn what<P: Presentation>(input: &Input<P>) -> String {
+pub(crate) fn input<P: Presentation>(input: &Input<P>) -> String {
     match input {
-        Input::Opened { .. } => "opened".to_owned(),
+        Input::Opened { .. } => "run started".to_owned(),
         Input::Request { request, reason } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{}{reason}", control(request))
+            format!("{}{reason}", request_text(request))
         }
         Input::Refused { request, attempt } => {
-            format!("{} was refused: it came from inside {attempt}", control(request))
+            format!("refused {}: it came from inside {attempt}", request_text(request))
         }
-        Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edited(edit)),
-        Input::Edited { edit, from: None } => format!("an external client wrote {}", P::edited(edit)),
+        Input::Edited { edit, from: Some(attempt) } => format!("{attempt} wrote {}", P::edit_summary(edit)),
+        Input::Edited { edit, from: None } => format!("another program wrote {}", P::edit_summary(edit)),
         Input::Deferred => "deferred transition".to_owned(),
         Input::Recovered { source } => source.to_string(),
         Input::Fact { fact, .. } => match fact {
@@ -38,7 +36,7 @@ pub(crate) fn what<P: Presentation>(input: &Input<P>) -> String {
     }
 }
 
-fn control<S: std::fmt::Display>(request: &Request<S>) -> String {
+fn request_text<S: std::fmt::Display>(request: &Request<S>) -> String {
     match request {
         Request::Pause => "pause".to_owned(),
         Request::Resume => "resume".to_owned(),
@@ -50,22 +48,22 @@ fn control<S: std::fmt::Display>(request: &Request<S>) -> String {
     }
 }
 
-/// What an attempt was found to say, if the entry is about its end.
+/// Returns the verdict of an attempt and the last log line of its report, if the entry ends the attempt.
 pub(crate) fn verdict<P: Presentation>(entry: &Entry<P>) -> Option<String> {
     let Input::Fact { fact: Fact::Ended { ending, .. }, evidence } = &entry.input else { return None };
-    let said = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
-    let said = said
+    let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
+    let log = report
         .and_then(|report| report.logs.last())
-        .map(|log| format!(": {}", output::harmless(log)))
+        .map(|log| format!(": {}", output::single_line(log)))
         .unwrap_or_default();
     Some(match ending {
-        Ending::Reported(verdict) => format!("{}{said}", P::said(verdict)),
-        // The line above gives the error.
+        Ending::Reported(verdict) => format!("{}{log}", P::verdict_text(verdict)),
+        // The line of the ended attempt has the error.
         Ending::Failed | Ending::Interrupted | Ending::Stopped => return None,
     })
 }
 
-/// What became of the run as a whole.
+/// Returns the new statuses of the run.
 pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
     let statuses = entry.changes.iter().filter_map(|change| match change {
         Change::Status { status } => Some(*status),
@@ -77,7 +75,7 @@ pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
         | Change::Ended { .. }
         | Change::Dequeued { .. } => None,
     });
-    let told = statuses.filter_map(|status| match status {
+    let texts = statuses.filter_map(|status| match status {
         RunStatus::Running => Some("the run is running"),
         RunStatus::Stopped(StopCause::Interrupted) => {
             Some("the run is stopped by an interrupt: no attempt is running")
@@ -86,8 +84,8 @@ pub(crate) fn statuses<P: Protocol>(entry: &Entry<P>) -> Vec<&'static str> {
         RunStatus::Finished(Outcome::Succeeded) => Some("the run succeeded"),
         RunStatus::Finished(Outcome::Incomplete) => Some("the run ended incomplete"),
         RunStatus::Finished(Outcome::Failed) => Some("the run failed"),
-        // The journal's other lines tell these.
+        // The progress lines of the entry say these.
         RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => None,
     });
-    told.collect()
+    texts.collect()
 }

@@ -1,0 +1,49 @@
+//! git, and the worktrees of the repository.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{DoctorContext, Finding};
+use crate::output::{count, shell_word};
+
+const CHECK: &str = "git";
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
+    let version = match supervisor::probe(Path::new("git"), &["--version"], TIMEOUT) {
+        Ok(answer) => answer.trim().trim_start_matches("git version ").to_owned(),
+        Err(error) => {
+            return vec![
+                Finding::problem(CHECK, format!("cannot run git: {error}")).command("git --version"),
+            ];
+        }
+    };
+    let common = match &context.repository {
+        Ok(Some(repository)) => &repository.common_dir,
+        Ok(None) => return vec![Finding::note(CHECK, format!("{version}; not in a git repository"))],
+        Err(failure) => return vec![Finding::failure(CHECK, failure)],
+    };
+    let (existing, missing) = worktrees(common);
+    let mut findings =
+        vec![Finding::ok(CHECK, format!("{version}; {}", count(existing + 1, "worktree", "worktrees")))];
+    if !missing.is_empty() {
+        let worktrees = count(missing.len(), "registered worktree", "registered worktrees");
+        findings.push(
+            Finding::note(CHECK, format!("{worktrees} missing on disk"))
+                .details(missing.iter().map(|path| path.display().to_string()))
+                .command(format!("git -C {} worktree prune", shell_word(&context.repo))),
+        );
+    }
+    findings
+}
+
+/// Returns the number of linked worktrees that exist, and the paths of those that do not.
+fn worktrees(common: &Path) -> (usize, Vec<PathBuf>) {
+    let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let pointers = linked.filter_map(|entry| fs::read_to_string(entry.path().join("gitdir")).ok());
+    let (existing, missing): (Vec<_>, Vec<_>) =
+        pointers.map(|text| PathBuf::from(text.trim_end())).partition(|path| path.exists());
+    (existing.len(), missing)
+}

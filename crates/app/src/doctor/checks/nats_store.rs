@@ -1,0 +1,177 @@
+//! A store on NATS: whether its servers answer, and which of their settings differ from the configured ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use store::{AnyStore, LaggingReplica, NatsSettings, NatsWarning, ReplicaStatus, Unavailable};
+
+use super::runs::Runs;
+use super::{DoctorContext, Finding, sqlite_store};
+use crate::failure::{Code, Failure};
+use crate::output::{self, shell_word};
+
+const CHECK: &str = "store";
+
+/// Returns the findings, and the store if other checks can read it.
+pub(super) async fn check(
+    context: &DoctorContext,
+    settings: &NatsSettings,
+) -> (Vec<Finding>, Option<AnyStore>) {
+    let address = format!("{} ({})", settings.server(), context.chosen_by);
+    let beside = match &context.location {
+        Ok(location) => location,
+        Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
+    };
+    let examined = async {
+        let store = AnyStore::connect(settings.clone(), beside, output::store_waiting).await?;
+        let notes = store.warnings().await?.to_vec();
+        let (is_new, lagging) = match &store {
+            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging_replicas().await?),
+            AnyStore::Embedded(_) => (false, Vec::new()),
+        };
+        Ok::<_, Unavailable>((store, is_new, notes, lagging))
+    };
+    match examined.await {
+        Ok((store, is_new, notes, lagging)) => {
+            let local_dir = store.local_dir().root();
+            let mut findings = vec![
+                Finding::ok(CHECK, format!("{address}: connected"))
+                    .detail(format!("attempts of this machine are in {}", local_dir.display())),
+            ];
+            if is_new {
+                findings.push(Finding::note(CHECK, "the servers had no store; a new one was created now"));
+            }
+            findings.extend(lagging.iter().map(lagging_replica));
+            findings.extend(missing_replicas(&notes));
+            findings.extend(notes.iter().filter_map(|note| settings_note(context, note)));
+            findings.extend(sqlite_store::permissions(local_dir));
+            (findings, Some(store))
+        }
+        Err(error) => {
+            let is_gone = matches!(error, Unavailable::NoStream { .. });
+            let finding = Finding::failure(CHECK, &Failure::from(error));
+            let finding = finding.detail(format!("store: {address}"));
+            let recover = is_gone.then(|| format!("callboard recover --dry-run{}", context.flags));
+            (vec![recover.into_iter().fold(finding, Finding::command)], None)
+        }
+    }
+}
+
+/// Reports another store that this machine used at the same address. If it is gone with its runs, the server was probably
+/// started with another data directory.
+pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Runs) -> Option<Finding> {
+    let server = context.nats.as_ref()?.server();
+    let former = store.local_dir().of_former_shared(&server)?;
+    let former = shell_word(&former);
+    let finding = match runs.all.is_empty() {
+        true => Finding::problem(
+            CHECK,
+            format!("{server} has no runs, and this machine used another store there before"),
+        )
+        .detail("if the server was started with another data directory, restart it with the former one (`-sd DIR`)"),
+        false => Finding::note(CHECK, format!("this machine used another store at {server} before")),
+    };
+    let finding = finding.detail(format!("attempts of that store are in {former}"));
+    Some(finding.detail(format!("if you do not need them, `rm -r {former}` removes them and this finding")))
+}
+
+/// Reports a server of the cluster that is down or has not caught up.
+fn lagging_replica(LaggingReplica { server, status, streams }: &LaggingReplica) -> Finding {
+    let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
+    let names = names.join(", ");
+    match status {
+        ReplicaStatus::Unreachable(length) => {
+            let last_seen =
+                length.map(|length| format!("; it last answered {} ago", output::duration(length)));
+            Finding::problem(CHECK, format!("server `{server}` is down{}", last_seen.unwrap_or_default()))
+                .detail(format!("it holds a replica of {names}; if another server fails too, all runs stop"))
+                .detail("start it again on its machine with its data directory; it catches up by itself")
+                .command(format!("nats stream info {}", streams[0]))
+        }
+        ReplicaStatus::Behind(messages) => {
+            let messages = match usize::try_from(*messages) {
+                Ok(0) | Err(_) => String::new(),
+                Ok(messages) => format!(" by {}", output::count(messages, "message", "messages")),
+            };
+            Finding::note(
+                CHECK,
+                format!("server `{server}` lags behind the others{messages} and catches up by itself"),
+            )
+            .detail(format!("in {names}"))
+        }
+    }
+}
+
+/// Reports streams with too few replicas, in one finding per number of replicas.
+fn missing_replicas(notes: &[NatsWarning]) -> Vec<Finding> {
+    let fewer = notes.iter().filter_map(|note| match note {
+        NatsWarning::FewerReplicas { stream, wanted, found, single_server } => {
+            Some((stream, *wanted, *found, *single_server))
+        }
+        NatsWarning::OldServer { .. }
+        | NatsWarning::LeaseDiffers { .. }
+        | NatsWarning::ConfigDiffers { .. }
+        | NatsWarning::StreamDeleted { .. } => None,
+    });
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (stream, wanted, found, single_server) in fewer {
+        groups.entry((found, wanted, single_server)).or_default().push(stream);
+    }
+    groups
+        .into_iter()
+        .map(|((found, wanted, single_server), streams)| {
+            too_few_replicas(&streams, wanted, found, single_server)
+        })
+        .collect()
+}
+
+fn too_few_replicas(streams: &[&String], wanted: usize, found: usize, single_server: bool) -> Finding {
+    let have = output::count(streams.len(), "stream has", "streams have");
+    let (they, loss) =
+        (if streams.len() == 1 { "it holds" } else { "they hold" }, NatsWarning::failure_tolerance(found));
+    let finding = Finding::note(CHECK, format!("{have} {found} of {wanted} replicas: what {they} {loss}"));
+    let finding = streams.iter().fold(finding, |finding, stream| finding.detail(format!("`{stream}`")));
+    if single_server {
+        finding
+            .detail(format!(
+                "this server is not in a cluster; {wanted} replicas need {wanted} servers (docs/nats.md)"
+            ))
+            .detail("for a single server, set `replicas = 1` in `[store]` of callboard.toml")
+    } else {
+        let edit = |stream: &String| format!("nats stream edit {stream} --replicas {wanted}");
+        streams.iter().fold(finding, |finding, stream| finding.command(edit(stream)))
+    }
+}
+
+fn settings_note(context: &DoctorContext, note: &NatsWarning) -> Option<Finding> {
+    let finding = Finding::note(CHECK, note.to_string());
+    match note {
+        NatsWarning::StreamDeleted { .. } => {
+            let finding = Finding::problem(CHECK, note.to_string()).code(Code::NoStream);
+            Some(finding.command(format!("callboard recover{}", context.flags)))
+        }
+        NatsWarning::FewerReplicas { .. } => None,
+        NatsWarning::LeaseDiffers { stream, wanted, found } => {
+            let (wanted, found) = (nats_duration(*wanted), nats_duration(*found));
+            Some(
+                finding
+                    .detail(format!(
+                        "{found} applies on every host; to keep it, set `lease = \"{found}\"` in `[store]`"
+                    ))
+                    .detail(format!(
+                        "to use {wanted}, edit the stream; running engines keep {found} until they exit"
+                    ))
+                    .command(format!("nats stream edit {stream} --max-age {wanted}")),
+            )
+        }
+        NatsWarning::OldServer { .. } | NatsWarning::ConfigDiffers { .. } => Some(finding),
+    }
+}
+
+/// Writes a duration the way NATS tools and configurations read it.
+fn nats_duration(length: Duration) -> String {
+    match length.subsec_millis() {
+        0 => format!("{}s", length.as_secs()),
+        _ => format!("{}ms", length.as_millis()),
+    }
+}

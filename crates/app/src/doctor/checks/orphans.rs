@@ -1,0 +1,117 @@
+//! Processes that carry an attempt's mark although the attempt has ended.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use supervisor::MarkedProcess;
+
+use super::runs::{Runs, Unfinished};
+use super::{DoctorContext, Finding};
+use crate::output::{count, shell_word};
+
+const CHECK: &str = "orphans";
+
+/// `marked` was scanned before the store was read: an attempt is in the store before it has a process.
+pub(super) fn check(
+    context: &DoctorContext,
+    marked: io::Result<Vec<MarkedProcess>>,
+    runs: Option<&Runs>,
+) -> Vec<Finding> {
+    let marked = match marked {
+        Ok(marked) => marked,
+        Err(error) => {
+            return vec![Finding::note(CHECK, "cannot read the process table").detail(error.to_string())];
+        }
+    };
+    let roots = roots(context, runs.is_some());
+    let (ours, others): (Vec<_>, Vec<_>) =
+        marked.into_iter().partition(|process| roots.contains(&real(&process.store)));
+    let mut findings = match runs {
+        Some(runs) => this_store(ours, runs),
+        // Without a store there is no run, so every marked process is an orphan.
+        None if context.nats.is_none() && !roots.iter().any(|root| root.join("callboard.db").exists()) => {
+            this_store(ours, &Runs { all: Vec::new(), unfinished: Vec::new() })
+        }
+        None if ours.is_empty() => Vec::new(),
+        None => vec![
+            Finding::note(
+                CHECK,
+                format!("{} of attempts of this store", count(ours.len(), "process", "processes")),
+            )
+            .detail("cannot tell whether their attempts have ended: the store cannot be read"),
+        ],
+    };
+    findings.extend(other_stores(&others));
+    findings
+}
+
+/// Returns the directories that a mark of this store may name. Until the servers were read, these are the local
+/// directories of every store they have had.
+fn roots(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
+    match (&context.nats, &context.location) {
+        (Some(settings), Ok(beside)) if !store_was_read => {
+            let known = context.root().into_iter().map(Path::to_owned);
+            beside.local_dirs_at(&settings.server()).into_iter().chain(known).map(real).collect()
+        }
+        _ => context.root().into_iter().map(real).collect(),
+    }
+}
+
+fn this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> {
+    let is_expected = |process: &MarkedProcess| {
+        let is_live = |run: &Unfinished| run.may_be_running(&process.attempt);
+        runs.unfinished.iter().any(|run| run.run.as_str() == process.run && is_live(run))
+    };
+    let (expected, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(is_expected);
+    // An attempt may have ended while the store was read; its processes are gone by now.
+    let rescan = if left.is_empty() { Vec::new() } else { supervisor::find_marked().unwrap_or_default() };
+    let is_alive = |process: &MarkedProcess| {
+        rescan.iter().any(|now| (now.pid, now.start_time) == (process.pid, process.start_time))
+    };
+    let orphans: Vec<_> = left.into_iter().filter(is_alive).collect();
+    if orphans.is_empty() {
+        let expected = count(expected.len(), "process", "processes");
+        return vec![Finding::ok(CHECK, format!("none; {expected} of running attempts"))];
+    }
+    let details = orphans.iter().map(|process| {
+        let MarkedProcess { pid, run, attempt, command, .. } = process;
+        let known = runs.all.iter().any(|row| row.run.as_str() == run);
+        let why = if known { "which has ended" } else { "which is not in the store" };
+        format!("process {pid} of `{attempt}` of run `{run}`, {why}: {command}")
+    });
+    let processes = count(orphans.len(), "process belongs", "processes belong");
+    let message = format!("{processes} to no running attempt");
+    vec![Finding::problem(CHECK, message).details(details).command(format!("kill {}", pids(&orphans)))]
+}
+
+/// Lists the pids of the processes and of their descendants, each once.
+fn pids(processes: &[MarkedProcess]) -> String {
+    let mut pids: Vec<_> =
+        processes.iter().flat_map(|process| process.below.iter().copied().chain([process.pid])).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids.iter().map(i32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Lists processes of other stores. Only those stores know whether the attempts have ended.
+fn other_stores(others: &[MarkedProcess]) -> Vec<Finding> {
+    let mut by_store: BTreeMap<&Path, Vec<&MarkedProcess>> = BTreeMap::new();
+    for process in others {
+        by_store.entry(&process.store).or_default().push(process);
+    }
+    let findings = by_store.into_iter().map(|(store, processes)| {
+        let belong = count(processes.len(), "process belongs", "processes belong");
+        let finding = Finding::note(CHECK, format!("{belong} to another store: {}", store.display()));
+        if store.exists() {
+            return finding.command(format!("callboard doctor --store {}", shell_word(store)));
+        }
+        let listed = processes.iter().map(|process| format!("process {}: {}", process.pid, process.command));
+        finding.detail("that store does not exist any more").details(listed)
+    });
+    findings.collect()
+}
+
+fn real(path: impl AsRef<Path>) -> PathBuf {
+    path.as_ref().canonicalize().unwrap_or_else(|_| path.as_ref().to_owned())
+}

@@ -1,0 +1,297 @@
+//! Unfinished runs: whether they have an engine, whether their attempts are alive, whether the clock is ahead of them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use protocol::run::{Run, RunStatus};
+use protocol::{AttemptId, RunId, Stamp};
+use runner::{Clock, Journal, Summary};
+use store::{AnyStore, Location, RunRow, Store as _};
+use supervisor::{AttemptDir, ClaimError, ShimStatus};
+
+use super::locks::{Engine, Locks};
+use super::{DoctorContext, Finding};
+use crate::engine;
+use crate::failure::{Code, Failure};
+use crate::output::{self, count, location_flags, shell_word};
+use crate::present::run_status;
+use crate::present::{self, Deed, Presentation};
+use crate::query::hosts;
+use crate::workspace;
+
+const CHECK: &str = "runs";
+
+/// Lists at most this many unfinished runs one by one.
+const MAX_LISTED: usize = 20;
+
+/// Reads this many runs concurrently, because servers may be far away.
+const CONCURRENT_READS: usize = 32;
+
+/// A correction of the clock may set it back by this much.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// The runs of the store.
+#[derive(Debug)]
+pub(super) struct Runs {
+    pub(super) all: Vec<RunRow>,
+    pub(super) unfinished: Vec<Unfinished>,
+}
+
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) run: RunId,
+    pub(super) status: Option<RunStatus>,
+    pub(super) engine: Option<Engine>,
+    pub(super) live_attempts: Result<Vec<LiveAttempt>, Failure>,
+    /// The run's repository, if it is another one on this machine. The directories of its attempts are there.
+    other_repository: Option<PathBuf>,
+}
+
+/// The result of [`FindLiveAttempts`].
+#[derive(Debug)]
+struct RunAttempts {
+    live_attempts: Vec<LiveAttempt>,
+    other_repository: Option<PathBuf>,
+}
+
+/// An attempt that may be alive.
+#[derive(Debug)]
+pub(super) struct LiveAttempt {
+    attempt: AttemptId,
+    /// Its host, if it is not this one. Its process cannot be seen from here then.
+    host: Option<String>,
+    shim: Result<ShimStatus, ClaimError>,
+}
+
+impl Unfinished {
+    /// Whether the attempt may be running. True for every attempt of a run that cannot be read.
+    pub(super) fn may_be_running(&self, attempt: &str) -> bool {
+        match &self.live_attempts {
+            Ok(live_attempts) => live_attempts.iter().any(|live| live.attempt.to_string() == attempt),
+            Err(_) => true,
+        }
+    }
+
+    /// Whether the run waits for the user to resume it.
+    fn waits_for_resume(&self) -> bool {
+        match self.status {
+            Some(RunStatus::Paused | RunStatus::Stopped(_)) => true,
+            Some(
+                RunStatus::Running
+                | RunStatus::Stopping(_)
+                | RunStatus::Draining(_)
+                | RunStatus::Finishing(_)
+                | RunStatus::Finished(_),
+            )
+            | None => false,
+        }
+    }
+}
+
+impl Runs {
+    pub(super) async fn load(location: &Location, store: &AnyStore, locks: &Locks) -> Result<Self, Failure> {
+        let all = store.runs().await?;
+        let rows = all.iter().map(|row| (row, workspace::summary(row).map(|summary| summary.status)));
+        let unfinished = rows.filter(|(_, status)| !matches!(status, Some(RunStatus::Finished(_))));
+        let reads = unfinished.map(async |(row, status)| {
+            let find = FindLiveAttempts { location, store, run: &row.run };
+            // An unreadable run has no protocol; reading the protocol again gives the reason.
+            let found = if row.protocol.is_empty()
+                && let Err(error) = store.protocol(&row.run).await
+            {
+                Err(error.into())
+            } else {
+                present::by_name(&row.protocol, &row.run, find).await
+            };
+            let engine = match locks.engines.get(row.run.as_str()) {
+                Some(engine) => Some(engine.clone()),
+                None => Engine::from_lease(store, &row.run).await?,
+            };
+            let (live_attempts, other_repository) = match found {
+                Ok(RunAttempts { live_attempts, other_repository }) => (Ok(live_attempts), other_repository),
+                Err(failure) => (Err(failure), None),
+            };
+            let run = row.run.clone();
+            Ok::<_, Failure>(Unfinished { run, status, engine, live_attempts, other_repository })
+        });
+        let unfinished = futures_util::stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await?;
+        Ok(Self { all, unfinished })
+    }
+
+    /// Returns the summaries of all runs that this version can read.
+    fn summaries(&self) -> impl Iterator<Item = (&RunId, Summary)> {
+        self.all.iter().filter_map(|row| Some((&row.run, workspace::summary(row)?)))
+    }
+}
+
+/// Finds the attempts of a run that may be alive.
+struct FindLiveAttempts<'a> {
+    location: &'a Location,
+    store: &'a AnyStore,
+    run: &'a RunId,
+}
+
+impl Deed for FindLiveAttempts<'_> {
+    type Done = RunAttempts;
+
+    async fn with<P: Presentation>(self) -> Result<RunAttempts, Failure> {
+        let Self { location, store, run } = self;
+        let journal = Journal::<P, _>::load(store, &Clock::system(), run).await?;
+        let Some(journal) = journal else {
+            return Ok(RunAttempts { live_attempts: Vec::new(), other_repository: None });
+        };
+        let live_attempts = journal.state.run.live_attempts().map(|(attempt, _)| {
+            let attempt = Run::<P>::id(&attempt);
+            let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
+            let host = hosts::of(store, &journal.state, &attempt).map(str::to_owned);
+            LiveAttempt { shim: supervisor::shim_status(&dir), host, attempt }
+        });
+        let live_attempts = live_attempts.collect();
+        let repository = Path::new(&journal.spec.options.location.repo_dir);
+        let is_local = !repository.is_dir() || engine::uses_local_dir_of(store, repository)?;
+        Ok(RunAttempts { live_attempts, other_repository: (!is_local).then(|| repository.to_owned()) })
+    }
+}
+
+pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
+    let mut findings: Vec<_> =
+        runs.unfinished.iter().take(MAX_LISTED).flat_map(|run| check_run(context, run)).collect();
+    let more = runs.unfinished.len().saturating_sub(MAX_LISTED);
+    if more > 0 {
+        findings.push(
+            Finding::note(CHECK, count(more, "more unfinished run", "more unfinished runs"))
+                .command(format!("callboard ls --unfinished{}", context.flags)),
+        );
+    }
+    // Read the clock last: runs may have moved on while the servers were awaited.
+    findings.extend(clock(Clock::system().now(), runs));
+    if findings.is_empty() {
+        let running = runs.unfinished.len();
+        let finished = runs.all.len() - running;
+        findings.push(Finding::ok(CHECK, format!("{running} running, {finished} finished")));
+    }
+    findings
+}
+
+fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
+    let Unfinished { run, status, engine, live_attempts, other_repository } = unfinished;
+    // A local directory named by the user is used as it is.
+    let other_repository = other_repository.as_ref().filter(|_| context.has_address());
+    let live_attempts = match live_attempts {
+        Ok(live_attempts) => live_attempts,
+        Err(failure) => {
+            let finding = Finding::failure(CHECK, failure).detail(format!("run `{run}`"));
+            // Damage of an embedded store is reported by the check of the store.
+            let recover = (failure.code == Some(Code::Damaged) && context.nats.is_some())
+                .then(|| format!("callboard recover{}", context.flags));
+            return vec![recover.into_iter().fold(finding, Finding::command)];
+        }
+    };
+    let mut findings: Vec<_> = live_attempts.iter().filter_map(stopped_shim).collect();
+    let resume = match (other_repository, context.store()) {
+        (Some(repo), Some(store)) => {
+            format!("callboard resume {run} --repo {} --store {}", shell_word(repo), shell_word(&store))
+        }
+        _ => format!("callboard resume {run}{}", context.flags),
+    };
+    match (engine, status) {
+        (Some(_), _) => {}
+        (None, None) => findings.push(
+            Finding::problem(CHECK, format!("run `{run}` was written by another version of callboard"))
+                .code(Code::Newer),
+        ),
+        (None, Some(status)) if unfinished.waits_for_resume() => {
+            let (_, word) = run_status::word(*status);
+            findings.push(Finding::note(CHECK, format!("run `{run}` is {word}")).command(resume));
+        }
+        (None, Some(_)) => {
+            let finding = Finding::problem(CHECK, format!("run `{run}` is unfinished and has no engine"));
+            let finding = match other_repository {
+                Some(repo) => finding.detail(format!(
+                    "it belongs to the repository {}, where its attempts are",
+                    repo.display()
+                )),
+                None => finding.details(live_attempts.iter().map(|live| on_resume(run, live))),
+            };
+            findings.push(finding.command(resume));
+        }
+    }
+    findings
+}
+
+fn stopped_shim(LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Option<Finding> {
+    let (None, Ok(ShimStatus::Alive { pid, stopped: true })) = (host, shim) else { return None };
+    Some(
+        Finding::problem(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
+            .detail("until it continues, the attempt has no timeout and its exit is not noticed")
+            .command(format!("kill -CONT {pid}")),
+    )
+}
+
+/// Says what happens to an attempt when the run is resumed.
+fn on_resume(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> String {
+    if let Some(host) = host {
+        return location_flags::add_to(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
+    }
+    match shim {
+        Ok(ShimStatus::Alive { pid, .. }) => {
+            format!("`{attempt}` is running under process {pid}; resuming adopts it")
+        }
+        Ok(ShimStatus::Dead) => format!("`{attempt}` has no process any more; resuming reads its report"),
+        Ok(ShimStatus::Unclaimed) => format!("`{attempt}` was not started yet; resuming starts it"),
+        Ok(ShimStatus::Void) => format!("`{attempt}` was stopped before it started"),
+        Ok(ShimStatus::Remote) => {
+            format!("`{attempt}` is running in another container, which cannot be reached from here")
+        }
+        Err(error) => format!("`{attempt}`: {error}"),
+    }
+}
+
+/// Reports a clock that is behind a run. The time of a run never goes backwards, so it stands still then.
+fn clock(now: Stamp, runs: &Runs) -> Option<Finding> {
+    let ahead = runs.summaries().map(|(run, summary)| (summary.updated_at.since(now), run));
+    let (ahead, run) = ahead.max_by_key(|(ahead, _)| *ahead)?;
+    (ahead > CLOCK_TOLERANCE).then(|| {
+        let ahead = output::duration(ahead);
+        Finding::problem("clock", format!("the clock is {ahead} behind the last entry of run `{run}`"))
+            .detail("new entries of that run get the same time until the clock has caught up")
+            .command("date")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use protocol::{Progress, Revision};
+
+    use super::*;
+
+    #[test]
+    fn a_clock_behind_the_last_entry_is_reported_unless_the_difference_is_small() {
+        let now = Stamp::from_micros(1_000_000_000);
+        let row = |name: &str, ahead| {
+            let summary = Summary {
+                title: "trial".to_owned(),
+                repo_dir: "/".to_owned(),
+                status: RunStatus::Running,
+                progress: Progress { done: 0, total: 1 },
+                running: 0,
+                hosts: BTreeSet::new(),
+                updated_at: now.plus(Duration::from_secs(ahead)),
+            };
+            RunRow {
+                run: RunId::new(name).unwrap(),
+                protocol: "steps".to_owned(),
+                revision: Revision(1),
+                created: jiff::Timestamp::UNIX_EPOCH,
+                summary: serde_json::to_string(&summary).unwrap(),
+            }
+        };
+        let runs = |rows| Runs { all: rows, unfinished: Vec::new() };
+        assert_eq!(clock(now, &runs(vec![row("near", 3)])), None);
+        let found = clock(now, &runs(vec![row("near", 3), row("far", 7200)])).unwrap();
+        assert_eq!(found.message, "the clock is 2 h 00 min behind the last entry of run `far`");
+    }
+}

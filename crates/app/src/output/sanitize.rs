@@ -1,0 +1,53 @@
+//! Removes control sequences from everything we print.
+//!
+//! Errors quote agents, files and archives, which may contain escape sequences. Only colours pass, because we use them
+//! ourselves.
+
+use std::borrow::Cow;
+
+/// Replaces each control character by a space, except colours, newlines and tabs.
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c: char| is_control(c) && c != '\n') {
+        return text.into();
+    }
+    let mut sanitized = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let length = colour_length(rest).unwrap_or(character.len_utf8());
+        match is_control(character) && length == character.len_utf8() && !matches!(character, '\n' | '\t') {
+            true => sanitized.push(' '),
+            false => sanitized.push_str(&rest[..length]),
+        }
+        rest = &rest[length..];
+    }
+    sanitized.into()
+}
+
+/// Whether the character is a control character or changes the direction of writing.
+pub(super) fn is_control(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns the length of the colour sequence that the text begins with, if it begins with one.
+fn colour_length(text: &str) -> Option<usize> {
+    let inside = text.strip_prefix("\u{1b}[")?;
+    let end = inside.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'))?;
+    inside[end..].starts_with('m').then_some("\u{1b}[".len() + end + "m".len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_and_newlines_pass_and_other_control_characters_become_spaces() {
+        for plain in ["", "a\tb\nä", "\u{1b}[1;31mred\u{1b}[0m\n"] {
+            assert_eq!(sanitize(plain), plain);
+        }
+        assert_eq!(
+            sanitize("\u{1b}[31mx\u{1b}[0m \u{1b}]0;title\u{7} \u{1b}[2J \u{9b}2J\r\u{202e}y\n"),
+            "\u{1b}[31mx\u{1b}[0m  ]0;title   [2J  2J  y\n"
+        );
+        assert_eq!(sanitize("cut \u{1b}[31"), "cut  [31");
+    }
+}

@@ -1,0 +1,154 @@
+//! The prompt of an attempt and its report or output, read from its directory and the journal.
+//!
+//! Files of agents may have any size and content, so only the beginning of a text and the end of a log are read.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use protocol::AttemptId;
+use protocol::report::{Expected, Report};
+use runner::last_lines;
+use serde::Serialize;
+use supervisor::AttemptDir;
+use supervisor::report::{Collected, collect};
+
+/// Bytes of a prompt or a rejected report that are shown.
+const MAX_BYTES: u64 = 64 * 1024;
+/// Lines at the end of a log that are shown.
+const MAX_LINES: usize = 20;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AttemptIo {
+    pub(crate) attempt: AttemptId,
+    #[serde(flatten)]
+    pub(crate) files: AttemptFiles,
+    /// `None` if the files are on another host.
+    pub(crate) prompt: Option<FileText>,
+    pub(crate) response: Response,
+}
+
+/// Where the files of an attempt are.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AttemptFiles {
+    Directory(PathBuf),
+    /// On another host, so they cannot be read here.
+    Host(String),
+}
+
+/// The text of a file.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FileText {
+    /// The beginning of the file, and the number of bytes that were left out.
+    Read {
+        text: String,
+        left_out: u64,
+    },
+    Missing,
+    /// The file exists and cannot be read for this reason.
+    Unreadable(String),
+}
+
+/// What an attempt has produced.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Response {
+    /// The accepted report.
+    Report { from: String, report: Box<Report> },
+    /// No accepted report: the end of its output, and the rejected report if it wrote one.
+    Output { stdout: Vec<String>, stderr: Vec<String>, rejected: Option<RejectedReport> },
+    /// No accepted report, and its directory was removed.
+    Gone,
+    /// No accepted report, and its output is on another host.
+    Remote,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct RejectedReport {
+    pub(crate) reason: String,
+    pub(crate) report: FileText,
+}
+
+impl AttemptIo {
+    /// Reads the files of an attempt on this host. `report` is the accepted report from the journal.
+    pub(crate) fn read(
+        dir: &AttemptDir,
+        attempt: &AttemptId,
+        expected: &Expected,
+        report: Option<&Report>,
+    ) -> Self {
+        Self {
+            attempt: attempt.clone(),
+            files: AttemptFiles::Directory(dir.path().to_owned()),
+            prompt: Some(beginning(&dir.prompt())),
+            response: response(dir, expected, report),
+        }
+    }
+
+    /// Describes an attempt whose files are on another host by its accepted report.
+    pub(crate) fn remote(host: &str, attempt: &AttemptId, report: Option<&Report>) -> Self {
+        let from = || format!("the journal; its files are on `{host}`");
+        Self {
+            attempt: attempt.clone(),
+            files: AttemptFiles::Host(host.to_owned()),
+            prompt: None,
+            response: report.map_or(Response::Remote, |report| Response::Report {
+                from: from(),
+                report: Box::new(report.clone()),
+            }),
+        }
+    }
+}
+
+fn response(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> Response {
+    let has_directory = dir.path().is_dir();
+    let found = collect(dir, expected);
+    if let Some(report) = report {
+        let from = match found {
+            Collected::Valid(_, source) => source.to_string(),
+            Collected::Missing if has_directory => "its exit code and output".to_owned(),
+            Collected::Missing => "the journal; its directory was removed".to_owned(),
+            Collected::Unfit(why) => format!("the journal; the report in its directory is invalid: {why}"),
+        };
+        return Response::Report { from, report: Box::new(report.clone()) };
+    }
+    if !has_directory {
+        return Response::Gone;
+    }
+    let rejected = match found {
+        Collected::Unfit(reason) => Some(RejectedReport { reason, report: beginning(&dir.report()) }),
+        Collected::Valid(..) | Collected::Missing => None,
+    };
+    Response::Output {
+        stdout: last_lines(&dir.stdout(), MAX_LINES),
+        stderr: last_lines(&dir.stderr(), MAX_LINES),
+        rejected,
+    }
+}
+
+/// Reads the beginning of a file of an agent.
+fn beginning(path: &Path) -> FileText {
+    read(path, MAX_BYTES)
+}
+
+/// Reads a whole file that the engine wrote.
+pub(crate) fn whole(path: &Path) -> FileText {
+    read(path, u64::MAX)
+}
+
+fn read(path: &Path, limit: u64) -> FileText {
+    let (file, size) = match supervisor::report::open(path) {
+        Ok(Some(opened)) => opened,
+        Ok(None) => return FileText::Missing,
+        Err(why) => return FileText::Unreadable(why),
+    };
+    let mut bytes = Vec::new();
+    match file.take(limit).read_to_end(&mut bytes) {
+        Ok(_) => FileText::Read {
+            left_out: size.saturating_sub(bytes.len() as u64),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        },
+        Err(error) => FileText::Unreadable(error.to_string()),
+    }
+}
