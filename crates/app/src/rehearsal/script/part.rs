@@ -1,4 +1,4 @@
-//! One part of a script: what is played in one attempt.
+//! One part of a script: what the rehearsal agent does in one attempt.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -16,7 +16,7 @@ use supervisor::adapter::rehearsal::{
 use super::{Reader, listed};
 use crate::rehearsal::roles::Role;
 
-/// What can be played, with an example of each.
+/// The kinds of parts, with an example of each.
 pub(crate) const KINDS: [(&str, &str); 11] = [
     ("ok", "ok"),
     ("fail", "fail: why"),
@@ -31,14 +31,14 @@ pub(crate) const KINDS: [(&str, &str); 11] = [
     ("report_then_hang", "report_then_hang"),
 ];
 
-/// What may stand beside any kind.
+/// The keys that may be combined with any kind.
 const BESIDE: [&str; 2] = ["take", "partial"];
 
-/// More output than this is taken for a slip of the pen.
+/// A larger output is taken for a typing error.
 const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
-    /// A word, or a mapping of a kind to what it needs; `take` may stand beside any kind.
+    /// Reads a part: a word, or a mapping of a kind to its value, with the keys that may be combined with any kind.
     pub(super) fn part(&mut self, role: &Role, node: &Node) -> Option<ScriptedAttempt> {
         let word;
         let entries = match &node.value {
@@ -127,7 +127,7 @@ impl Reader<'_> {
         Some((play?, Fields::new()))
     }
 
-    /// A kind that says everything by its name.
+    /// Reads a kind that takes no value.
     fn alone(&mut self, kind: &Located<String>, value: &Node, play: Behaviour) -> Option<Behaviour> {
         if value.is_null() {
             return Some(play);
@@ -200,7 +200,7 @@ impl Reader<'_> {
         (self.problems.count() == before).then_some((delivery, says))
     }
 
-    /// Files to write, by path.
+    /// Reads the files to write, by path.
     fn files(&mut self, entry: Option<&Entry>) -> BTreeMap<String, String> {
         let Some(Entry { value, .. }) = entry else { return BTreeMap::new() };
         let Value::Mapping(files) = &value.value else {
@@ -217,7 +217,7 @@ impl Reader<'_> {
         written
     }
 
-    /// A path must stay where it is meant to be, and git's own files are nobody's to write.
+    /// Reports a path that leaves its folder, or names a file of git.
     fn check_path(&mut self, path: &Located<String>, folder: &str) {
         let mut components = Path::new(&path.value).components();
         let inside = components.all(|part| matches!(part, Component::Normal(name) if name != ".git"));
@@ -305,7 +305,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads `10MB`, `64 KiB`, `500`.
+/// Parses a size such as `10MB`, `64 KiB` or `500`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -322,7 +322,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// What the step says by default adds to a part at most.
+/// Returns how many bytes the default fields of the step can add to a part.
 fn default_length(role: &Role) -> usize {
     serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
 }

@@ -1,5 +1,5 @@
-//! What a part hands in besides what every report has: outputs, whole or in parts. Any JSON will do, also what is unfit: that a
-//! phase's output is refused can be rehearsed as well.
+//! What a part reports besides the fields of every report: complete and partial outputs. Invalid outputs are allowed, so that
+//! their refusal can be rehearsed.
 
 use protocol::located::{Entry, Located, Rule, Value as Yaml};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::rehearsal::outputs;
 use crate::rehearsal::roles::Role;
 
 impl Reader<'_> {
-    /// The fields of a report that a step may fill in.
+    /// Reads the additional report fields of a step.
     pub(super) fn says(&mut self, role: &Role, entries: &[Entry]) -> Fields {
         let mut fields = Fields::new();
         let is_said = |entry: &&Entry| role.says.contains(&entry.key.value.as_str());
@@ -28,7 +28,7 @@ impl Reader<'_> {
         fields
     }
 
-    /// A score stands for a whole output: beside one it would say something twice.
+    /// Checks a score, which replaces a whole output and must not be combined with one.
     fn score(&mut self, key: &Located<String>, score: &Value, entries: &[Entry]) {
         let hint = "write `score: 86`, or `score: low`; anything else goes into `output`";
         if !score.is_number() && !score.is_string() {
@@ -40,7 +40,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is handed in as progress: one output, or a list of them.
+    /// Reads the partial outputs: one, or a list of them.
     pub(super) fn partial(&mut self, role: &Role, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
         if role.says.is_empty() {
             let message = format!("{} `{}` has no output to hand in in parts", self.roles.word.0, role.step);

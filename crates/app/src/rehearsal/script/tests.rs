@@ -51,7 +51,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn a_script_has_one_part_for_each_try() {
+fn a_script_has_one_part_for_each_attempt() {
     let rehearsal = loaded(
         r#"
 steps:
@@ -112,7 +112,7 @@ fn every_kind_is_read() {
 }
 
 #[test]
-fn all_problems_are_told_at_once_each_with_its_place() {
+fn all_problems_are_reported_at_once_each_with_its_position() {
     let script = "\
 steps:
   cod: [ok]
@@ -146,7 +146,7 @@ stops: {}
 }
 
 #[test]
-fn what_is_no_script_is_refused() {
+fn a_file_that_is_not_a_script_is_refused() {
     let shapes = [
         "",
         "steps:",
@@ -170,7 +170,7 @@ fn what_is_no_script_is_refused() {
 }
 
 #[test]
-fn broken_yaml_is_refused_with_its_place() {
+fn broken_yaml_is_refused_with_its_position() {
     let texts = [
         "steps:\n  code: [ok\n",
         "steps:\n  code: [ok]\n  code: [hang]\n",
@@ -267,7 +267,7 @@ fn of_a_cycle(part: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
 }
 
 #[test]
-fn a_phase_hands_in_what_the_script_says() {
+fn a_phase_reports_what_the_script_says() {
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     let part = of_a_cycle(
         "{partial: [{a: 1}, {a: [true, ~, x]}], take: 1s, ok: {output: {n: 1.5, m: -3}, insights: {}, logs: [x]}}",
@@ -285,7 +285,7 @@ fn a_phase_hands_in_what_the_script_says() {
 }
 
 #[test]
-fn what_a_cycle_does_not_have_is_refused_in_its_own_words() {
+fn parts_that_a_cycle_does_not_have_are_refused() {
     let parts =
         ["gate_fail", "ok: {scor: 4}", "ok: {score: [1]}", "ok: {score: 4, output: {a: 1}}", "partial: x"];
     let said = parts.map(|part| {
