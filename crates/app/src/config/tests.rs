@@ -28,7 +28,7 @@ impl Folder {
             .0
             .iter()
             .map(|error| {
-                let ErrorLocation::File { line, column, .. } = &error.location else { panic!("{fault:?}") };
+                let ErrorLocation::File { line, column, .. } = &error.location else { panic!("{error:?}") };
                 let hint = error.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 format!("{line}:{column} {}{hint}", error.message)
             })
