@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::depth::{DEEPEST_GIVEN, is_deeper};
+use crate::depth::{MAX_INPUT_DEPTH, exceeds_depth};
 use crate::{RunId, StepId};
 
 /// The only schema label there is so far.
@@ -28,7 +28,7 @@ const SAY_LOG: &str = "<one sentence about what you did>";
 const SAY_OUTPUT: &str = "<the object that was described above>";
 
 /// The blanks of our own example. A report in which one of them comes back was copied, not filled in.
-pub const BLANKS: [&str; 4] = [SAY_BEGUN, SAY_ENDED, SAY_ARTIFACT, SAY_LOG];
+pub const PLACEHOLDERS: [&str; 4] = [SAY_BEGUN, SAY_ENDED, SAY_ARTIFACT, SAY_LOG];
 
 /// Whose report is expected: a report that names others is not this attempt's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,18 +85,12 @@ pub struct Report {
     pub status: Status,
     pub started_at: String,
     pub ended_at: String,
-    #[serde(default)]
     pub artifacts: Vec<String>,
     /// Values are text, as the run's document stores them; a nested value is kept as compact JSON.
-    #[serde(default)]
     pub metrics: IndexMap<String, String>,
-    #[serde(default)]
     pub logs: Vec<String>,
-    #[serde(default)]
     pub next_suggested_steps: Vec<Value>,
-    #[serde(default)]
     pub gate_failure: bool,
-    #[serde(default)]
     pub memory_updates: Vec<MemoryUpdate>,
     /// Fields we do not know, as they came.
     #[serde(flatten)]
@@ -113,10 +107,10 @@ pub struct MemoryUpdate {
 
 /// Why a report cannot be accepted. Each names the field, so that an agent or a person can mend it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum InvalidReport {
     #[error("it is not JSON: {message} at line {line}, column {column}")]
     NotJson { message: String, line: usize, column: usize },
-    #[error("it is nested in more than {DEEPEST_GIVEN} layers")]
+    #[error("it is nested in more than {MAX_INPUT_DEPTH} layers")]
     TooDeep,
     #[error("it is {0}, not a JSON object")]
     NotAnObject(&'static str),
@@ -137,11 +131,11 @@ pub enum Unfit {
 }
 
 /// Reads a report and compares it with whose it should be.
-pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, Unfit> {
+pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, InvalidReport> {
     let mut fields = Fields(object(bytes)?);
     let schema = fields.text("schema")?;
     if schema != SCHEMA {
-        return Err(Unfit::UnknownSchema(schema));
+        return Err(InvalidReport::UnknownSchema(schema));
     }
     fields.same("run_id", expected.run_id.as_str())?;
     fields.same("step_id", expected.step_id.as_str())?;
@@ -152,7 +146,7 @@ pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, Unfit> {
         run_id: expected.run_id.clone(),
         step_id: expected.step_id.clone(),
         agent: expected.agent.clone(),
-        status: Status::from_word(&word).ok_or(Unfit::UnknownStatus(word))?,
+        status: Status::from_word(&word).ok_or(InvalidReport::UnknownStatus(word))?,
         started_at: fields.text("started_at")?,
         ended_at: fields.text("ended_at")?,
         artifacts: fields.texts("artifacts")?,
@@ -166,20 +160,20 @@ pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, Unfit> {
     filled_in(&report).map(|()| report)
 }
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, Unfit> {
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, InvalidReport> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let message = error.to_string();
         // serde_json appends the place to its message; we say it once, in our own words.
         let message =
             message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message).to_owned();
-        Unfit::NotJson { message, line, column }
+        InvalidReport::NotJson { message, line, column }
     })?;
-    if is_deeper(&value, DEEPEST_GIVEN) {
-        return Err(Unfit::TooDeep);
+    if exceeds_depth(&value, MAX_INPUT_DEPTH) {
+        return Err(InvalidReport::TooDeep);
     }
     let kind = kind(&value);
-    if let Value::Object(map) = value { Ok(map) } else { Err(Unfit::NotAnObject(kind)) }
+    if let Value::Object(map) = value { Ok(map) } else { Err(InvalidReport::NotAnObject(kind)) }
 }
 
 /// The unread fields: each reader takes its own out, so what is left at the end is what we do not know.
@@ -190,37 +184,37 @@ impl Fields {
         self.0.shift_remove(field).filter(|value| !value.is_null())
     }
 
-    fn text(&mut self, field: &'static str) -> Result<String, Unfit> {
-        let value = self.take(field).ok_or(Unfit::Missing(field))?;
+    fn text(&mut self, field: &'static str) -> Result<String, InvalidReport> {
+        let value = self.take(field).ok_or(InvalidReport::Missing(field))?;
         let text = text_of(value, field)?;
-        if text.trim().is_empty() { Err(Unfit::Empty(field)) } else { Ok(text) }
+        if text.trim().is_empty() { Err(InvalidReport::Empty(field)) } else { Ok(text) }
     }
 
-    fn same(&mut self, field: &'static str, expected: &str) -> Result<(), Unfit> {
+    fn same(&mut self, field: &'static str, expected: &str) -> Result<(), InvalidReport> {
         let found = self.text(field)?;
         if found == expected {
             return Ok(());
         }
-        Err(Unfit::WrongId { field, expected: expected.to_owned(), found })
+        Err(InvalidReport::WrongId { field, expected: expected.to_owned(), found })
     }
 
-    fn list(&mut self, field: &'static str) -> Result<Vec<Value>, Unfit> {
+    fn list(&mut self, field: &'static str) -> Result<Vec<Value>, InvalidReport> {
         let Some(value) = self.take(field) else { return Ok(Vec::new()) };
         let found = kind(&value);
         if let Value::Array(items) = value { Ok(items) } else { Err(wrong(field, "a list", found)) }
     }
 
-    fn texts(&mut self, field: &'static str) -> Result<Vec<String>, Unfit> {
+    fn texts(&mut self, field: &'static str) -> Result<Vec<String>, InvalidReport> {
         let items = self.list(field)?;
         items.into_iter().enumerate().map(|(i, item)| text_of(item, format!("{field}[{i}]"))).collect()
     }
 
-    fn flag(&mut self, field: &'static str) -> Result<bool, Unfit> {
+    fn flag(&mut self, field: &'static str) -> Result<bool, InvalidReport> {
         let Some(value) = self.take(field) else { return Ok(false) };
         value.as_bool().ok_or_else(|| wrong(field, "true or false", kind(&value)))
     }
 
-    fn metrics(&mut self) -> Result<IndexMap<String, String>, Unfit> {
+    fn metrics(&mut self) -> Result<IndexMap<String, String>, InvalidReport> {
         let Some(value) = self.take("metrics") else { return Ok(IndexMap::new()) };
         let found = kind(&value);
         let Value::Object(map) = value else { return Err(wrong("metrics", "an object", found)) };
@@ -228,13 +222,13 @@ impl Fields {
         Ok(map.into_iter().map(|(name, value)| (name, rendered(value))).collect())
     }
 
-    fn memory_updates(&mut self) -> Result<Vec<MemoryUpdate>, Unfit> {
+    fn memory_updates(&mut self) -> Result<Vec<MemoryUpdate>, InvalidReport> {
         let items = self.list("memory_updates")?;
         items.into_iter().enumerate().map(|(i, item)| memory_update(item, i)).collect()
     }
 }
 
-fn memory_update(item: Value, i: usize) -> Result<MemoryUpdate, Unfit> {
+fn memory_update(item: Value, i: usize) -> Result<MemoryUpdate, InvalidReport> {
     let found = kind(&item);
     let Value::Object(mut map) = item else {
         return Err(wrong(format!("memory_updates[{i}]"), "an object", found));
@@ -251,26 +245,26 @@ fn memory_update(item: Value, i: usize) -> Result<MemoryUpdate, Unfit> {
 }
 
 /// Refuses a report in which a blank of our own example came back. Copied with other letter case is copied all the same.
-fn filled_in(report: &Report) -> Result<(), Unfit> {
+fn filled_in(report: &Report) -> Result<(), InvalidReport> {
     let single = [("started_at", &report.started_at), ("ended_at", &report.ended_at)];
     let logs = report.logs.iter().map(|text| ("logs", text));
     let artifacts = report.artifacts.iter().map(|text| ("artifacts", text));
     for (field, text) in single.into_iter().chain(artifacts).chain(logs) {
         let text = text.to_lowercase();
-        if let Some(phrase) = BLANKS.into_iter().find(|phrase| text.contains(&phrase.to_lowercase())) {
-            return Err(Unfit::Blank { field, phrase });
+        if let Some(phrase) = PLACEHOLDERS.into_iter().find(|phrase| text.contains(&phrase.to_lowercase())) {
+            return Err(InvalidReport::Blank { field, phrase });
         }
     }
     Ok(())
 }
 
-fn text_of(value: Value, field: impl Into<String>) -> Result<String, Unfit> {
+fn text_of(value: Value, field: impl Into<String>) -> Result<String, InvalidReport> {
     let found = kind(&value);
     if let Value::String(text) = value { Ok(text) } else { Err(wrong(field, "text", found)) }
 }
 
-fn wrong(field: impl Into<String>, expected: &'static str, found: &'static str) -> Unfit {
-    Unfit::WrongType { field: field.into(), expected, found }
+fn wrong(field: impl Into<String>, expected: &'static str, found: &'static str) -> InvalidReport {
+    InvalidReport::WrongType { field: field.into(), expected, found }
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -377,7 +371,7 @@ mod tests {
         report
     }
 
-    fn read(value: &Value) -> Result<Report, Unfit> {
+    fn read(value: &Value) -> Result<Report, InvalidReport> {
         parse(value.to_string().as_bytes(), &expected())
     }
 
@@ -393,9 +387,9 @@ mod tests {
         for field in ["schema", "run_id", "step_id", "agent", "status", "started_at", "ended_at"] {
             let mut report = least();
             report.as_object_mut().unwrap().remove(field);
-            assert_eq!(read(&report), Err(Unfit::Missing(field)));
-            assert_eq!(read(&with(field, Value::Null)), Err(Unfit::Missing(field)));
-            assert_eq!(read(&with(field, json!(" "))), Err(Unfit::Empty(field)));
+            assert_eq!(read(&report), Err(InvalidReport::Missing(field)));
+            assert_eq!(read(&with(field, Value::Null)), Err(InvalidReport::Missing(field)));
+            assert_eq!(read(&with(field, json!(" "))), Err(InvalidReport::Empty(field)));
             let said = read(&with(field, json!(7))).unwrap_err().to_string();
             assert_eq!(said, format!("the field `{field}` is a number, expected text"));
         }
@@ -410,7 +404,10 @@ mod tests {
             assert_eq!(read(&with("status", json!(word))).unwrap().status, Status::Failed, "{word}");
         }
         for word in ["RUNNING", "PARTIAL", "not ok", "COMPLETED?"] {
-            assert_eq!(read(&with("status", json!(word))), Err(Unfit::UnknownStatus(word.to_owned())));
+            assert_eq!(
+                read(&with("status", json!(word))),
+                Err(InvalidReport::UnknownStatus(word.to_owned()))
+            );
         }
     }
 
@@ -420,10 +417,13 @@ mod tests {
         for (field, empty) in lists.map(|f| (f, json!([]))).into_iter().chain([("metrics", json!({}))]) {
             assert_eq!(read(&with(field, Value::Null)), read(&least()), "{field} null");
             assert_eq!(read(&with(field, empty)), read(&least()), "{field} empty");
-            assert!(matches!(read(&with(field, json!("x"))), Err(Unfit::WrongType { .. })), "{field} text");
+            assert!(
+                matches!(read(&with(field, json!("x"))), Err(InvalidReport::WrongType { .. })),
+                "{field} text"
+            );
         }
         assert_eq!(read(&with("gate_failure", Value::Null)), read(&least()));
-        assert!(matches!(read(&with("gate_failure", json!("false"))), Err(Unfit::WrongType { .. })));
+        assert!(matches!(read(&with("gate_failure", json!("false"))), Err(InvalidReport::WrongType { .. })));
         let said = read(&with("logs", json!(["a", 2]))).unwrap_err().to_string();
         assert_eq!(said, "the field `logs[1]` is a number, expected text");
     }
@@ -454,21 +454,21 @@ mod tests {
     #[test]
     fn what_is_not_a_json_object_is_refused_with_its_place() {
         let said = parse(b"{\n  \"schema\": tru", &expected()).unwrap_err();
-        assert!(matches!(said, Unfit::NotJson { line: 2, .. }), "{said}");
+        assert!(matches!(said, InvalidReport::NotJson { line: 2, .. }), "{said}");
         assert_eq!(said.to_string().matches("line 2").count(), 1, "{said}");
-        assert!(matches!(parse(b"", &expected()), Err(Unfit::NotJson { .. })));
-        assert!(matches!(parse(b"\xff{}", &expected()), Err(Unfit::NotJson { .. })));
-        assert_eq!(parse(b"[]", &expected()), Err(Unfit::NotAnObject("a list")));
-        assert_eq!(parse(b"null", &expected()), Err(Unfit::NotAnObject("null")));
+        assert!(matches!(parse(b"", &expected()), Err(InvalidReport::NotJson { .. })));
+        assert!(matches!(parse(b"\xff{}", &expected()), Err(InvalidReport::NotJson { .. })));
+        assert_eq!(parse(b"[]", &expected()), Err(InvalidReport::NotAnObject("a list")));
+        assert_eq!(parse(b"null", &expected()), Err(InvalidReport::NotAnObject("null")));
     }
 
     #[test]
     fn a_report_of_somebody_else_is_refused() {
         for field in ["run_id", "step_id", "agent"] {
             let refused = read(&with(field, json!("another"))).unwrap_err();
-            assert!(matches!(&refused, Unfit::WrongId { field: f, .. } if *f == field), "{refused}");
+            assert!(matches!(&refused, InvalidReport::WrongId { field: f, .. } if *f == field), "{refused}");
         }
-        assert_eq!(read(&with("schema", json!("v1"))), Err(Unfit::UnknownSchema("v1".to_owned())));
+        assert_eq!(read(&with("schema", json!("v1"))), Err(InvalidReport::UnknownSchema("v1".to_owned())));
     }
 
     #[test]
@@ -477,12 +477,12 @@ mod tests {
         let start = text.find("{\n").unwrap();
         let end = text.find("\n}").unwrap() + 2;
         let copied = &text[start..end];
-        assert!(matches!(parse(copied.as_bytes(), &expected()), Err(Unfit::Blank { .. })));
+        assert!(matches!(parse(copied.as_bytes(), &expected()), Err(InvalidReport::Blank { .. })));
         assert!(text.contains("`/runs/a b/report.json`"));
 
         // Filled in, the same example is fit.
         let mut filled = copied.to_owned();
-        for blank in BLANKS {
+        for blank in PLACEHOLDERS {
             assert!(filled.contains(blank), "{blank} is not in the example");
             filled = filled.replace(blank, "2026-01-01");
         }
@@ -495,7 +495,7 @@ mod tests {
             ("logs", json!([SAY_LOG.to_uppercase()])),
         ] {
             let refused = read(&with(field, value)).unwrap_err();
-            assert!(matches!(&refused, Unfit::Blank { field: f, .. } if *f == field), "{refused}");
+            assert!(matches!(&refused, InvalidReport::Blank { field: f, .. } if *f == field), "{refused}");
         }
     }
 

@@ -5,21 +5,21 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::depth::DEEPEST_GIVEN;
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input, RecoverySource};
+use protocol::depth::MAX_INPUT_DEPTH;
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input, RecoverySource};
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{
     Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State, Verdict,
     check_document,
 };
-use protocol::report::{Expected, Unfit, parse};
+use protocol::report::{Expected, InvalidReport, parse};
 use protocol::run::{
     Absorbed, Attempt, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed,
     start_queued,
 };
 use protocol::{
-    AttemptNo, Outcome, Protocol as _, Reading, Revision, RunId, RunLocation, Stamp, StepId, Turn,
+    AttemptNo, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, Stamp, StepId, Turn,
 };
 use serde_json::{Value, json};
 
@@ -131,18 +131,18 @@ impl Cycle {
         });
         report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
         let report = parse(report.to_string().as_bytes(), &expected).unwrap();
-        match Peer::read_report(&self.definition, &self.document, &phase, &report) {
-            Reading::Verdict(verdict) => {
+        match Peer::parse_report(&self.definition, &self.document, &phase, &report) {
+            ParsedReport::Verdict(verdict) => {
                 self.over(
                     Ending::Reported(verdict),
                     Evidence { report: Some(report), ..Evidence::default() },
                 );
             }
-            Reading::Unfit(error) => {
-                let (kind, error, report) = (Some(FaultKind::UnfitReport), Some(error), Some(report));
+            ParsedReport::Invalid(error) => {
+                let (kind, error, report) = (Some(FailureKind::InvalidReport), Some(error), Some(report));
                 self.over(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
             }
-            Reading::Failed(error) => panic!("{error}"),
+            ParsedReport::Failed(error) => panic!("{error}"),
         }
     }
 
@@ -209,14 +209,14 @@ fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
 fn every_failed_attempt_is_kept_and_the_last_fails_the_cycle() {
     let mut cycle = Cycle::open(definition(None));
     cycle.reports(json!({}));
-    assert_eq!(cycle.document.phases.plan.errors()[0].kind, "unfit_report");
+    assert_eq!(cycle.document.phases.plan.errors()[0].kind, "invalid_report");
     assert_eq!(cycle.document.phases.plan.status, PhaseStatus::InProgress);
     cycle.rest();
     let error = Some("Agent process timed out after 9 s".to_owned());
-    cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
+    cycle.over(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.seen(), "initialized, plan started, plan progress, plan failed");
     let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
-    assert_eq!(kinds, ["unfit_report", "timeout"]);
+    assert_eq!(kinds, ["invalid_report", "timeout"]);
     assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
 }
@@ -271,17 +271,17 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     let decision = protocol::run::import(&mut cycle.run, stands, std::collections::BTreeMap::new());
     let source = RecoverySource::Document {
         document,
-        from: Revision(2),
-        bad: Revision(4),
-        highest,
-        what: "torn".to_owned(),
-        kept: "there".to_owned(),
+        restored_from: Revision(2),
+        broken_at: Revision(4),
+        highest_sequence: highest,
+        problem: "torn".to_owned(),
+        quarantine: Some("there".to_owned()),
     };
     cycle.commit(Input::Recovered { source }, decision);
     cycle.go_on();
     assert_eq!(cycle.live_attempts().step, Phase::Execute, "it is still at work");
     let error = Some("Agent process timed out after 9 s".to_owned());
-    cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
+    cycle.over(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
     assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(2), attempt_no: AttemptNo(1) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));
@@ -294,17 +294,17 @@ fn a_report_that_is_nested_without_end_would_make_an_entry_that_nobody_can_read(
     let mut cycle = Cycle::open(definition(None));
     let mut output = example(Phase::Plan);
     // In a report and in its output: two layers more.
-    output["deep"] = nested(DEEPEST_GIVEN - 2);
+    output["deep"] = nested(MAX_INPUT_DEPTH - 2);
     cycle.reports(json!({ "output": output }));
     assert_eq!(cycle.document.phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
-    output["deep"] = nested(DEEPEST_GIVEN - 1);
+    output["deep"] = nested(MAX_INPUT_DEPTH - 1);
     let expected = Expected {
         run_id: RunId::new("r").unwrap(),
         step_id: StepId::new("plan").unwrap(),
         agent: "planner".to_owned(),
     };
     let report = json!({ "output": output }).to_string();
-    assert_eq!(parse(report.as_bytes(), &expected), Err(Unfit::TooDeep));
+    assert_eq!(parse(report.as_bytes(), &expected), Err(InvalidReport::TooDeep));
 }
 
 #[test]

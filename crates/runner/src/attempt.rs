@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use protocol::AttemptId;
 use protocol::brief::{Brief, Upstream};
-use protocol::check::artifact_fault;
+use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::run::Attempt;
 use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
 use supervisor::report::{Collected, collect};
 use supervisor::{
-    AttachError, AttemptDir, AttemptHandle, ClaimError, DirWatcher, Launch, Mark, News, OrderError, Over,
-    ShimProgram, Shutdown, Voided, void,
+    AttachError, AttemptDir, AttemptEnd, AttemptHandle, ClaimError, DirWatcher, HandleEvent, Launch, Mark,
+    ShimProgram, Shutdown, StopError, Voided, void,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -91,7 +91,7 @@ impl AttemptSpec {
             if let Some(inside) = artifact.strip_prefix(&root) {
                 *artifact = inside.to_owned();
             }
-            if let Some(fault) = artifact_fault(artifact) {
+            if let Some(fault) = artifact_path_problem(artifact) {
                 return Err(format!(
                     "artifact `{artifact}` {fault}; name files of the repository, from its top"
                 ));
@@ -124,8 +124,8 @@ impl AttemptSpec {
         // Whole at every run_at: an earlier shim may be starting the same attempt.
         let store = text(&self.mark.store);
         let told = Told::new(&self.expected, &self.attempt, &self.brief, &report_path, &store);
-        supervisor::replace(&self.dir.prompt(), told.prompt.as_bytes())?;
-        supervisor::replace(&self.dir.context(), told.context.as_bytes())?;
+        supervisor::replace_file(&self.dir.prompt(), told.prompt.as_bytes())?;
+        supervisor::replace_file(&self.dir.context(), told.context.as_bytes())?;
         std::fs::create_dir_all(&self.artifacts_dir)?;
         let assignment = self.assignment(report_path);
         let set: Vec<_> = profile.env.iter().chain(&self.options.env).cloned().collect();
@@ -155,7 +155,7 @@ impl AttemptSpec {
             agent: self.expected.agent.clone(),
             workflow: self.brief.workflow.clone(),
             model: self.brief.model.clone(),
-            step_attempt: self.brief.counted,
+            step_attempt: self.brief.counted_attempt,
             prompt: text(&self.dir.prompt()),
             report,
             repo: repo.clone(),
@@ -208,7 +208,7 @@ fn text(path: &Path) -> String {
 /// How an attempt came to its end, as far as its process goes.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    Over(Over),
+    Over(AttemptEnd),
     /// It could not be prepared or no shim could be spawned, and the claim is void.
     NotStarted(String),
 }
@@ -249,11 +249,11 @@ pub enum WatchFailed {
     #[error("nobody plays it")]
     NoProfile,
     #[error("what is left of it could not be ended")]
-    Sweep(#[source] io::Error),
+    KillMarked(#[source] io::Error),
     #[error(transparent)]
     Attend(#[from] AttachError),
     #[error(transparent)]
-    Order(#[from] OrderError),
+    Order(#[from] StopError),
     #[error(transparent)]
     Claim(#[from] ClaimError),
 }
@@ -325,19 +325,19 @@ impl AttemptTask {
             tokio::select! {
                 biased;
                 Some(shutdown) = self.ordered.recv() => {
-                    handle.order_end(shutdown)?;
+                    handle.request_stop(shutdown)?;
                 }
                 news = handle.next() => match news? {
-                    News::Wrote => {
+                    HandleEvent::ReportWritten => {
                         self.look_at_report();
                         if supervisor::partial::has_partial(&self.spec.dir) {
                             remark(Remark::Partial);
                         }
                     }
-                    News::Over(Over::Unclaimed) if !launched => {
+                    HandleEvent::Ended(AttemptEnd::Unclaimed) if !launched => {
                         launched = true;
                         if self.was_at_work().await? {
-                            return Ok(Ended::Over(Over::Vanished));
+                            return Ok(Ended::Over(AttemptEnd::Vanished));
                         }
                         match self.spec.launch() {
                             Ok(started) => handle = started,
@@ -348,21 +348,21 @@ impl AttemptTask {
                             Err(_) => {}
                         }
                     }
-                    News::Over(Over::Unclaimed) => {
+                    HandleEvent::Ended(AttemptEnd::Unclaimed) => {
                         if self.is_void()? {
-                            return Ok(Ended::Over(Over::Unclaimed));
+                            return Ok(Ended::Over(AttemptEnd::Unclaimed));
                         }
                     }
-                    News::Over(over @ (Over::Exit(_) | Over::Vanished | Over::Voided)) => return Ok(Ended::Over(over)),
+                    HandleEvent::Ended(over @ (AttemptEnd::Exit(_) | AttemptEnd::Vanished | AttemptEnd::Voided)) => return Ok(Ended::Over(over)),
                 },
                 () = until(self.overdue) => {
                     self.overdue = None;
-                    handle.rouse()?;
+                    handle.continue_shim()?;
                 }
                 () = until(self.patience) => {
                     self.patience = None;
                     remark(Remark::Lingers);
-                    handle.order_end(Shutdown::Once)?;
+                    handle.request_stop(Shutdown::Once)?;
                 }
             }
         }
@@ -375,10 +375,10 @@ impl AttemptTask {
             Provenance::New => Ok(false),
             Provenance::Found => {
                 let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
-                let sweep = move || supervisor::sweep_unclaimed(&dir, &mark);
+                let sweep = move || supervisor::kill_marked_unclaimed(&dir, &mark);
                 let swept = tokio::task::spawn_blocking(sweep).await;
                 let swept = swept.unwrap_or_else(|error| Err(io::Error::other(error)));
-                Ok(swept.map_err(WatchFailed::Sweep)? > 0)
+                Ok(swept.map_err(WatchFailed::KillMarked)? > 0)
             }
         }
     }

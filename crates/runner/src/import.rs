@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
-use protocol::{NotImportable, Protocol, RunId, Stamp, Turn};
+use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
 use serde_json::Value;
-use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
+use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, Store as _, WriteId};
 
 use crate::opening::RunSpec;
 use crate::rebuild::{Rebuild, epoch_at};
@@ -27,22 +27,22 @@ pub struct Migrating {
     pub from: String,
     pub document: Value,
     /// The entry of a bucket whose place the document takes, if it has the key of this run.
-    pub over: Option<LiveEntry>,
+    pub over: Option<KvEntry>,
 }
 
 /// Why no run could be made of a view.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentImportError {
     #[error(transparent)]
-    NotImportable(#[from] NotImportable),
+    NotImportable(#[from] ImportRefusal),
     #[error("a run named `{0}` exists already")]
     Exists(RunId),
     #[error(transparent)]
-    Store(DraftError),
+    Store(RunWriteError),
 }
 
-impl From<DraftError> for DocumentImportError {
-    fn from(error: DraftError) -> Self {
+impl From<RunWriteError> for DocumentImportError {
+    fn from(error: RunWriteError) -> Self {
         Self::Store(error)
     }
 }
@@ -94,7 +94,7 @@ async fn take<P: Protocol>(
     rebuild: &mut Rebuild<P>,
     source: RecoverySource,
     decision: Decision<P>,
-    over: Option<LiveEntry>,
+    over: Option<KvEntry>,
 ) -> Result<(), DocumentImportError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&rebuild.spec).expect("BUG: a definition is plain data");
@@ -104,19 +104,19 @@ async fn take<P: Protocol>(
     let run = rebuild.run.clone();
     rebuild.shows = store.keeps_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
-        writer.blob(&blob)?;
+        writer.put_blob(&blob)?;
         for entry in [&opened, &recovered] {
             let commit = rebuild.add(&entry.encode(), WriteId::new()).expect("BUG: what we decided fits");
             rebuild.position = writer.append(&commit)?;
         }
         if let Some(over) = over.clone() {
-            writer.takes_the_place_of(over);
+            writer.replace_entry(over);
         }
         let created = now.timestamp().unwrap_or_default();
-        Ok(writer.remember(&rebuild.run, created, epoch_at(now))?)
+        Ok(writer.set_origin(&rebuild.run, created, epoch_at(now))?)
     };
     match store.put_run(fill).await {
-        Err(DocumentImportError::Store(DraftError::Refused(CommitError::Conflict { .. }))) => {
+        Err(DocumentImportError::Store(RunWriteError::Refused(CommitError::Conflict { .. }))) => {
             Err(DocumentImportError::Exists(run))
         }
         written => written,

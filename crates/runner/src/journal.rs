@@ -133,7 +133,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             epoch: loaded.epoch,
             outbox: loaded.outbox,
             views: loaded.views,
-            foreign: loaded.foreign,
+            foreign: loaded.external_write,
             settled: None,
         }))
     }
@@ -234,7 +234,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             changes: decision.changes,
             actions: decision.actions,
         };
-        self.state.keep_time_and_place(&entry);
+        self.state.fold_context(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision
@@ -336,7 +336,7 @@ pub(crate) async fn document_at<P: Protocol, S: Store>(
     let corrupted = |what: String| LoadError::Corrupted { run: run.clone(), revision, what };
     let document = assemble::<P, S>(store, run, definition, revision).await?;
     let document = document.ok_or_else(|| corrupted("a part of it is missing or malformed".to_owned()))?;
-    match P::broken(&document).as_slice() {
+    match P::violations(&document).as_slice() {
         [] => Ok(document),
         [first, more @ ..] => {
             let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };
@@ -393,7 +393,7 @@ fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Ve
             let length = doubled.min(LONGEST_BACKOFF).mul_f64(0.5 + fastrand::f64() / 2.0);
             Timer {
                 attempt: Run::<P>::id(attempt),
-                due: at.plus(length),
+                fires_at: at.plus(length),
                 length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
             }
         })

@@ -13,8 +13,8 @@ const SHARES: [u32; 3] = [1, 3, 9];
 
 impl Waits {
     /// Waits that last so long together.
-    pub(crate) fn within(races: Duration) -> Self {
-        Self { unit: races / SHARES.iter().sum::<u32>(), shares: SHARES.iter() }
+    pub(crate) fn within(race_timeout: Duration) -> Self {
+        Self { unit: race_timeout / SHARES.iter().sum::<u32>(), shares: SHARES.iter() }
     }
 
     /// Waits once more, at most as long as its turn is: cut by up to half at random, so that those who lost a race together
@@ -33,7 +33,7 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use store::{NatsSettings, NatsStore, Patience, Store as _};
+    use store::{NatsSettings, NatsStore, Store as _, Timeouts};
 
     fn all(mut waits: Waits) -> Vec<Duration> {
         std::iter::from_fn(|| waits.next()).collect()
@@ -43,10 +43,10 @@ mod tests {
     fn waits_last_as_long_as_is_set_for_the_store() {
         let settings: NatsSettings = "nats://one".parse().unwrap();
         let store = testkit::nats::any(NatsStore::new(settings.clone()));
-        assert_eq!(all(Waits::within(store.races())), [100, 300, 900].map(Duration::from_millis));
-        let patience = Patience { conflict: Duration::from_secs(26), ..settings.patience };
-        let patient = testkit::nats::any(NatsStore::new(NatsSettings { patience, ..settings }));
-        assert_eq!(all(Waits::within(patient.races())), [2, 6, 18].map(Duration::from_secs));
+        assert_eq!(all(Waits::within(store.race_timeout())), [100, 300, 900].map(Duration::from_millis));
+        let timeouts = Timeouts { conflict: Duration::from_secs(26), ..settings.timeouts };
+        let patient = testkit::nats::any(NatsStore::new(NatsSettings { timeouts, ..settings }));
+        assert_eq!(all(Waits::within(patient.race_timeout())), [2, 6, 18].map(Duration::from_secs));
     }
 
     #[tokio::test(start_paused = true)]

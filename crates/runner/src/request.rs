@@ -55,7 +55,7 @@ async fn commit<P: Protocol, S: Store>(
     input: Input<P>,
     decide: impl Fn(&mut Journal<P, S>) -> Result<Decision<P>, Refusal>,
 ) -> Result<(), RequestError> {
-    let end = Instant::now() + journal.store.races();
+    let end = Instant::now() + journal.store.race_timeout();
     loop {
         let before = journal.before();
         let decision = decide(journal)?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::{self, Decision};
-use protocol::{Epoch, NotImportable, Protocol, Revision, RunId};
+use protocol::{Epoch, ImportRefusal, Protocol, Revision, RunId};
 use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
@@ -64,7 +64,7 @@ pub enum RestoreError {
     #[error("could not keep the bad bytes in `{}`", path.display())]
     Keep { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    NotImportable(#[from] NotImportable),
+    NotImportable(#[from] ImportRefusal),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -128,11 +128,11 @@ impl<P: Protocol> Corruption<P> {
         let highest = if claimed < highest + PLAUSIBLE { highest.max(claimed) } else { highest };
         let source = RecoverySource::Document {
             document: value,
-            from,
-            bad,
-            highest,
-            what: what.clone(),
-            kept: kept.display().to_string(),
+            restored_from: from,
+            broken_at: bad,
+            highest_sequence: highest,
+            problem: what.clone(),
+            quarantine: Some(kept.display().to_string()),
         };
         let context = CommitContext { epoch, ..CommitContext::default() };
         journal.commit(by, Input::Recovered { source }, decision, context).await?;
@@ -177,7 +177,7 @@ async fn state<P: Protocol, S: Store>(
         }
         rebuild.position.revision = entry.revision;
     }
-    let sound = rebuild.position.revision == bad && P::broken(&rebuild.document).is_empty();
+    let sound = rebuild.position.revision == bad && P::violations(&rebuild.document).is_empty();
     Ok(sound.then_some(rebuild.document))
 }
 

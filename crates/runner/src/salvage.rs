@@ -3,7 +3,9 @@
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
 use protocol::{Epoch, Protocol, Revision, RunId, Stamp};
-use store::{Draft, DraftError, FoundRun, RunWriter, Salvage, SalvageError, SqliteStore, WriteId};
+use store::{
+    FoundRun, ReplacementDatabase, RunWriteError, RunWriter, Salvage, SalvageError, SqliteStore, WriteId,
+};
 
 use crate::causes::with_causes;
 use crate::rebuild::{Rebuild, Unfit, definition_of, epoch_at};
@@ -33,7 +35,7 @@ pub enum SalvageRunError {
     #[error(transparent)]
     Read(#[from] SalvageError),
     #[error(transparent)]
-    Write(#[from] DraftError),
+    Write(#[from] RunWriteError),
 }
 
 /// Above this an epoch is not a count any more but damage.
@@ -48,7 +50,7 @@ pub trait Ground {
     ) -> Result<T, SalvageRunError>;
 }
 
-impl Ground for Draft {
+impl Ground for ReplacementDatabase {
     fn put_run<T>(
         &mut self,
         fill: impl FnOnce(&mut RunWriter<'_>) -> Result<T, SalvageRunError>,
@@ -120,7 +122,7 @@ pub fn salvage<P: Protocol>(
     match ground.put_run(|writer| from.fill(rebuild, writer, by, now)) {
         Ok(outcome) => Ok(Some(Salvaged { run: Ok(run), outcome })),
         // A second run of the same name: one of the two is a ghost, and the first one stands.
-        Err(SalvageRunError::Write(DraftError::Refused(refused))) => {
+        Err(SalvageRunError::Write(RunWriteError::Refused(refused))) => {
             Ok(unreadable(Ok(run), refused.to_string()))
         }
         Err(error) => Err(error),
@@ -144,12 +146,12 @@ impl Source<'_> {
         by: &Author,
         now: Stamp,
     ) -> Result<SalvageOutcome, SalvageRunError> {
-        writer.blob(&self.blob)?;
+        writer.put_blob(&self.blob)?;
         let (mut ends, mut began) = (None, None);
         while ends.is_none() && rebuild.revision() < self.found.newest {
             let next = rebuild.revision().next();
             let Some(entry) = self.salvage.entry(self.found, next)? else {
-                let spoilt = self.salvage.is_spoilt(self.found, next)?;
+                let spoilt = self.salvage.is_corrupt(self.found, next)?;
                 let how = if spoilt { "is not what was written" } else { "is lost" };
                 ends = Some(format!("entry {next} {how}"));
                 continue;
@@ -169,19 +171,19 @@ impl Source<'_> {
         if let (Some(why), Revision(0)) = (&ends, rebuild.revision()) {
             return Ok(SalvageOutcome::Unreadable { newest: self.found.newest, why: why.clone() });
         }
-        let row = self.salvage.row_of(&run)?;
+        let row = self.salvage.run_row(&run)?;
         let promised = row.map_or(Revision(0), |(_, revision)| revision);
-        let promised = promised.max(self.salvage.trace(self.found)?).max(self.found.newest);
+        let promised = promised.max(self.salvage.newest_part(self.found)?).max(self.found.newest);
         let revision = rebuild.revision();
         if ends.is_none() && promised > revision {
             ends = Some(format!("entries {} to {promised} are lost", revision.next()));
         }
         let created = row.map(|(created, _)| created).or(began);
-        writer.remember(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
+        writer.set_origin(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
         let Some(why) = ends else {
             return Ok(SalvageOutcome::Whole { revision, status: rebuild.state.run.status });
         };
-        let beyond = self.salvage.beyond(self.found, revision)?;
+        let beyond = self.salvage.count_after(self.found, revision)?;
         let lost = format!("{why}; {beyond} later entries were set aside");
         let source = RecoverySource::Journal { lost, gap: Some((revision, promised)) };
         let entry = rebuild.note(source, by.clone(), now);

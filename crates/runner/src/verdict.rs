@@ -3,13 +3,13 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use protocol::entry::{Evidence, FaultKind};
+use protocol::entry::{Evidence, FailureKind};
 use protocol::report::{Expected, Report};
 use protocol::run::Ending;
-use protocol::{Protocol, Reading};
+use protocol::{ParsedReport, Protocol};
 use supervisor::adapter::ReportRule;
 use supervisor::report::{Collected, collect};
-use supervisor::{AttemptDir, Because, ExitRecord, How, Over};
+use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
 use crate::attempt::{AttemptSpec, Ended};
 
@@ -36,26 +36,26 @@ impl<P: Protocol> Judge<'_, P> {
     pub(crate) fn judge(&self, ended: &Ended) -> Judged<P::Verdict> {
         let over = match ended {
             Ended::NotStarted(error) => {
-                return failure(Ending::Failed, FaultKind::NotStarted, error.clone(), None);
+                return failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
-            Ended::Over(Over::Unclaimed) => {
+            Ended::Over(AttemptEnd::Unclaimed) => {
                 return failure(
                     Ending::Interrupted,
-                    FaultKind::Interrupted,
+                    FailureKind::Interrupted,
                     "Agent process was interrupted before it began".to_owned(),
                     None,
                 );
             }
-            Ended::Over(Over::Voided) => {
+            Ended::Over(AttemptEnd::Voided) => {
                 return failure(
                     Ending::Stopped,
-                    FaultKind::Cancelled,
+                    FailureKind::Cancelled,
                     "Agent process was stopped before it began".to_owned(),
                     None,
                 );
             }
-            Ended::Over(Over::Vanished) => None,
-            Ended::Over(Over::Exit(record)) => Some(record),
+            Ended::Over(AttemptEnd::Vanished) => None,
+            Ended::Over(AttemptEnd::Exit(record)) => Some(record),
         };
         let duration_ms = over.map(|record| record.duration_ms);
         let unfit = match collect(&self.spec.dir, &self.spec.expected) {
@@ -69,7 +69,7 @@ impl<P: Protocol> Judge<'_, P> {
         let Some(record) = over else {
             return failure(
                 Ending::Interrupted,
-                FaultKind::Interrupted,
+                FailureKind::Interrupted,
                 "Agent process was interrupted: its shim was killed".to_owned(),
                 None,
             );
@@ -85,58 +85,63 @@ impl<P: Protocol> Judge<'_, P> {
     }
 
     fn reported(&self, report: Report, duration_ms: Option<u64>) -> Judged<P::Verdict> {
-        let (ending, kind, error) = match P::read_report(self.definition, self.document, self.step, &report) {
-            Reading::Verdict(verdict) => (Ending::Reported(verdict), None, None),
-            Reading::Failed(error) => (Ending::Failed, Some(FaultKind::ReportedFailure), Some(error)),
-            Reading::Unfit(error) => (Ending::Failed, Some(FaultKind::UnfitReport), Some(error)),
+        let (ending, kind, error) = match P::parse_report(self.definition, self.document, self.step, &report)
+        {
+            ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
+            ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
+            ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
         };
         Judged { ending, evidence: Evidence { kind, error, report: Some(report), duration_ms } }
     }
 
-    fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending<P::Verdict>, FaultKind, String) {
+    fn failed(
+        &self,
+        record: &ExitRecord,
+        unfit: Option<String>,
+    ) -> (Ending<P::Verdict>, FailureKind, String) {
         let seconds = record.duration_ms / 1000;
-        match record.because {
-            Because::Ordered => {
-                (Ending::Stopped, FaultKind::Cancelled, "Agent process was stopped".to_owned())
+        match record.reason {
+            EndReason::Stopped => {
+                (Ending::Stopped, FailureKind::Cancelled, "Agent process was stopped".to_owned())
             }
             // Files the agent wrote just before a power cut may be gone: that is not the agent's fault.
-            Because::Own if record.boot_id != self.boot_id => (
+            EndReason::Finished if record.boot_id != self.boot_id => (
                 Ending::Interrupted,
-                FaultKind::Interrupted,
+                FailureKind::Interrupted,
                 "The machine went down before the report was safe".to_owned(),
             ),
-            Because::TimedOut => {
-                (Ending::Failed, FaultKind::Timeout, format!("Agent process timed out after {seconds} s"))
+            EndReason::TimedOut => {
+                (Ending::Failed, FailureKind::Timeout, format!("Agent process timed out after {seconds} s"))
             }
-            Because::Silent => (
+            EndReason::Silent => (
                 Ending::Failed,
-                FaultKind::Silence,
+                FailureKind::Silence,
                 format!("Agent process was silent for too long and was ended after {seconds} s"),
             ),
-            Because::Own => {
-                let kind = match (&unfit, &record.how) {
-                    (Some(_), _) => FaultKind::UnfitReport,
-                    (None, How::NotStarted { .. }) => FaultKind::NotStarted,
-                    (None, How::Exited { .. } | How::Signalled { .. }) => FaultKind::NoReport,
+            EndReason::Finished => {
+                let kind = match (&unfit, &record.status) {
+                    (Some(_), _) => FailureKind::InvalidReport,
+                    (None, ExitStatus::NotStarted { .. }) => FailureKind::NotStarted,
+                    (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => FailureKind::NoReport,
                 };
-                (Ending::Failed, kind, own_fault(&self.spec.dir, &record.how, unfit))
+                (Ending::Failed, kind, own_fault(&self.spec.dir, &record.status, unfit))
             }
         }
     }
 }
 
-fn failure<V>(ending: Ending<V>, kind: FaultKind, error: String, duration_ms: Option<u64>) -> Judged<V> {
+fn failure<V>(ending: Ending<V>, kind: FailureKind, error: String, duration_ms: Option<u64>) -> Judged<V> {
     let evidence = Evidence { kind: Some(kind), error: Some(error), report: None, duration_ms };
     Judged { ending, evidence }
 }
 
 /// The sentence for an attempt that ended by itself without a usable report.
-fn own_fault(dir: &AttemptDir, how: &How, unfit: Option<String>) -> String {
+fn own_fault(dir: &AttemptDir, how: &ExitStatus, unfit: Option<String>) -> String {
     let what = format!("Agent process {how}");
     match (unfit, how) {
         (Some(reason), _) => format!("{what} and its report was refused: {reason}"),
-        (None, How::NotStarted { .. }) => what,
-        (None, How::Exited { .. } | How::Signalled { .. }) => {
+        (None, ExitStatus::NotStarted { .. }) => what,
+        (None, ExitStatus::Exited { .. } | ExitStatus::Signalled { .. }) => {
             match last_line(&dir.stderr()).or_else(|| last_line(&dir.stdout())) {
                 Some(line) => format!("{what} without a report: {line}"),
                 None => format!("{what} without a report"),
@@ -147,8 +152,8 @@ fn own_fault(dir: &AttemptDir, how: &How, unfit: Option<String>) -> String {
 
 /// Plain commands write no report: their exit code is one, with the command's last lines and figures as evidence.
 fn exit_code_report(dir: &AttemptDir, expected: &Expected, record: &ExitRecord) -> Option<Report> {
-    let How::Exited { code } = record.how else { return None };
-    if record.because != Because::Own {
+    let ExitStatus::Exited { code } = record.status else { return None };
+    if record.reason != EndReason::Finished {
         return None;
     }
     let status = if code == 0 { "COMPLETED" } else { "FAILED" };

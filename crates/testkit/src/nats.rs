@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use store::{AnyStore, LEAST_VERSION, Location, NatsSettings, NatsStore, Patience};
+use store::{AnyStore, Location, MIN_VERSION, NatsSettings, NatsStore, Timeouts};
 
 pub use wire::{Line, Wire, deliver};
 
@@ -144,8 +144,8 @@ pub fn any(store: NatsStore) -> AnyStore {
 pub fn settings(address: &str) -> NatsSettings {
     let settings: NatsSettings = address.parse().expect("an address of ours");
     // What a server had heard when it was killed is never answered: a test need not wait for it as long as a person.
-    let patience = Patience { answer: Duration::from_secs(2), ..settings.patience };
-    NatsSettings { replicas: 1, patience, ..settings }
+    let timeouts = Timeouts { request: Duration::from_secs(2), ..settings.timeouts };
+    NatsSettings { replicas: 1, timeouts, ..settings }
 }
 
 /// Starts a server and waits until it says that it is ready.
@@ -182,9 +182,8 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let build = std::env::current_exe().expect("a test knows its program");
     let tools = build.ancestors().nth(3).expect("it lies in the build's directory").join("tools/nats-server");
     let candidates = [PathBuf::from("nats-server"), tools];
-    let fit = candidates
-        .into_iter()
-        .find(|program| version(program).is_some_and(|version| version >= LEAST_VERSION));
+    let fit =
+        candidates.into_iter().find(|program| version(program).is_some_and(|version| version >= MIN_VERSION));
     fit.expect("no nats-server of at least 2.10.25: run scripts/tools, or scripts/verify --no-nats")
 });
 

@@ -163,7 +163,8 @@ impl Scene {
             }
             Backing::Nats { .. } => {
                 let run = RunId::new(run).expect("a name");
-                let holder = harness::wait(self.open_store().holder(&run)).expect("the server answers");
+                let holder =
+                    harness::wait(self.open_store().engine_holder(&run)).expect("the server answers");
                 holder.map(|holder| i32::try_from(holder.pid).expect("a pid is small"))
             }
         }

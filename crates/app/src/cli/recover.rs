@@ -10,7 +10,7 @@ mod view;
 
 use std::path::PathBuf;
 
-use store::{Backup, Closed, Damage, find_damage};
+use store::{Backup, Damage, ExclusiveAccess, find_damage};
 
 use super::block_on;
 use crate::config::Flags;
@@ -91,18 +91,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(directory) => workspace.with_store_at(directory.path())?,
         None => workspace,
     };
-    let closed = Closed::take(&workspace.location)?;
-    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-    let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&closed) } else { None };
+    let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
+    let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&exclusive) } else { None };
     let is_intact = damage.is_empty();
     if !report.was_missing {
         report.damage.extend(damage.iter().map(Damage::to_string));
     }
     block_on(async {
         if !is_intact {
-            return damaged::recover(&workspace, &arguments, closed, unfinished, report).await;
+            return damaged::recover(&workspace, &arguments, exclusive, unfinished, report).await;
         }
-        drop(closed);
+        drop(exclusive);
         if let Some(file) = &arguments.from {
             return damaged::merge(&workspace, file, &arguments, report).await;
         }
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if inconsistencies == 0 {
             return Ok(report.print());
         }
-        let closed = Closed::take(&workspace.location)?;
-        damaged::recover(&workspace, &arguments, closed, None, report).await
+        let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
+        damaged::recover(&workspace, &arguments, exclusive, None, report).await
     })
 }

@@ -22,7 +22,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::store::{BadSettings, NatsSettings};
+use ::store::{NatsSettings, NatsSettingsError};
 use etcetera::BaseStrategy as _;
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 
@@ -114,7 +114,7 @@ impl Config {
     }
 
     /// Returns the settings of a store on NATS at an address that is not part of the configuration.
-    pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, BadSettings> {
+    pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, NatsSettingsError> {
         let mut settings = address.parse()?;
         self.nats.apply_to(&mut settings);
         Ok(settings)
@@ -162,7 +162,7 @@ fn flags(flags: Flags, errors: &mut Vec<ConfigError>) -> Layer {
 
 /// Parses `--store`. A relative directory starts at the current directory.
 fn typed_store(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
-    let bad = |error: BadSettings| (error.to_string(), Some(store::address_hint(&error).to_owned()));
+    let bad = |error: NatsSettingsError| (error.to_string(), Some(store::address_hint(&error).to_owned()));
     match StoreAddress::read(typed.as_os_str()).map_err(bad)? {
         StoreAddress::Directory(directory) => std::path::absolute(&directory)
             .map(StoreAddress::Directory)

@@ -278,7 +278,7 @@ fn options_of_a_nats_store_are_merged_and_its_secrets_are_not_shown() {
     let config = Config::load(sources).unwrap();
     let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
     assert_eq!(settings.servers, ["nats://one:4222", "nats://two:4222"]);
-    assert_eq!((settings.replicas, settings.patience.outage), (1, Duration::from_secs(10)));
+    assert_eq!((settings.replicas, settings.timeouts.outage), (1, Duration::from_secs(10)));
     let access = ::store::Access::Password { user: "ann".to_owned(), password: "louder".to_owned() };
     assert_eq!(settings.access, access);
     assert_eq!(settings.tls.roots, Some(folder.0.path().join("ca.pem")));
@@ -296,7 +296,7 @@ fn a_short_outage_timeout_shortens_the_answer_timeout() {
         let project_file = folder.file(PROJECT_FILE, &text);
         let config = Config::load(Sources { project_file, ..Sources::default() }).unwrap();
         let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
-        assert_eq!(settings.patience.answer, Duration::from_secs(answer), "{outages}");
+        assert_eq!(settings.timeouts.request, Duration::from_secs(answer), "{outages}");
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn save_if_store_is_gone(workspace: &Workspace, store: &AnyStore, fai
     }
     gone.causes.extend(failure.causes);
     for path in candidate_paths(workspace) {
-        gone = match store.save_copy(&path) {
+        gone = match store.emergency_copy(&path) {
             Ok(()) => {
                 let word = output::shell_word(&path);
                 gone = gone

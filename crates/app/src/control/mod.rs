@@ -272,5 +272,5 @@ pub(crate) fn note_who_continues(run: &RunId, handled_by: &HandledBy) {
 
 /// Returns the engine of a run. A command that holds the lock for one request is not an engine.
 pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
-    Ok(store.holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
+    Ok(store.engine_holder(run).await?.filter(|holder| holder.tenure == Tenure::Engine))
 }

@@ -363,7 +363,7 @@ pub(crate) async fn detach(
 /// agents inherit its environment.
 fn credentials(store: &AnyStore) -> Option<String> {
     match store {
-        AnyStore::Nats(store, _) => store.settings().access.words(),
+        AnyStore::Nats(store, _) => store.settings().access.userinfo(),
         AnyStore::Embedded(_) => None,
     }
 }

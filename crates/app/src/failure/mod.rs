@@ -212,7 +212,7 @@ impl From<OpenError> for Failure {
             OpenError::Newer { .. } => {
                 return failure.code(Code::Newer).hint("install that version; nothing was changed");
             }
-            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::ExternalWrite { .. } => {
+            OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::OtherProgram { .. } => {
                 failure.code(Code::Damaged)
             }
             OpenError::Missing { .. } => failure.code(Code::Gone),
@@ -221,17 +221,17 @@ impl From<OpenError> for Failure {
     }
 }
 
-impl From<store::CloseError> for Failure {
-    fn from(error: store::CloseError) -> Self {
+impl From<store::ExclusiveAccessError> for Failure {
+    fn from(error: store::ExclusiveAccessError) -> Self {
         let failure = Self::from_error(Exit::Store, &error);
         match error {
-            store::CloseError::Led { run, .. } => {
+            store::ExclusiveAccessError::EngineRunning { run, .. } => {
                 failure.hint(format!("run `callboard stop {run}`, then the same command again"))
             }
-            store::CloseError::Busy { .. } => {
+            store::ExclusiveAccessError::Busy { .. } => {
                 failure.hint("run the same command again when that process has exited")
             }
-            store::CloseError::Io { .. } => failure,
+            store::ExclusiveAccessError::Io { .. } => failure,
         }
     }
 }

@@ -1,27 +1,29 @@
 //! Codes and hints for a store that cannot be used.
 
-use store::{ConnectFault, Holder, Unavailable};
+use store::{NatsConnectError, ProcessInfo, Unavailable};
 
 use super::{Code, Failure};
 
 /// Says what to do about a server that cannot be used as a store.
-fn connect_hint(fault: &ConnectFault) -> &'static str {
+fn connect_hint(fault: &NatsConnectError) -> &'static str {
     match fault {
-        ConnectFault::TooOld(_) => "upgrade the server; 2.12 or later is recommended",
-        ConnectFault::NoJetStream => "enable JetStream, then run the same command again; nothing is lost",
-        ConnectFault::Secret { .. } => "run `callboard config` to see where this was set",
-        ConnectFault::Refused(_) | ConnectFault::Unproven(_) => {
+        NatsConnectError::TooOld(_) => "upgrade the server; 2.12 or later is recommended",
+        NatsConnectError::NoJetStream => "enable JetStream, then run the same command again; nothing is lost",
+        NatsConnectError::UnreadableFile { .. } => "run `callboard config` to see where this was set",
+        NatsConnectError::Unauthorized(_) | NatsConnectError::SigningFailed(_) => {
             "set NATS_USER and NATS_PASSWORD, NATS_TOKEN, NATS_CREDS or NATS_NKEY, or the same keys in `[store]`"
         }
-        ConnectFault::NoTls(_) => "write `nats://` instead of `tls://`, or give the server a certificate",
-        ConnectFault::Untrusted(_) => {
+        NatsConnectError::NoTls(_) => "write `nats://` instead of `tls://`, or give the server a certificate",
+        NatsConnectError::TlsFailed(_) => {
             "set NATS_CA to the certificate authority of the server, and NATS_CERT and NATS_KEY if it asks for a client certificate; or the same keys in `[store]`"
         }
-        ConnectFault::NoName(_) => "check the host name; run `callboard config` to see where it was set",
-        ConnectFault::Silent(_) => {
+        NatsConnectError::UnknownHost(_) => {
+            "check the host name; run `callboard config` to see where it was set"
+        }
+        NatsConnectError::TimedOut(_) => {
             "check that the server runs and that no firewall blocks it, then run the same command again; nothing is lost"
         }
-        ConnectFault::Client(_) => {
+        NatsConnectError::Other(_) => {
             "start the server with its data directory (`nats-server -js -sd DIR`), then run the same command again; nothing is lost"
         }
     }
@@ -39,7 +41,7 @@ impl Failure {
             Unavailable::NotWritable { .. } => {
                 self.hint("make it writable; `callboard ls`, `show` and `log` work without")
             }
-            Unavailable::Held { holder: Some(Holder { pid, stopped: true, .. }), .. } => {
+            Unavailable::Held { holder: Some(ProcessInfo { pid, stopped: true, .. }), .. } => {
                 self.code(Code::Held).hint(format!(
                     "run `kill -CONT {pid}` to continue it, then run the same command again; nothing is lost"
                 ))
@@ -53,7 +55,7 @@ impl Failure {
             Unavailable::Server { source, .. } => {
                 // A host name that cannot be resolved has an error kind that looks like a resource limit.
                 let without = Self { code: None, ..self };
-                let hint = match source.downcast_ref::<ConnectFault>() {
+                let hint = match source.downcast_ref::<NatsConnectError>() {
                     Some(fault) => connect_hint(fault),
                     None => "run the same command again when the servers answer; nothing is lost",
                 };

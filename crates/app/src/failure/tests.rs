@@ -18,7 +18,7 @@ fn a_full_disk_sets_the_code_of_every_error_it_causes() {
         Failure::from(open_error(full())),
         Failure::from(CommitError::from(Unavailable::Io {
             action: "lock",
-            path: PathBuf::from("/store/ticket"),
+            path: PathBuf::from("/store/writer.lock"),
             source: full(),
         })),
         Failure::from(runner::EngineError::View { path: PathBuf::from("/view"), source: full() }),

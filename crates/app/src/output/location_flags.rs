@@ -49,7 +49,9 @@ fn with_flags(text: &str, flags: &str) -> String {
         let verb = piece.strip_prefix("callboard ").and_then(|words| words.split(' ').next());
         let has_none = !piece.contains(" --store") && !piece.contains(" --repo") && !piece.contains('|');
         match verb {
-            Some(verb) if number % 2 == 1 && has_none && cli::takes_place(verb) => format!("{piece}{flags}"),
+            Some(verb) if number % 2 == 1 && has_none && cli::accepts_location(verb) => {
+                format!("{piece}{flags}")
+            }
             Some(_) | None => piece.to_owned(),
         }
     });

@@ -92,7 +92,7 @@ pub(crate) fn message(line: impl std::fmt::Display) {
 }
 
 /// Prints that the store is waiting for a server, or that a setting of a server differs.
-pub(crate) fn store_waiting(news: &store::Waiting) {
+pub(crate) fn store_waiting(news: &store::NatsNotice) {
     note(news);
 }
 
@@ -125,17 +125,6 @@ pub(crate) fn can_draw() -> bool {
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-}
-
-/// Whether the locale uses UTF-8. True if no locale is set, as terminals assume today.
-pub(crate) fn supports_unicode() -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|it| !it.is_empty()));
-    locale.is_none_or(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
 }
 
 /// Set while this process is an engine: the run continues although its output cannot be written.

@@ -9,7 +9,7 @@ use protocol::{AttemptId, Revision, Stamp, StepId};
 use runner::{History, RunAt};
 use serde::Serialize;
 use store::EngineHolder;
-use supervisor::{AttemptDir, ShimLife};
+use supervisor::{AttemptDir, ShimStatus};
 
 use super::gates::{self, Gate};
 use super::last_error::{self, LastError};
@@ -169,8 +169,8 @@ fn past_engine<P: Presentation>(run_at: &RunAt<P>, history: &History) -> EngineS
 /// Whether no agent of the attempt can be running: it has exited, its shim is dead, or it was never started.
 fn has_ended(dir: &AttemptDir) -> bool {
     dir.exit().exists()
-        || match supervisor::shim_life(dir) {
-            Ok(ShimLife::NeverBegan | ShimLife::Void | ShimLife::Dead) => true,
-            Ok(ShimLife::Alive { .. } | ShimLife::Remote) | Err(_) => false,
+        || match supervisor::shim_status(dir) {
+            Ok(ShimStatus::Unclaimed | ShimStatus::Void | ShimStatus::Dead) => true,
+            Ok(ShimStatus::Alive { .. } | ShimStatus::Remote) | Err(_) => false,
         }
 }

@@ -116,7 +116,7 @@ fn turn_activity<P: Presentation>(
             StepActivity::Stopping { attempt, since: asked.unwrap_or(started), host }
         }
         TurnStatus::BackingOff if starts_steps => {
-            let until = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.due);
+            let until = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.fires_at);
             StepActivity::BackingOff { since, until }
         }
         TurnStatus::Queued | TurnStatus::BackingOff if !starts_steps => StepActivity::Held { since },

@@ -10,7 +10,7 @@ use protocol::entry::Author;
 use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, NatsSettings, Note, RunRow, SqliteStore, Store as _};
+use store::{AnyStore, Location, NatsSettings, NatsWarning, RunRow, SqliteStore, Store as _};
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
@@ -116,7 +116,7 @@ impl Workspace {
             // All streams were created now, so they have the same number of replicas: print that note once.
             let mut has_replica_note = false;
             for note in nats.open().await? {
-                let is_repeated = matches!(note, Note::FewerReplicas { .. })
+                let is_repeated = matches!(note, NatsWarning::FewerReplicas { .. })
                     && std::mem::replace(&mut has_replica_note, true);
                 if !is_repeated {
                     output::note(note);

@@ -1,16 +1,16 @@
-//! A full disk, at every place where we write.
+//! A full disk, everywhere Callboard writes.
 
 use std::fs;
 
-use testkit::{Disk, Scene, World, apart, embedded_only};
+use testkit::{Disk, Scene, World, apart};
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
-/// What an agent does that reports, says so, and exits when it may.
+/// An agent that reports, logs a line, and exits when the gate opens.
 const REPORTS_AND_WAITS: &str =
     r#"a * do hand_in COMPLETED "did a"; : >"$kit/reported"; read -r _ <"$kit/gate""#;
 
-/// A repository whose store has a small disk of its own.
+/// Makes a repository whose store has a small disk of its own.
 fn with_small_store() -> (Scene, Disk) {
     let scene = scene();
     let disk = Disk::mount(scene.store(), "size=16m");
@@ -19,8 +19,7 @@ fn with_small_store() -> (Scene, Disk) {
 }
 
 #[test]
-fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
-    embedded_only!("a commit to a disk that is full");
+fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&[REPORTS_AND_WAITS]);
@@ -36,7 +35,7 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
         assert!(session.stderr.contains(&full), "{}", session.stderr);
         assert!(session.stderr.contains("make room on that disk"), "{}", session.stderr);
         assert!(scene.attempt("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
-        // When the engine closed the store it gave back a little. Without that, every command says the same.
+        // Closing the store freed a little space. Without it, every command fails the same way.
         disk.fill();
         for command in ["pause", "stop", "resume", "show"] {
             let refused = scene.callboard(&[command, "trial"]).run();
@@ -53,7 +52,7 @@ fn a_store_that_is_full_at_a_commit_ends_the_engine_aloud_and_loses_nothing() {
 }
 
 #[test]
-fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
+fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
         scene.plan(&["a 1 wait gate"]);
@@ -69,7 +68,7 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
         assert_eq!(scene.ledger().begun(), ["a#1.1", "a#1.2", "b#1.1"]);
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
-        // By the one who could commit it: on NATS that needs no room here.
+        // On NATS the commit needs no local space.
         let told = if testkit::on_nats() { &session } else { &resumed };
         assert!(told.stderr.contains("✗ a#1.1 failed, again in"), "{}", told.stderr);
         scene.expect_no_orphans();
@@ -77,7 +76,7 @@ fn a_report_that_finds_no_room_costs_a_try_and_its_end_is_not_lost() {
 }
 
 #[test]
-fn an_agent_whose_log_finds_no_room_goes_on_and_its_report_counts() {
+fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
     const TALKS: &str = r#"a * do read -r _ <"$kit/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$kit/unheard"
 read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
     apart(World::Mounts, || {
@@ -99,10 +98,10 @@ read -r _ <"$kit/again"; hand_in COMPLETED "did a""#;
 }
 
 #[test]
-fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
+fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
-        // There is room for the commit that starts `b`, not for what `b` would be told.
+        // There is space for the commit that starts `b`, not for its prompt.
         scene.write("task.md", &"Do what the step says. ".repeat(40_000));
         scene.plan(&[REPORTS_AND_WAITS]);
         let mut gate = scene.gate("gate");
@@ -124,8 +123,7 @@ fn an_attempt_that_finds_no_room_to_begin_costs_no_try() {
 }
 
 #[test]
-fn a_run_that_finds_no_room_is_not_half_opened() {
-    embedded_only!("a commit to a disk that is full");
+fn embedded_a_run_without_space_is_not_created() {
     apart(World::Mounts, || {
         let (scene, disk) = with_small_store();
         disk.fill();
@@ -174,7 +172,7 @@ fn a_disk_without_inodes_is_full_too() {
 }
 
 #[test]
-fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
+fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
     apart(World::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
@@ -190,7 +188,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
-        // A report's file is tried at once; the document's has its pace, and may be tried only at the end.
+        // A report's view is written at once; the document's view is paced and may be written only at the end.
         let report = view.with_file_name("reports").join("trial__a.json");
         let told = format!("! cannot write {}: No space left on device", report.display());
         assert!(session.stderr.contains(&told), "{}", session.stderr);
@@ -207,7 +205,7 @@ fn views_that_find_no_room_stay_whole_and_are_current_as_soon_as_they_can_be() {
 }
 
 #[test]
-fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
+fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
     apart(World::Mounts, || {
         let scene = scene();
         let disk = Disk::mount(scene.repo().join(".agents"), "size=1m");
@@ -233,7 +231,7 @@ fn a_run_whose_views_had_no_room_for_a_while_is_succeeded_with_all_of_them() {
 }
 
 #[test]
-fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
+fn a_run_is_not_created_if_the_exclude_file_cannot_be_written() {
     apart(World::Mounts, || {
         let scene = scene();
         scene.workflow(&["a"]);
@@ -250,7 +248,7 @@ fn a_repository_without_room_for_our_line_in_its_exclude_file_opens_no_run() {
 }
 
 #[test]
-fn a_strangers_bytes_are_not_given_up_for_want_of_room() {
+fn external_bytes_are_not_discarded_for_lack_of_space() {
     apart(World::Mounts, || {
         let scene = scene();
         let views = Disk::mount(scene.repo().join(".agents"), "size=1m");

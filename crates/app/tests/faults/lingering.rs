@@ -1,4 +1,4 @@
-//! An agent that has reported and does not go: half a minute in earnest, a run_at here.
+//! An agent that has reported and does not exit.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use protocol::Outcome;
 use runner::{Clock, EngineExit, Notice};
 use testkit::Held;
 
-use crate::engine_config::Stand;
-use crate::scene;
+use crate::faults::engine_config::Stand;
+use crate::faults::scene;
 
 #[tokio::test]
-async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts() {
+async fn an_agent_that_reported_and_does_not_exit_is_killed_and_its_report_counts() {
     let scene = scene();
     scene.plan(&["a * report-then-hang"]);
     let mut stand = Stand::open(&scene, Clock::system()).await;
@@ -24,7 +24,7 @@ async fn an_agent_that_reported_and_does_not_exit_is_ended_and_its_report_counts
     });
     assert_eq!(rest.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     assert_eq!(lingered, 1);
-    // It may have ended before we could take hold of it.
+    // It may have ended before the test could open its pidfd.
     assert!(agent.is_none_or(|agent| agent.has_ended()));
     assert_eq!(scene.ledger().order(), ["begin a#1.1", "end a#1.1"]);
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);

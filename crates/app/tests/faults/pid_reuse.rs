@@ -1,4 +1,4 @@
-//! A process number that belongs to somebody else by now.
+//! A process id that was reused.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::{Innocent, Scene, World, apart};
 
-use crate::deserted;
+use crate::faults::killed_run;
 
-/// Numbers come round only after long; a tick in which a shim began has passed by then, and whoever begins has another.
-fn deserted_long_ago() -> Scene {
-    let scene = deserted();
+/// Process ids wrap around slowly: the clock tick of the shim's start has passed, so its successor has another start time.
+fn killed_run_of_an_earlier_tick() -> Scene {
+    let scene = killed_run();
     let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
     while Innocent::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
     scene
 }
 
-/// Writes another process number into the claim.
+/// Writes another process id into the claim.
 fn forge(attempt: &Path, pid: i32) {
     let claim = attempt.join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
@@ -25,7 +25,7 @@ fn forge(attempt: &Path, pid: i32) {
     fs::write(&claim, identity.to_string()).unwrap();
 }
 
-/// What the run comes to: the lost try is repeated and not counted.
+/// The lost attempt is repeated and not counted.
 fn expect_repeated(scene: &Scene) {
     let resumed = scene.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -35,8 +35,8 @@ fn expect_repeated(scene: &Scene) {
 }
 
 #[test]
-fn whoever_has_the_number_of_a_dead_shim_is_neither_waited_for_nor_signalled() {
-    let scene = deserted_long_ago();
+fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
+    let scene = killed_run_of_an_earlier_tick();
     let innocent = Innocent::start();
     forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
     expect_repeated(&scene);
@@ -44,8 +44,8 @@ fn whoever_has_the_number_of_a_dead_shim_is_neither_waited_for_nor_signalled() {
 }
 
 #[test]
-fn stop_does_not_signal_whoever_has_the_number_of_a_dead_shim() {
-    let scene = deserted_long_ago();
+fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
+    let scene = killed_run_of_an_earlier_tick();
     let innocent = Innocent::start();
     forge(&scene.attempt("trial", "a", "1.1"), innocent.pid());
     let stopped = scene.callboard(&["stop", "trial"]).run();
@@ -54,9 +54,9 @@ fn stop_does_not_signal_whoever_has_the_number_of_a_dead_shim() {
 }
 
 #[test]
-fn a_number_that_the_kernel_really_gave_away_again_is_told_apart() {
+fn a_pid_that_the_kernel_really_reused_is_recognised() {
     apart(World::Processes, || {
-        let scene = deserted_long_ago();
+        let scene = killed_run_of_an_earlier_tick();
         let claim = fs::read(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();

@@ -3,14 +3,14 @@
 use std::fs;
 
 use rustix::process::Signal;
-use testkit::{Held, embedded_only};
+use testkit::Held;
 
-use crate::{scene, status};
+use crate::faults::{scene, status};
 
 const ROUNDS: usize = 12;
 
 #[test]
-fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
+fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -43,8 +43,7 @@ fn of_two_engines_that_start_at_once_one_acts_and_the_other_says_who_does() {
 }
 
 #[test]
-fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later_one() {
-    embedded_only!("the file of a lock");
+fn embedded_an_engine_that_lost_its_lock_while_stopped_is_fenced() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -53,7 +52,7 @@ fn an_engine_that_lost_its_lock_while_it_was_stopped_leaves_the_run_to_the_later
     scene.ledger().wait_for_begin("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
-    // A stopped process keeps its lock; somebody has to take the file away.
+    // A stopped process keeps its lock, so the test removes the file.
     fs::remove_file(scene.store().join("engines/trial.lock")).unwrap();
     let engine = scene.callboard(&["resume"]).start();
     engine.wait_until_it_says("a#1.1 was found at work and adopted");

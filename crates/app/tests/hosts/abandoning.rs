@@ -1,17 +1,17 @@
-//! A person gives up a host.
+//! The user abandons a host.
 
 use rustix::process::Signal;
 use testkit::Held;
 
-use crate::fixture::Fixture;
+use crate::hosts::fixture::Fixture;
 
 #[test]
-fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
+fn an_abandoned_hosts_attempt_is_repeated_here_and_its_late_report_ignored() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    // The try that was interrupted does not count, so this one is the first again.
+    // The interrupted attempt does not count, so this one counts as the first.
     fixture.scene.plan(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -21,14 +21,14 @@ fn what_was_on_it_is_tried_again_here_and_its_late_report_counts_for_nothing() {
     gate.open();
     agent.wait();
     assert_eq!(fixture.scene.ledger().begun(), ["first#1.1", "second#1.1", "first#1.2"]);
-    // It has written its report by now, and nobody takes it up.
+    // The agent has written its report by now; no engine reads it.
     let refused = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert_eq!(fixture.scene.journal("trial").len(), entries);
 }
 
 #[test]
-fn its_agent_is_told_when_it_reports() {
+fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     let fixture = Fixture::new();
     let mut gate = fixture.scene.gate("gate");
     fixture.scene.workflow(&["first"]);
@@ -54,7 +54,7 @@ fn its_agent_is_told_when_it_reports() {
 }
 
 #[test]
-fn a_host_whose_engine_leads_is_not_given_up() {
+fn a_host_with_a_live_engine_cannot_be_abandoned() {
     let fixture = Fixture::new();
     let (engine, _agent, mut gate) = fixture.at_work();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
@@ -66,10 +66,10 @@ fn a_host_whose_engine_leads_is_not_given_up() {
 }
 
 #[test]
-fn a_host_that_has_nothing_is_not_given_up() {
+fn a_host_without_attempts_cannot_be_abandoned() {
     let (fixture, agent, _gate) = Fixture::deserted();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
-    // While the lease lasts somebody may lead.
+    // Until the lease expires, an engine may be alive.
     let refused = match refused.code {
         5 => {
             assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
@@ -88,9 +88,9 @@ fn a_host_that_has_nothing_is_not_given_up() {
     agent.wait();
 }
 
-/// The entry of a cycle in the bucket goes along.
+/// The cycle's entry in the bucket follows.
 #[test]
-fn a_cycle_goes_on_from_the_phase_that_was_on_it() {
+fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();
     let _gate = fixture.scene.gate("gate");
     fixture.scene.plan(&["execute * wait gate"]);

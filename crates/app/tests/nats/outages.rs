@@ -1,4 +1,4 @@
-//! The server goes, for a while or for good, and somebody deletes what it holds.
+//! The server goes away, for a while or for good, or loses what it holds.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use rustix::process::Signal;
 use testkit::nats::Server;
 use testkit::{Gate, Held, Running, Scene, harness, status};
 
-use crate::{client, configure, delete_stream, has_stream, scene, scene_on, three};
+use crate::nats::{client, configure, delete_stream, has_stream, scene, scene_on, three};
 
-/// A run of three steps whose second one is at work, and waits at the gate.
+/// Starts a run of three steps whose second one is running and waits at the gate.
 pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
     scene.workflow(&["a", "b: a", "c: b"]);
     scene.plan(&["b * wait gate"]);
@@ -17,8 +17,8 @@ pub(crate) fn in_the_middle(scene: &Scene) -> (Running<'_>, Held) {
     (engine, agent)
 }
 
-/// Lets the agent end while nobody can be told.
-fn ends_unheard(scene: &Scene, gate: &mut Gate, agent: &Held) {
+/// Lets the agent end while the store is unreachable.
+fn end_during_the_outage(scene: &Scene, gate: &mut Gate, agent: &Held) {
     gate.open();
     agent.wait();
     let attempt = scene.attempt("trial", "b", "1.1");
@@ -38,21 +38,21 @@ fn expect_each_step_once(scene: &Scene) {
 }
 
 #[test]
-fn a_server_that_is_killed_in_the_middle_of_a_run_and_comes_back_costs_no_step() {
+fn a_server_that_is_killed_and_comes_back_costs_no_step() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().kill();
-    ends_unheard(&scene, &mut gate, &agent);
+    end_during_the_outage(&scene, &mut gate, &agent);
     scene.backing().server().restart();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_step_once(&scene);
 }
 
-/// First its leader, then another one, so that nobody can keep anything; and both come back.
+/// Kills the stream leader, then a second server, so that no write succeeds; then both return.
 #[test]
-fn two_of_three_servers_that_are_killed_in_the_middle_of_a_run_cost_no_step() {
+fn losing_two_of_three_servers_for_a_while_costs_no_step() {
     let ([first, second, third], addresses) = three();
     let (scene, mut others) = (scene_on(first), [second, third]);
     let mut with = |number: usize, act: fn(&mut Server)| match number {
@@ -69,7 +69,7 @@ fn two_of_three_servers_that_are_killed_in_the_middle_of_a_run_cost_no_step() {
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
     with(leader, Server::kill);
     gate.open();
-    // The two that are left have chosen another one.
+    // The remaining two have elected another leader.
     let agent = Held::of(scene.ledger().wait_for_begin("c#1.1")).expect("at work");
     with((leader + 1) % 3, Server::kill);
     second.open();
@@ -88,8 +88,8 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().hold();
-    ends_unheard(&scene, &mut gate, &agent);
-    // Whoever comes now gives up after as long as one answer may take. The engine says that it had none, and asks again.
+    end_during_the_outage(&scene, &mut gate, &agent);
+    // A command gives up after the answer timeout. The engine reports the outage and retries.
     let looked = scene.callboard(&["ls"]).run();
     assert_eq!(looked.code, 5, "{}", looked.transcript());
     engine.wait_until_it_says("waiting for the NATS server");
@@ -101,7 +101,7 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
 }
 
 #[test]
-fn without_its_server_an_engine_gives_up_in_time_and_what_agents_did_is_taken_up_by_resume() {
+fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_work() {
     let scene = scene();
     configure(&scene, "outages = \"2s\"");
     let mut gate = scene.gate("gate");
@@ -147,14 +147,14 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     expect_each_step_once(&scene);
 }
 
-/// It waits for an answer, and cannot write down that it was interrupted.
+/// The engine waits for an answer and cannot commit the interrupt.
 #[test]
-fn whoever_insists_gets_rid_of_an_engine_whose_server_does_not_answer() {
+fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
     scene.backing().server().hold();
-    // Of two that come too close the kernel makes one.
+    // The kernel merges two signals that are pending at once.
     while !engine.ends_within(Duration::from_millis(100)) {
         engine.interrupt();
     }
@@ -170,7 +170,7 @@ fn whoever_insists_gets_rid_of_an_engine_whose_server_does_not_answer() {
 }
 
 #[test]
-fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
+fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, _agent) = in_the_middle(&scene);
@@ -187,9 +187,9 @@ fn a_journal_that_is_deleted_under_an_engine_ends_it_and_is_never_made_again() {
     assert!(!has_stream(&scene, "callboard-journal"), "it was made again");
 }
 
-/// Somebody has forgotten its directory, and a command made a store in the empty one.
+/// The server was restarted with an empty directory, and a command created a store in it.
 #[test]
-fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_written_there() {
+fn a_server_that_returns_with_another_store_ends_the_engine() {
     let scene = scene();
     let mut gate = scene.gate("gate");
     let (engine, agent) = in_the_middle(&scene);
@@ -215,7 +215,7 @@ fn a_server_that_comes_back_with_another_store_ends_an_engine_and_nothing_is_wri
 }
 
 #[test]
-fn an_engine_that_is_told_to_go_while_its_server_is_away_says_what_is_not_written_and_leaves_its_agents() {
+fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
     for signal in [Signal::TERM, Signal::INT] {
         let scene = scene();
         configure(&scene, "outages = \"2s\"");

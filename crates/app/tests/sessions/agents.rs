@@ -8,7 +8,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 /// The environment the agent with the behaviour `tell` saw.
 fn environment(scene: &Scene) -> BTreeMap<String, String> {
@@ -73,7 +73,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
 }
 
 #[test]
-fn the_prompt_holds_the_task_the_last_failure_and_what_others_handed_over() {
+fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b 1 failed", "b * tell"]);
@@ -149,7 +149,7 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
     let (code, document) = workflow("bad");
     assert_eq!((code, status(&document, "a")), (1, "FAILED"));
     assert_snapshot!(last_error(&document, "a"), @"Agent reported failure: exited with code 3");
-    // Where a report is required, a good exit is none.
+    // Where a report is required, exit code 0 is not one.
     let (code, document) = workflow("silent");
     assert_eq!(code, 1);
     assert_snapshot!(last_error(&document, "a"), @"Agent process exited with code 0 without a report");
@@ -181,7 +181,7 @@ fn a_python_wrapper_needs_no_run_bit() {
 }
 
 #[test]
-fn agents_start_where_they_are_told_to() {
+fn agents_start_in_the_configured_directory() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * tell"]);
@@ -193,7 +193,7 @@ fn agents_start_where_they_are_told_to() {
 }
 
 #[test]
-fn what_an_agent_leaves_in_a_session_of_its_own_is_ended_with_it() {
+fn a_child_in_its_own_session_is_killed_with_the_agent() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * grandchild"]);
@@ -203,7 +203,7 @@ fn what_an_agent_leaves_in_a_session_of_its_own_is_ended_with_it() {
 }
 
 #[test]
-fn a_variable_of_the_caller_that_is_no_text_reaches_the_agent() {
+fn a_variable_that_is_not_utf_8_reaches_the_agent() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[r#"a * do printf %s "$ODD" >"$kit/odd"; hand_in COMPLETED "did it""#]);

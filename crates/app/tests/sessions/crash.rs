@@ -1,9 +1,9 @@
-//! `kill -9`, on purpose and at a known run_at. `torture.rs` does it at random ones.
+//! `kill -9` at known moments. `torture.rs` does it at random ones.
 
 use insta::assert_snapshot;
-use testkit::{Held, ViewReader, embedded_only};
+use testkit::{Held, ViewReader};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
 #[test]
 fn agents_outlive_the_engine_and_are_adopted() {
@@ -31,7 +31,7 @@ fn agents_outlive_the_engine_and_are_adopted() {
 }
 
 #[test]
-fn what_ended_while_nobody_looked_is_taken_as_it_is() {
+fn an_attempt_that_ended_without_an_engine_keeps_its_result() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);
@@ -75,7 +75,7 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
 }
 
 #[test]
-fn what_a_killed_shim_leaves_is_ended_before_the_next_try() {
+fn a_killed_shims_processes_are_killed_before_the_next_attempt() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * grandchild gate"]);
@@ -92,7 +92,7 @@ fn what_a_killed_shim_leaves_is_ended_before_the_next_try() {
 }
 
 #[test]
-fn a_process_that_keeps_changing_its_program_is_found_all_the_same() {
+fn a_process_that_keeps_calling_exec_is_found() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * restless gate"]);
@@ -112,7 +112,7 @@ fn a_process_that_keeps_changing_its_program_is_found_all_the_same() {
 }
 
 #[test]
-fn a_turn_that_is_interrupted_too_often_is_given_up() {
+fn a_turn_that_is_interrupted_too_often_fails() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * hang"]);
@@ -149,7 +149,7 @@ fn engine_and_shim_may_die_together() {
 }
 
 #[test]
-fn a_detached_run_goes_on_without_us() {
+fn a_detached_run_continues_in_the_background() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -171,7 +171,7 @@ fn a_detached_run_goes_on_without_us() {
 }
 
 #[test]
-fn a_detached_run_tells_programs_its_pid() {
+fn a_detached_run_prints_its_pid_as_json() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.run(&["--detach", "--json"]).run();
@@ -183,8 +183,7 @@ fn a_detached_run_tells_programs_its_pid() {
 }
 
 #[test]
-fn a_store_that_is_removed_under_an_engine_ends_it_aloud() {
-    embedded_only!("its file is gone");
+fn embedded_a_store_removed_under_an_engine_ends_it_with_an_error() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["a * wait gate"]);

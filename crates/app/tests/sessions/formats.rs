@@ -1,12 +1,10 @@
-//! Stores of every format there was, in the hands of the real binary.
+//! Stores of every released format, read by the real binary.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::embedded_only;
-
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 /// The fixtures are SQL text, and SQLite's own program is not everywhere.
 fn is_there(program: &str) -> bool {
@@ -14,8 +12,7 @@ fn is_there(program: &str) -> bool {
 }
 
 #[test]
-fn the_runs_of_every_format_are_shown_checked_and_resumed() {
-    embedded_only!("files of older formats");
+fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
     if !is_there("sqlite3") {
         return; // the store's own tests read the fixtures without it
     }

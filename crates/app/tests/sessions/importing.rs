@@ -1,6 +1,4 @@
-//! `import --peer`: cycles of older formats become runs, told before it is done, and done once.
-
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+//! `import --peer`: cycles of older formats become runs, after a preview, and only once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use testkit::Scene;
 
-use crate::scene;
+use crate::sessions::scene;
 
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
@@ -28,7 +26,7 @@ fn import(scene: &Scene, dump: &Path, more: &[&str]) -> testkit::Session {
     scene.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
 }
 
-/// Two imports in one second are alike even if the time of the first were forgotten.
+/// Waits for the next second: two imports within one second would look alike.
 fn wait_for_another_second() {
     let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let now = second();
@@ -44,7 +42,7 @@ fn fates(session: &testkit::Session) -> Vec<(String, String)> {
 }
 
 #[test]
-fn it_is_told_first_and_nothing_is_written() {
+fn without_a_flag_import_only_previews() {
     let scene = scene();
     let session = import(&scene, &dump(&scene, NEVER_EXECUTED), &[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -58,7 +56,7 @@ fn it_is_told_first_and_nothing_is_written() {
 }
 
 #[test]
-fn what_was_entered_is_a_run_and_is_not_entered_twice() {
+fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
     let scene = scene();
     let file = dump(&scene, &format!("{G1}{G3}{NEVER_EXECUTED}"));
     let session = import(&scene, &file, &["--write", "--json"]);
@@ -66,9 +64,9 @@ fn what_was_entered_is_a_run_and_is_not_entered_twice() {
     assert!(fates(&session).iter().all(|(_, fate)| fate == "entered"), "{}", session.transcript());
     let rows = scene.callboard(&["ls", "--json"]).run().json();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
-    assert_eq!(row("peer.spec.login.cycle.1")["phase"], "succeeded");
-    assert_eq!(row("peer.spec.committer.cycle.1")["phase"], "failed");
-    assert_eq!(row("peer.spec.user-auth.cycle.3")["phase"], "paused");
+    assert_eq!(row("peer.spec.login.cycle.1")["status"], "succeeded");
+    assert_eq!(row("peer.spec.committer.cycle.1")["status"], "failed");
+    assert_eq!(row("peer.spec.user-auth.cycle.3")["status"], "paused");
 
     wait_for_another_second();
     let again = import(&scene, &file, &["--write", "--json"]);
@@ -78,7 +76,7 @@ fn what_was_entered_is_a_run_and_is_not_entered_twice() {
     assert!(look.stderr.contains("nothing was written: 11 cycles already there"), "{}", look.transcript());
 }
 
-/// Answers whatever its phase must produce.
+/// Reports a valid output for its phase.
 const AGENT: &str = r#"#!/bin/sh
 case "$STEP_ID" in
     review) output='{"quality_score": 85}' ;;
@@ -89,7 +87,7 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 "#;
 
 #[test]
-fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_was() {
+fn an_imported_cycle_that_was_in_progress_waits_for_resume() {
     let scene = scene();
     assert_eq!(import(&scene, &dump(&scene, G3), &["--write"]).code, 0);
     let cycle = "peer:spec:user-auth:cycle:3";
@@ -99,11 +97,11 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
     peer.spec.user-auth.cycle.3 execute-tasks  paused  1/4 phases  revision 2
       execute-tasks peer:spec:user-auth:cycle:3, in_progress, sequence 5
       revision 2: migrated from the dump `[KIT]/dump.jsonl`
-    no engine: `callboard resume peer.spec.user-auth.cycle.3` goes on with it
-      completed   plan     [TIME]  output 68 bytes
-      in_progress execute    output 21 bytes  one attempt timed out
-      pending     express  waits for execute
-      pending     review   waits for express
+    no engine: run `callboard resume peer.spec.user-auth.cycle.3` to continue it
+      succeeded (completed) plan     [TIME]  output 68 bytes
+      running (in_progress) execute    output 21 bytes  one attempt timed out
+      pending               express  waits for execute
+      pending               review   waits for express
     [exit 0]
     ");
     let alone = scene.callboard(&["resume", cycle]).run();
@@ -117,7 +115,7 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
     assert_eq!(started, ["▸ execute#1.1 started", "▸ express#1.1 started", "▸ review#1.1 started"]);
     let checked = scene.callboard(&["recover", "--dry-run"]).run();
     assert!(checked.stdout.contains("is sound"), "{}", checked.transcript());
-    // It is another document by now, and still what was imported.
+    // The document has changed since, and still counts as imported.
     assert_eq!(
         fates(&import(&scene, &dump(&scene, G3), &["--json"]))[2],
         (cycle.to_owned(), "there".to_owned())
@@ -125,7 +123,7 @@ fn a_cycle_that_was_at_work_rests_until_it_is_resumed_and_then_goes_on_where_it_
 }
 
 #[test]
-fn a_cycle_that_is_there_with_other_content_is_left_alone_and_the_rest_goes_on() {
+fn a_cycle_that_exists_with_other_content_is_left_alone() {
     let scene = scene();
     assert_eq!(import(&scene, &dump(&scene, NEVER_EXECUTED), &["--write"]).code, 0);
     let changed = NEVER_EXECUTED.replace("All is done", "Most is done");
@@ -142,7 +140,7 @@ fn a_cycle_that_is_there_with_other_content_is_left_alone_and_the_rest_goes_on()
 }
 
 #[test]
-fn bad_lines_are_named_and_the_rest_is_entered() {
+fn bad_lines_are_named_and_the_rest_is_imported() {
     let scene = scene();
     let text = format!("{NEVER_EXECUTED}{{\"key\": \"peer.x\", \"value\": }}\nnot JSON\n");
     let session = import(&scene, &dump(&scene, &text), &["--write"]);
@@ -180,7 +178,7 @@ fn a_directory_and_the_temp_files_beside_it_are_read() {
 }
 
 #[test]
-fn a_document_of_version_2_is_entered_as_it_is() {
+fn a_document_of_version_2_is_imported_unchanged() {
     let scene = scene();
     let keys = scene.kit().join("keys");
     fs::create_dir_all(&keys).unwrap();
@@ -196,7 +194,7 @@ fn a_document_of_version_2_is_entered_as_it_is() {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_and_says_what_one_is() {
+fn a_file_that_is_not_a_dump_is_refused_with_the_expected_form() {
     let scene = scene();
     let file = dump(&scene, CURRENT);
     let session = import(&scene, &file, &["--json"]);

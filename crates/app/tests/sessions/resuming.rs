@@ -1,8 +1,8 @@
-//! Which run `resume` goes on with.
+//! Which run `resume` continues.
 
 use insta::assert_snapshot;
 
-use crate::scene;
+use crate::sessions::scene;
 
 #[test]
 fn without_an_unfinished_run_there_is_nothing_to_resume() {
@@ -27,7 +27,7 @@ fn a_succeeded_run_is_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it succeeded
+      caused by: it has succeeded
 
     hint: `callboard log trial` shows what it did; `callboard run` starts a new one
     [exit 3]
@@ -122,7 +122,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
 }
 
 #[test]
-fn a_run_that_ended_failed_is_retried_not_resumed() {
+fn a_failed_run_is_retried_not_resumed() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * exit 1"]);
@@ -130,7 +130,7 @@ fn a_run_that_ended_failed_is_retried_not_resumed() {
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
     error[E013]: cannot go on with run `trial`
-      caused by: it failed
+      caused by: it has failed
 
     hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
     [exit 3]
@@ -138,7 +138,7 @@ fn a_run_that_ended_failed_is_retried_not_resumed() {
 }
 
 #[test]
-fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
+fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&["a * wait gate"]);
@@ -158,12 +158,12 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
     for name in ["killed", "working"] {
         scene.wait_for_engine(name);
     }
-    let phases = scene.callboard(&["ls", "--json"]).run().json();
-    let phase = |run: &str| {
-        phases.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["phase"].to_string()
+    let runs = scene.callboard(&["ls", "--json"]).run().json();
+    let status = |run: &str| {
+        runs.as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["status"].to_string()
     };
-    assert!(phase("killed").contains("succeeded") && phase("working").contains("succeeded"), "{phases}");
-    assert!(phase("stopped").contains("stopped"), "{phases}");
+    assert!(status("killed").contains("succeeded") && status("working").contains("succeeded"), "{runs}");
+    assert!(status("stopped").contains("stopped"), "{runs}");
     scene.expect_no_orphans();
     let nothing = scene.callboard(&["resume", "--all"]).run();
     assert_eq!((nothing.code, nothing.stdout.as_str()), (0, ""), "{}", nothing.transcript());
@@ -171,7 +171,7 @@ fn resume_all_takes_up_what_was_cut_off_and_leaves_what_somebody_stopped() {
 }
 
 #[test]
-fn a_program_that_reads_events_is_told_why_there_are_none() {
+fn resume_json_reports_why_there_are_no_events() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.callboard(&["run", "wf.yaml", "--json"]).run();

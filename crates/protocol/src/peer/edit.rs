@@ -16,7 +16,7 @@ use super::lean::{lean, with_history};
 use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
-use crate::edit::{EditAuthor, Patch, Uneditable};
+use crate::edit::{EditAuthor, EditRefusal, Patch};
 pub(super) use external::external_edit;
 use section::{Owner, Place, differing};
 
@@ -33,7 +33,7 @@ pub(super) fn edit(
     current: &Document,
     author: &EditAuthor<Phase>,
     patch: &Patch,
-) -> Result<Option<json_patch::Patch>, Uneditable> {
+) -> Result<Option<json_patch::Patch>, EditRefusal> {
     let as_it_was = tried_on(based_on, patch);
     let as_it_is = tried_on(current, patch);
     let now = Trial::of(&as_it_is, author, patch);
@@ -52,12 +52,12 @@ pub(super) fn edit(
     let copied = sources.iter().find(|source| theirs.iter().any(|place| place.overlaps(source)));
     let both = theirs.iter().map(Place::section).find(|section| ours.contains(section));
     if let Some(both) = copied.cloned().or(both) {
-        return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
+        return Err(EditRefusal::Conflict { why: format!("`{both}` has been changed since") });
     }
     match now {
         Ok(trial) => Ok(trial.map(Trial::operations)),
         Err(gone) => {
-            Err(Uneditable::Conflict { why: format!("it does not apply any more: {}", spelt_out(&gone)) })
+            Err(EditRefusal::Conflict { why: format!("it does not apply any more: {}", spelt_out(&gone)) })
         }
     }
 }
@@ -122,7 +122,7 @@ impl Trial {
         document: &Document,
         author: &EditAuthor<Phase>,
         patch: &Patch,
-    ) -> Result<Option<Self>, Uneditable> {
+    ) -> Result<Option<Self>, EditRefusal> {
         let old = document.to_value();
         let working = match document.position() {
             Position::Working(phase) => Some(phase),
@@ -162,7 +162,7 @@ fn refuse_the_engines(
     document: &Document,
     working: Option<Phase>,
     places: &[Place],
-) -> Result<(), Uneditable> {
+) -> Result<(), EditRefusal> {
     let because: Vec<_> = places
         .iter()
         .filter_map(|place| {
@@ -183,11 +183,11 @@ fn refuse_the_engines(
         .collect();
     let Some(first) = because.first() else { return Ok(()) };
     let message = format!("cycle `{}` is at {}: {}", document.cycle_id, document.position(), first.message);
-    Err(Uneditable::InvalidTransition { message, because })
+    Err(EditRefusal::InvalidTransition { message, because })
 }
 
 /// What this hand may not write, though others may.
-fn refuse_others(author: &EditAuthor<Phase>, places: &[Place]) -> Result<(), Uneditable> {
+fn refuse_others(author: &EditAuthor<Phase>, places: &[Place]) -> Result<(), EditRefusal> {
     let EditAuthor::Step(own) = author else { return Ok(()) };
     let not_yours = |place: &Place| match place.owner {
         Owner::Work(phase) => phase != *own,
@@ -195,11 +195,11 @@ fn refuse_others(author: &EditAuthor<Phase>, places: &[Place]) -> Result<(), Une
     };
     let Some(place) = places.iter().find(|place| not_yours(place)) else { return Ok(()) };
     let because = format!("from inside, the {} writes `output` and `errors` of `{own}`", own.step());
-    Err(Uneditable::NotYours { pointer: place.pointer.clone(), because })
+    Err(EditRefusal::NotYours { pointer: place.pointer.clone(), because })
 }
 
 /// Holds the document as it would be written against all rules, and the step to it against the matrix.
-fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<(), Uneditable> {
+fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<(), EditRefusal> {
     let at = document.metadata.updated_at;
     let entry = HistoryEntry::new(at, phase, Event::Progress, document.sequence + 1);
     new["sequence"] = entry.sequence.into();
@@ -208,22 +208,22 @@ fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<()
     }
     match check_write(Some(document), &new) {
         Ok(_) => Ok(()),
-        Err(Refusal::Violations(violations)) => Err(Uneditable::Violations(violations)),
+        Err(Refusal::Violations(violations)) => Err(EditRefusal::Violations(violations)),
         Err(Refusal::Invalid(invalid)) => {
-            Err(Uneditable::InvalidTransition { message: invalid.to_string(), because: invalid.because })
+            Err(EditRefusal::InvalidTransition { message: invalid.to_string(), because: invalid.because })
         }
     }
 }
 
 /// An error with what caused it, for a sentence.
-fn spelt_out(error: &Uneditable) -> String {
+fn spelt_out(error: &EditRefusal) -> String {
     match error {
-        Uneditable::Unpatchable(why) => why.to_string(),
-        Uneditable::EngineOnly
-        | Uneditable::NotYours { .. }
-        | Uneditable::Violations(_)
-        | Uneditable::InvalidTransition { .. }
-        | Uneditable::Conflict { .. } => error.to_string(),
+        EditRefusal::Patch(why) => why.to_string(),
+        EditRefusal::EngineOnly
+        | EditRefusal::NotYours { .. }
+        | EditRefusal::Violations(_)
+        | EditRefusal::InvalidTransition { .. }
+        | EditRefusal::Conflict { .. } => error.to_string(),
     }
 }
 

@@ -9,23 +9,23 @@ use super::document::{Document, Phase};
 use super::name::LARGEST;
 use super::output;
 use super::position::Position;
-use crate::rules::{Move, NotImportable};
+use crate::rules::{ImportRefusal, Move};
 
 pub(super) fn import(
     definition: &Definition,
     document: &Value,
-) -> Result<Move<Change, Phase>, NotImportable> {
+) -> Result<Move<Change, Phase>, ImportRefusal> {
     let violations = check(document).violations;
     if !violations.is_empty() {
-        return Err(NotImportable::Broken(violations));
+        return Err(ImportRefusal::Broken(violations));
     }
     let document: Document =
         serde_json::from_value(document.clone()).expect("BUG: a document that keeps the rules can be read");
     if document.cycle_id != definition.cycle {
-        return Err(NotImportable::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
+        return Err(ImportRefusal::OtherSteps(format!("it is about cycle `{}`", document.cycle_id)));
     }
     if document.sequence > LARGEST - ROOM {
-        return Err(NotImportable::NoRoom(document.sequence));
+        return Err(ImportRefusal::NoRoom(document.sequence));
     }
     Ok(decide::stands(stands(&document)))
 }
@@ -77,6 +77,6 @@ mod tests {
         assert!(import(&definition, &document.to_value()).is_ok());
         document.sequence = LARGEST;
         let refused = import(&definition, &document.to_value()).unwrap_err().to_string();
-        assert!(refused.contains("leaves no room"), "{refused}");
+        assert!(refused.contains("cannot be increased"), "{refused}");
     }
 }

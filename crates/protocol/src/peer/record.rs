@@ -13,8 +13,8 @@ use super::edit;
 use super::parts;
 use super::position::Position;
 use super::{Peer, output};
-use crate::entry::{Author, Entry, Evidence, FaultKind, Input, RecoverySource};
-use crate::rules::Unrecordable;
+use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
+use crate::rules::RecordError;
 use crate::run::{Change, Exit};
 
 /// Writes the entry into the document; answers the parts that changed.
@@ -22,9 +22,9 @@ pub(super) fn record(
     definition: &Definition,
     document: &mut Document,
     entry: &Entry<Peer>,
-) -> Result<Vec<String>, Unrecordable> {
+) -> Result<Vec<String>, RecordError> {
     let Some(written) = written(definition, document, entry) else { return Ok(Vec::new()) };
-    let new = written.map_err(|error| Unrecordable(error.to_string()))?;
+    let new = written.map_err(|error| RecordError(error.to_string()))?;
     let old = std::mem::replace(document, new);
     // After these, nothing that a store may hold of an earlier document is to be relied on.
     let whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
@@ -54,9 +54,12 @@ fn written(
             let highest = document.sequence + newest.0.saturating_sub(last.0);
             return Some(Ok(change::recover(document, highest, last.0, newest.0, at)));
         }
-        Input::Recovered { source: RecoverySource::Document { document: found, from, bad, highest, .. } } => {
+        Input::Recovered {
+            source:
+                RecoverySource::Document { document: found, restored_from, broken_at, highest_sequence, .. },
+        } => {
             let found: Document = serde_json::from_value(found.clone()).ok()?;
-            return Some(Ok(change::recover(&found, *highest, from.0, bad.0, at)));
+            return Some(Ok(change::recover(&found, *highest_sequence, restored_from.0, broken_at.0, at)));
         }
         Input::Recovered {
             source: RecoverySource::Journal { gap: None, .. } | RecoverySource::Archive { .. },
@@ -123,7 +126,7 @@ fn said(evidence: Option<&Evidence>, field: &str) -> Value {
 }
 
 fn fault(evidence: Option<&Evidence>) -> Fault {
-    let kind = evidence.and_then(|evidence| evidence.kind).unwrap_or(FaultKind::Interrupted);
+    let kind = evidence.and_then(|evidence| evidence.kind).unwrap_or(FailureKind::Interrupted);
     let message = evidence.and_then(|evidence| evidence.error.clone());
     let message = message.unwrap_or_else(|| "The attempt was interrupted too often".to_owned());
     Fault { kind: kind.as_str().to_owned(), message }
@@ -134,7 +137,7 @@ fn why(entry: &Entry<Peer>) -> Fault {
     match &entry.input {
         Input::Request { reason, .. } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let kind = FaultKind::Cancelled.as_str().to_owned();
+            let kind = FailureKind::Cancelled.as_str().to_owned();
             Fault { kind, message: format!("Stopped by {}{reason}", who(&entry.by)) }
         }
         Input::Opened { .. }

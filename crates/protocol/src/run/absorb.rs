@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::INTERRUPTIONS;
+use super::MAX_INTERRUPTIONS;
 use super::change::{Action, Change, Decision, Exit, StopReason};
 use super::state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
 use crate::rules::{Event, Move, Next, Outcome, Protocol};
@@ -148,7 +148,7 @@ fn interrupted<P: Protocol>(
     attempt: &Attempt<P::Step>,
 ) -> Departure<P> {
     let interruptions = active.interruptions + 1;
-    if interruptions > INTERRUPTIONS {
+    if interruptions > MAX_INTERRUPTIONS {
         gives_up::<P>(attempt)
     } else if is_over(status) {
         (Exit::Released, None)

@@ -26,10 +26,10 @@ pub enum Change<S, C> {
     BackoffElapsed {
         step: S,
     },
-    /// A try begins. `counted` is the number of this attempt among those that count.
+    /// A try begins. `counted_attempt` is the number of this attempt among those that count.
     Started {
         attempt: Attempt<S>,
-        counted: u32,
+        counted_attempt: u32,
     },
     StopRequested {
         attempt: Attempt<S>,

@@ -38,7 +38,7 @@ pub enum Refusal {
     #[error("it has failed")]
     Failed,
     #[error("it is ending: its outcome is known")]
-    Closing,
+    Finishing,
     #[error("it is stopped")]
     Stopped,
     #[error("nothing in it has failed")]
@@ -48,9 +48,9 @@ pub enum Refusal {
     #[error("`{0}` is done")]
     Done(String),
     #[error("`{0}` is at work")]
-    AtWork(String),
+    Running(String),
     #[error("`{0}` cannot be left out: in a `{1}` run every step builds on the one before")]
-    NeverSkipped(String, &'static str),
+    CannotSkip(String, &'static str),
 }
 
 /// Opens a run: the first decision of all.
@@ -119,7 +119,7 @@ fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<()
         RunStatus::Running => decision.make(run, Change::Status { status: RunStatus::Paused }),
         RunStatus::Paused => {}
         RunStatus::Stopping(_) | RunStatus::Stopped(_) => return Err(Refusal::Stopped),
-        RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Closing),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),
         RunStatus::Finished(outcome) => return Err(finished(outcome)),
     }
     Ok(())
@@ -149,7 +149,7 @@ fn stop<P: Protocol>(
             return stop_attempts(run, StopCause::Requested, decision);
         }
     }
-    match P::stopped(definition, &run.state) {
+    match P::on_stop(definition, &run.state) {
         None => stop_attempts(run, StopCause::Requested, decision),
         Some(end) => {
             carry_out(run, end, decision);
@@ -187,7 +187,7 @@ fn retry<P: Protocol>(
     step: Option<&P::Step>,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
-    let failed = P::failed(definition, &run.state);
+    let failed = P::failed_steps(definition, &run.state);
     let steps = match step {
         Some(step) if failed.contains(step) => vec![step.clone()],
         Some(step) => return Err(Refusal::NotFailed(step.to_string())),
@@ -220,7 +220,7 @@ fn skip<P: Protocol>(
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
     if !P::SKIPS {
-        return Err(Refusal::NeverSkipped(step.to_string(), P::NAME));
+        return Err(Refusal::CannotSkip(step.to_string(), P::NAME));
     }
     match P::step_status(definition, &run.state, step) {
         StepStatus::Skipped => return Ok(()),
@@ -228,7 +228,7 @@ fn skip<P: Protocol>(
         StepStatus::Unfinished | StepStatus::Failed => {}
     }
     let waits = match run.active_turns.get(step) {
-        Some(active) if active.status.holds_slot() => return Err(Refusal::AtWork(step.to_string())),
+        Some(active) if active.status.holds_slot() => return Err(Refusal::Running(step.to_string())),
         Some(_) => true,
         None => false,
     };
@@ -250,7 +250,7 @@ fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(
         }
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopped(_) => Ok(()),
         RunStatus::Stopping(_) => Err(Refusal::Stopped),
-        RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Closing),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Finishing),
         RunStatus::Finished(Outcome::Succeeded) => Err(Refusal::Succeeded),
     }
 }

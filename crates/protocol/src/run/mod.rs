@@ -24,7 +24,7 @@ pub use scheduling::start_queued;
 pub use state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
 
 /// Interrupted tries of one turn that are repeated; one more and the step gives up.
-pub const INTERRUPTIONS: u32 = 5;
+pub const MAX_INTERRUPTIONS: u32 = 5;
 
 #[cfg(test)]
 mod tests;

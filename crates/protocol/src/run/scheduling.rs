@@ -28,9 +28,9 @@ pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, s
     waiting.sort_by_key(|step| P::rank(definition, step));
     for step in waiting.into_iter().take(free) {
         let active = &run.active_turns[&step];
-        let counted = active.failures + 1;
+        let counted_attempt = active.failures + 1;
         let attempt = Attempt { step, turn: active.turn, attempt_no: active.attempt_no.next() };
-        decision.make(run, Change::Started { attempt: attempt.clone(), counted });
+        decision.make(run, Change::Started { attempt: attempt.clone(), counted_attempt });
         decision.actions.push(Action::Start { attempt });
     }
     decision

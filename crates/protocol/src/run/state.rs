@@ -195,8 +195,8 @@ impl<P: Protocol> Run<P> {
         };
         match change {
             Change::Status { .. } => true,
-            Change::Protocol { transition } => P::fits(definition, &self.state, transition),
-            Change::Queued { step, .. } => P::knows(definition, step),
+            Change::Protocol { transition } => P::admits(definition, &self.state, transition),
+            Change::Queued { step, .. } => P::has_step(definition, step),
             Change::BackoffElapsed { step } | Change::Dequeued { step } => {
                 self.active_turns.contains_key(step)
             }

@@ -147,12 +147,12 @@ fn a_failed_attempt_rests_and_is_repeated_until_the_tries_are_used_up() {
 #[test]
 fn an_interrupted_try_does_not_use_up_the_tries_but_is_not_repeated_for_ever() {
     let mut scene = Scene::open(&[("a", &[])], 1);
-    for interruption in 1..=INTERRUPTIONS {
+    for interruption in 1..=MAX_INTERRUPTIONS {
         scene.over(&format!("a#1.{interruption}"), Ending::Interrupted);
         assert_eq!(scene.playing(), [format!("a#1.{}", interruption + 1)]);
     }
     assert_eq!(scene.run.active_turns[&step("a")].failures, 0);
-    scene.over(&format!("a#1.{}", INTERRUPTIONS + 1), Ending::Interrupted);
+    scene.over(&format!("a#1.{}", MAX_INTERRUPTIONS + 1), Ending::Interrupted);
     assert_eq!(scene.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
@@ -384,7 +384,7 @@ fn continue_goes_on_with_what_does_not_depend_on_the_failed_step() {
 #[test]
 fn a_skipped_step_satisfies_what_needs_it() {
     let mut scene = Scene::open(&[("a", &[]), ("b", &["a"])], 8);
-    assert_eq!(scene.ask(Request::Skip { step: step("a") }), Err(Refusal::AtWork("a".to_owned())));
+    assert_eq!(scene.ask(Request::Skip { step: step("a") }), Err(Refusal::Running("a".to_owned())));
     fail_for_good(&mut scene, "a");
     scene.ask(Request::Skip { step: step("a") }).unwrap();
     assert_eq!(scene.playing(), ["b#1.1"]);

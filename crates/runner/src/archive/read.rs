@@ -10,7 +10,7 @@ use protocol::entry::{Author, RecoverySource};
 use protocol::run::{Run, RunStatus};
 use protocol::{Protocol, Revision, RunId, Stamp};
 use store::{
-    AnyStore, COMMIT_LIMIT, CommitError, Digest, DraftError, ReadError, RunWriter, Store as _, WriteId,
+    AnyStore, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, Store as _, WriteId,
 };
 use supervisor::AttemptDir;
 use tar::{Archive, EntryType};
@@ -65,7 +65,7 @@ pub enum ImportError {
     #[error("could not make its open attempts void")]
     Void(#[from] supervisor::ClaimError),
     #[error(transparent)]
-    Store(#[from] DraftError),
+    Store(#[from] RunWriteError),
     #[error(transparent)]
     Look(#[from] ReadError),
 }
@@ -80,7 +80,7 @@ pub struct Unpacked {
 
 /// Unpacks an archive, and says what it is.
 pub fn unpack(store: &AnyStore, archive: impl Read) -> Result<Unpacked, ImportError> {
-    store.prepare_local_dir().map_err(DraftError::from)?;
+    store.prepare_local_dir().map_err(RunWriteError::from)?;
     let root = store.local_dir().root();
     let options = tempfile::Builder::new().prefix("import-").tempdir_in(root);
     let options = options.map_err(|source| ImportError::Write { path: root.to_owned(), source })?;
@@ -127,15 +127,15 @@ pub async fn import<P: Protocol>(
             let settled = !matches!(
                 error,
                 ImportError::Store(
-                    DraftError::Unavailable(_)
-                        | DraftError::Refused(CommitError::Unknown { .. } | CommitError::Unavailable(_))
+                    RunWriteError::Unavailable(_)
+                        | RunWriteError::Refused(CommitError::Unknown { .. } | CommitError::Unavailable(_))
                 )
             );
             if placed.get() && settled {
                 let _ = fs::remove_dir_all(&home);
             }
             return Err(match error {
-                ImportError::Store(DraftError::Refused(CommitError::Conflict { .. })) => {
+                ImportError::Store(RunWriteError::Refused(CommitError::Conflict { .. })) => {
                     ImportError::Exists(run)
                 }
                 other => other,
@@ -227,7 +227,7 @@ impl Taking<'_> {
         let commit = rebuild.add(&note.encode(), WriteId::new()).expect("BUG: a note always fits");
         rebuild.position = writer.append(&commit)?;
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
-        writer.remember(&rebuild.run, created, epoch_at(*now))?;
+        writer.set_origin(&rebuild.run, created, epoch_at(*now))?;
         let open = self.place::<P>(&rebuild)?;
         Ok((rebuild.revision(), rebuild.state.run.status, open))
     }
@@ -243,11 +243,11 @@ impl Taking<'_> {
             return Err(Unfit::NoDefinition.into());
         }
         if !self.moved {
-            writer.blob(&self.blob)?;
+            writer.put_blob(&self.blob)?;
             return Ok(body);
         }
         let blob = serde_json::to_vec(&rebuild.spec).expect("BUG: a definition is plain data");
-        let digest = writer.blob(&blob)?;
+        let digest = writer.put_blob(&blob)?;
         let mut entry: serde_json::Value = serde_json::from_str(&body).map_err(Unfit::from)?;
         entry["input"]["opened"]["definition"] = digest.as_str().into();
         Ok(entry.to_string())
@@ -284,7 +284,7 @@ impl Taking<'_> {
 
 enum Refused {
     Unfit(Unfit),
-    Store(DraftError),
+    Store(RunWriteError),
 }
 
 impl From<Unfit> for Refused {
@@ -293,8 +293,8 @@ impl From<Unfit> for Refused {
     }
 }
 
-impl From<DraftError> for Refused {
-    fn from(error: DraftError) -> Self {
+impl From<RunWriteError> for Refused {
+    fn from(error: RunWriteError) -> Self {
         Self::Store(error)
     }
 }

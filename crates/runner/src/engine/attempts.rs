@@ -3,7 +3,7 @@
 use protocol::run::{Action, Attempt, Fact, Run, TurnStatus};
 use protocol::{AttemptId, Protocol};
 use store::Store;
-use supervisor::{AttemptDir, ShimLife, Shutdown};
+use supervisor::{AttemptDir, ShimStatus, Shutdown};
 
 use super::{Engine, EngineError};
 use crate::attempt::{self, AttemptEvent, AttemptSpec, Provenance};
@@ -70,8 +70,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             return;
         }
         let Journal { spec, document, state, .. } = &self.journal;
-        let counted = state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
-        let brief = P::brief(&spec.definition, document, &attempt.step, counted);
+        let counted_attempt =
+            state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
+        let brief = P::brief(&spec.definition, document, &attempt.step, counted_attempt);
         let options = self.engine_config.options(&spec.options);
         let artifacts_dir = options.location.artifacts_dir();
         let spec = AttemptSpec::new(
@@ -130,5 +131,5 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
 /// Whether an agent of the attempt is still there, as far as one look tells: for people, nothing depends on it.
 fn is_at_work(dir: &AttemptDir) -> bool {
     !dir.exit().exists()
-        && matches!(supervisor::shim_life(dir), Ok(ShimLife::Alive { .. } | ShimLife::Remote))
+        && matches!(supervisor::shim_status(dir), Ok(ShimStatus::Alive { .. } | ShimStatus::Remote))
 }

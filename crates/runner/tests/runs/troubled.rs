@@ -163,8 +163,8 @@ impl Store for Troubled {
         self.store.lock_engine_for(run, tenure).await
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
-        self.store.holder(run).await
+    async fn engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {
+        self.store.engine_holder(run).await
     }
 
     async fn peek_engine_holder(&self, run: &RunId) -> Result<Option<EngineHolder>, ReadError> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use supervisor::{ProbeError, census, probe};
+use supervisor::{ProbeError, find_marked, probe};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -78,7 +78,7 @@ fn the_census_finds_marked_processes_and_what_they_started_without_a_mark() {
     let mut ready = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
     let found = |pid: u32| {
-        let all = census().unwrap();
+        let all = find_marked().unwrap();
         all.into_iter()
             .filter(|marked| marked.store == store.path())
             .find(|marked| marked.pid.cast_unsigned() == pid)

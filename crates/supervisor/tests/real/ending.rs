@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use supervisor::{Because, How, Over, Shutdown, sweep, sweep_unclaimed};
+use supervisor::{AttemptEnd, EndReason, ExitStatus, Shutdown, kill_marked, kill_marked_unclaimed};
 
 use crate::fixture::{Fixture, LONG, exit, over, wrote};
 
@@ -22,9 +22,9 @@ async fn an_agent_that_obeys_ends_by_term() {
         Fixture::script("trap 'exit 3' TERM; echo > report.json; while :; do sleep 3600 & wait $!; done");
     let mut handle = fixture.launch();
     wrote(&mut handle).await;
-    handle.order_end(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Once).unwrap();
     let record = exit(&mut handle).await;
-    assert_eq!((record.how, record.because), (How::Exited { code: 3 }, Because::Ordered));
+    assert_eq!((record.status, record.reason), (ExitStatus::Exited { code: 3 }, EndReason::Stopped));
 }
 
 #[tokio::test]
@@ -35,9 +35,9 @@ async fn an_agent_that_ignores_term_is_killed_after_its_grace() {
     let mut handle = fixture.launch();
     wrote(&mut handle).await;
     let agent = fixture.process("pid");
-    handle.order_end(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Once).unwrap();
     let record = exit(&mut handle).await;
-    assert_eq!((record.how, record.because), (How::Signalled { signal: 9 }, Because::Ordered));
+    assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 9 }, EndReason::Stopped));
     assert!(agent.has_ended());
 }
 
@@ -47,10 +47,10 @@ async fn a_second_order_ends_it_at_once() {
     assert_eq!(fixture.launch.grace, LONG);
     let mut handle = fixture.launch();
     wrote(&mut handle).await;
-    handle.order_end(Shutdown::Once).unwrap();
-    handle.order_end(Shutdown::Twice).unwrap();
+    handle.request_stop(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Twice).unwrap();
     let record = exit(&mut handle).await;
-    assert_eq!((record.how, record.because), (How::Signalled { signal: 9 }, Because::Ordered));
+    assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 9 }, EndReason::Stopped));
 }
 
 #[tokio::test]
@@ -61,7 +61,10 @@ async fn a_grandchild_in_a_new_session_does_not_outlive_the_agent() {
     let grandchild = fixture.process("grandchild");
     std::fs::write(fixture.file("go"), "on\n").unwrap();
     let record = exit(&mut handle).await;
-    assert_eq!((record.how, record.because, record.swept), (How::Exited { code: 0 }, Because::Own, 1));
+    assert_eq!(
+        (record.status, record.reason, record.leftover_processes),
+        (ExitStatus::Exited { code: 0 }, EndReason::Finished, 1)
+    );
     assert!(grandchild.has_ended());
 }
 
@@ -74,10 +77,10 @@ async fn a_grandchild_that_ignores_term_and_shed_its_mark_is_killed() {
     let mut handle = fixture.launch();
     wrote(&mut handle).await;
     let grandchild = fixture.process("grandchild");
-    handle.order_end(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Once).unwrap();
     let record = exit(&mut handle).await;
-    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Ordered));
-    assert!(record.swept >= 1 && grandchild.has_ended());
+    assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Stopped));
+    assert!(record.leftover_processes >= 1 && grandchild.has_ended());
 }
 
 #[tokio::test]
@@ -85,7 +88,7 @@ async fn an_agent_that_runs_too_long_is_ended() {
     let mut fixture = Fixture::script("exec sleep 3600");
     fixture.launch.timeout = Some(SHORT);
     let record = fixture.play().await;
-    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::TimedOut));
+    assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::TimedOut));
     assert!(u128::from(record.duration_ms) >= SHORT.as_millis());
 }
 
@@ -94,7 +97,7 @@ async fn an_agent_that_falls_silent_is_ended() {
     let mut fixture = Fixture::script("echo hello; exec sleep 3600");
     fixture.launch.silence = Some(SHORT);
     let record = fixture.play().await;
-    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Silent));
+    assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Silent));
 }
 
 #[tokio::test]
@@ -108,10 +111,10 @@ async fn an_agent_dies_with_its_shim_and_the_sweep_finds_the_rest() {
     // The kernel's doing: nobody has swept yet.
     agent.wait();
     assert!(!grandchild.has_ended());
-    assert_eq!(over(&mut handle).await, Over::Vanished);
+    assert_eq!(over(&mut handle).await, AttemptEnd::Vanished);
     assert!(grandchild.has_ended());
-    assert_eq!(sweep(&fixture.launch.mark()).unwrap(), 0);
-    assert_eq!(over(&mut fixture.adopt()).await, Over::Vanished, "whoever asks later hears the same");
+    assert_eq!(kill_marked(&fixture.launch.mark()).unwrap(), 0);
+    assert_eq!(over(&mut fixture.adopt()).await, AttemptEnd::Vanished, "whoever asks later hears the same");
 }
 
 #[tokio::test]
@@ -125,10 +128,10 @@ async fn a_sweep_spares_the_attempts_of_others() {
     wrote(&mut their).await;
     // The same run and attempt, in another store.
     assert_eq!((&ours.launch.run, &ours.launch.attempt), (&theirs.launch.run, &theirs.launch.attempt));
-    assert_eq!(sweep(&ours.launch.mark()).unwrap(), 1);
-    assert_eq!(exit(&mut our).await.how, How::Signalled { signal: 9 });
+    assert_eq!(kill_marked(&ours.launch.mark()).unwrap(), 1);
+    assert_eq!(exit(&mut our).await.status, ExitStatus::Signalled { signal: 9 });
     assert!(!theirs.process("pid").has_ended());
-    their.order_end(Shutdown::Twice).unwrap();
+    their.request_stop(Shutdown::Twice).unwrap();
     exit(&mut their).await;
 }
 
@@ -138,11 +141,11 @@ async fn an_attempt_that_a_slow_shim_has_claimed_is_not_swept_as_unclaimed() {
     let mut handle = fixture.launch();
     wrote(&mut handle).await;
     let mark = fixture.launch.mark();
-    assert_eq!(sweep_unclaimed(&fixture.dir, &mark).unwrap(), 0);
+    assert_eq!(kill_marked_unclaimed(&fixture.dir, &mark).unwrap(), 0);
     assert!(!fixture.process("pid").has_ended());
     // Only when its claim is gone is it nobody's.
     std::fs::remove_file(fixture.dir.claim()).unwrap();
-    assert_eq!(sweep_unclaimed(&fixture.dir, &mark).unwrap(), 1);
+    assert_eq!(kill_marked_unclaimed(&fixture.dir, &mark).unwrap(), 1);
     exit(&mut handle).await;
 }
 
@@ -152,7 +155,7 @@ async fn an_ended_shim_is_reaped() {
     let mut handle = fixture.launch();
     wrote(&mut handle).await;
     let shim = fixture.shim();
-    handle.order_end(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Once).unwrap();
     exit(&mut handle).await;
     assert!(!std::path::Path::new(&format!("/proc/{}", shim.pid.as_raw_pid())).exists(), "a zombie is left");
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use protocol::report::Expected;
 use protocol::{AttemptId, RunId};
 use rustix::process::{Pid, PidfdFlags};
-use supervisor::{AttemptDir, AttemptHandle, DirWatcher, ExitRecord, Launch, News, Over, ShimProgram, shim};
+use supervisor::{
+    AttemptDir, AttemptEnd, AttemptHandle, DirWatcher, ExitRecord, HandleEvent, Launch, ShimProgram, shim,
+};
 use tempfile::TempDir;
 
 /// Longer than any test: whoever waits for it hangs, and is seen to hang.
@@ -102,7 +104,7 @@ impl Drop for Fixture {
             if let Some(shim) = pid {
                 let _ = rustix::process::kill_process(shim, rustix::process::Signal::KILL);
             }
-            let _ = supervisor::sweep(&self.launch.mark());
+            let _ = supervisor::kill_marked(&self.launch.mark());
         }
     }
 }
@@ -141,12 +143,12 @@ impl Held {
 }
 
 pub(crate) async fn wrote(handle: &mut AttemptHandle) {
-    assert_eq!(handle.next().await.unwrap(), News::Wrote);
+    assert_eq!(handle.next().await.unwrap(), HandleEvent::ReportWritten);
 }
 
-pub(crate) async fn over(handle: &mut AttemptHandle) -> Over {
+pub(crate) async fn over(handle: &mut AttemptHandle) -> AttemptEnd {
     loop {
-        if let News::Over(over) = handle.next().await.unwrap() {
+        if let HandleEvent::Ended(over) = handle.next().await.unwrap() {
             return over;
         }
     }
@@ -154,7 +156,7 @@ pub(crate) async fn over(handle: &mut AttemptHandle) -> Over {
 
 pub(crate) async fn exit(handle: &mut AttemptHandle) -> ExitRecord {
     match over(handle).await {
-        Over::Exit(record) => record,
+        AttemptEnd::Exit(record) => record,
         other => panic!("expected an exit record, got {other:?}"),
     }
 }

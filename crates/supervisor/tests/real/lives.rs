@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use supervisor::report::{Collected, Source, collect};
-use supervisor::{Because, DirWatcher, How, Shutdown};
+use supervisor::{DirWatcher, EndReason, ExitStatus, Shutdown};
 
 use crate::fixture::{Fixture, exit, wrote};
 
@@ -18,7 +18,7 @@ END
 async fn a_flood_of_output_goes_straight_to_the_log() {
     let fixture = Fixture::command(&["head", "-c", "200000000", "/dev/zero"]);
     let record = fixture.play().await;
-    assert_eq!(record.how, How::Exited { code: 0 });
+    assert_eq!(record.status, ExitStatus::Exited { code: 0 });
     assert_eq!(fs::metadata(fixture.file("stdout.log")).unwrap().len(), 200_000_000);
     assert_eq!(collect(&fixture.dir, &fixture.expected()), Collected::Missing);
 }
@@ -26,7 +26,7 @@ async fn a_flood_of_output_goes_straight_to_the_log() {
 #[tokio::test]
 async fn an_agent_that_exits_before_reporting_has_no_report() {
     let fixture = Fixture::script("echo all good");
-    assert_eq!(fixture.play().await.how, How::Exited { code: 0 });
+    assert_eq!(fixture.play().await.status, ExitStatus::Exited { code: 0 });
     assert_eq!(collect(&fixture.dir, &fixture.expected()), Collected::Missing);
 }
 
@@ -37,8 +37,8 @@ async fn a_report_counts_although_its_agent_never_exits() {
     wrote(&mut handle).await;
     let valid = |collected| matches!(collected, Collected::Valid(_, Source::File));
     assert!(valid(collect(&fixture.dir, &fixture.expected())));
-    handle.order_end(Shutdown::Once).unwrap();
-    assert_eq!(exit(&mut handle).await.because, Because::Ordered);
+    handle.request_stop(Shutdown::Once).unwrap();
+    assert_eq!(exit(&mut handle).await.reason, EndReason::Stopped);
     assert!(valid(collect(&fixture.dir, &fixture.expected())));
 }
 
@@ -65,7 +65,7 @@ async fn orphans_that_end_while_the_agent_works_are_reaped() {
     let mut fixture = Fixture::script(orphan);
     fixture.launch.timeout = Some(Duration::from_secs(20));
     let record = fixture.play().await;
-    assert_eq!((record.how, record.because), (How::Exited { code: 0 }, Because::Own));
+    assert_eq!((record.status, record.reason), (ExitStatus::Exited { code: 0 }, EndReason::Finished));
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn one_lookout_serves_many_attempts_each_with_its_own_news() {
     wrote(&mut first).await;
     // Whatever the first one has read for both has been handed out by now.
     assert!(tokio::time::timeout(Duration::ZERO, second.next()).await.is_err(), "that was not its news");
-    first.order_end(Shutdown::Twice).unwrap();
-    second.order_end(Shutdown::Twice).unwrap();
+    first.request_stop(Shutdown::Twice).unwrap();
+    second.request_stop(Shutdown::Twice).unwrap();
     tokio::join!(exit(&mut first), exit(&mut second));
 }

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use protocol::report::{BLANKS, Status};
+use protocol::report::{PLACEHOLDERS, Status};
 use serde_json::{Value, json};
-use supervisor::report::{Collected, LARGEST, Source, SubmitError, collect, submit};
+use supervisor::report::{Collected, MAX_REPORT_SIZE, Source, SubmitError, collect, submit};
 
 use crate::fixture::Fixture;
 
@@ -75,7 +75,7 @@ fn an_unfit_report_is_not_mended_by_a_less_trusted_one() {
     assert!(said.starts_with("the report file: it is not JSON"), "{said}");
     reason(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
     // The other way round the trusted one stands: agents print their instructions, and with them our example.
-    let example = with("logs", json!([BLANKS[3]]));
+    let example = with("logs", json!([PLACEHOLDERS[3]]));
     assert_eq!(
         found(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
         Source::File
@@ -97,7 +97,7 @@ fn every_kind_of_unfit_content_is_refused_with_its_reason() {
         (with("schema", json!("v9")), "the schema is `v9`, only `run_report@v0` is known"),
         (with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),
         (
-            with("logs", json!([BLANKS[3]])),
+            with("logs", json!([PLACEHOLDERS[3]])),
             "the field `logs` still holds `<one sentence about what you did>` from the instructions",
         ),
     ] {
@@ -124,7 +124,7 @@ fn only_a_regular_file_of_bounded_size_is_a_report() {
     assert_eq!(refused(), "the report file: it is not a regular file");
     fs::remove_dir(&path).unwrap();
 
-    fs::File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+    fs::File::create(&path).unwrap().set_len(MAX_REPORT_SIZE + 1).unwrap();
     assert!(refused().contains("the limit is 8388608"));
 }
 
@@ -141,7 +141,7 @@ fn a_submission_is_checked_at_once_and_a_later_one_replaces_it() {
     let expected = fixture.expected();
     let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
     assert!(matches!(hand_in(&with("agent", json!("nobody"))), Err(SubmitError::Unfit(_))));
-    assert!(matches!(hand_in(&" ".repeat(LARGEST as usize + 1)), Err(SubmitError::TooLarge { .. })));
+    assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
     assert!(!fixture.dir.submitted().exists());
     hand_in(&report("FAILED").to_string()).unwrap();
     hand_in(&report("DONE").to_string()).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use supervisor::adapter::CommandLine;
-use supervisor::{Because, How, News, Ordered, Over, Shutdown, Voided, void};
+use supervisor::{AttemptEnd, EndReason, ExitStatus, HandleEvent, Shutdown, StopOutcome, Voided, void};
 
 use crate::fixture::{Fixture, over, wrote};
 
@@ -12,7 +12,10 @@ use crate::fixture::{Fixture, over, wrote};
 async fn an_agent_writes_its_own_logs_and_leaves_its_code() {
     let fixture = Fixture::script("cat; echo out; echo err >&2; exit 7");
     let record = fixture.play().await;
-    assert_eq!((&record.how, record.because, record.swept), (&How::Exited { code: 7 }, Because::Own, 0));
+    assert_eq!(
+        (&record.status, record.reason, record.leftover_processes),
+        (&ExitStatus::Exited { code: 7 }, EndReason::Finished, 0)
+    );
     assert_eq!(record.attempt, fixture.launch.attempt);
     assert_eq!(
         (fixture.text("stdout.log").as_str(), fixture.text("stderr.log").as_str()),
@@ -61,16 +64,18 @@ async fn a_program_that_cannot_be_started_is_named_with_the_reason() {
     let fixture = Fixture::command(&["no-such-agent", "--help"]);
     let record = fixture.play().await;
     let error = "program `no-such-agent`: No such file or directory (os error 2)".to_owned();
-    assert_eq!((record.how, record.because), (How::NotStarted { error }, Because::Own));
+    assert_eq!((record.status, record.reason), (ExitStatus::NotStarted { error }, EndReason::Finished));
 
     let fixture = Fixture::command(&["./agent.sh"]);
     fs::write(fixture.file("agent.sh"), "#!/bin/sh\n").unwrap();
-    let How::NotStarted { error } = fixture.play().await.how else { panic!("started without a run bit") };
+    let ExitStatus::NotStarted { error } = fixture.play().await.status else {
+        panic!("started without a run bit")
+    };
     assert!(error.contains("Permission denied"), "{error}");
 
     let mut fixture = Fixture::script("");
     fixture.launch.cwd = fixture.file("nowhere");
-    let How::NotStarted { error } = fixture.play().await.how else { panic!("started nowhere") };
+    let ExitStatus::NotStarted { error } = fixture.play().await.status else { panic!("started nowhere") };
     assert!(error.starts_with("working directory `") && error.contains("nowhere"), "{error}");
 }
 
@@ -78,7 +83,7 @@ async fn a_program_that_cannot_be_started_is_named_with_the_reason() {
 async fn a_shim_whose_claim_was_voided_starts_nothing() {
     let fixture = Fixture::script("echo ran > ran");
     assert_eq!(void(&fixture.dir).unwrap(), Voided::Now);
-    assert_eq!(over(&mut fixture.launch()).await, Over::Voided);
+    assert_eq!(over(&mut fixture.launch()).await, AttemptEnd::Voided);
     assert!(
         !fixture.file("ran").exists()
             && !fixture.file("stdout.log").exists()
@@ -102,10 +107,10 @@ async fn of_two_shims_exactly_one_runs_the_agent() {
 async fn an_attempt_that_nobody_began_can_be_launched_or_ended_for_good() {
     let fixture = Fixture::script("exit 0");
     let mut handle = fixture.adopt();
-    assert_eq!(handle.next().await.unwrap(), News::Over(Over::Unclaimed));
-    assert_eq!(handle.order_end(Shutdown::Once).unwrap(), Ordered::Voided);
-    assert_eq!(handle.next().await.unwrap(), News::Over(Over::Voided));
-    assert_eq!(over(&mut fixture.launch()).await, Over::Voided);
+    assert_eq!(handle.next().await.unwrap(), HandleEvent::Ended(AttemptEnd::Unclaimed));
+    assert_eq!(handle.request_stop(Shutdown::Once).unwrap(), StopOutcome::Voided);
+    assert_eq!(handle.next().await.unwrap(), HandleEvent::Ended(AttemptEnd::Voided));
+    assert_eq!(over(&mut fixture.launch()).await, AttemptEnd::Voided);
 }
 
 #[tokio::test]
@@ -116,8 +121,8 @@ async fn a_shim_that_dies_before_its_claim_has_started_nothing() {
     let mut handle =
         supervisor::AttemptHandle::launch(&dir_watcher, &program, fixture.dir.clone(), &fixture.launch)
             .unwrap();
-    assert_eq!(over(&mut handle).await, Over::Unclaimed);
-    assert!(matches!(over(&mut fixture.launch()).await, Over::Exit(_)), "it can be launched again");
+    assert_eq!(over(&mut handle).await, AttemptEnd::Unclaimed);
+    assert!(matches!(over(&mut fixture.launch()).await, AttemptEnd::Exit(_)), "it can be launched again");
 }
 
 #[tokio::test]
@@ -130,10 +135,10 @@ async fn a_launched_attempt_can_be_adopted_by_another() {
     wrote(&mut second).await;
     // A cancelled wait loses nothing.
     assert!(tokio::time::timeout(std::time::Duration::ZERO, second.next()).await.is_err());
-    assert_eq!(second.order_end(Shutdown::Once).unwrap(), Ordered::Told);
-    let Over::Exit(record) = over(&mut second).await else { panic!("no record") };
-    assert_eq!((record.how, record.because), (How::Signalled { signal: 15 }, Because::Ordered));
-    assert_eq!(second.order_end(Shutdown::Once).unwrap(), Ordered::Over);
+    assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Signalled);
+    let AttemptEnd::Exit(record) = over(&mut second).await else { panic!("no record") };
+    assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Stopped));
+    assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Ended);
     // And by a third, after its end.
-    assert!(matches!(over(&mut fixture.adopt()).await, Over::Exit(_)));
+    assert!(matches!(over(&mut fixture.adopt()).await, AttemptEnd::Exit(_)));
 }

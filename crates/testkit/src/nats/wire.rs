@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use store::{NatsSettings, NatsStore, Patience};
+use store::{NatsSettings, NatsStore, Timeouts};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -72,8 +72,8 @@ impl Wire {
     /// A store at the other end, which waits so long for an outage to end.
     pub fn store(&self, outage: Duration) -> NatsStore {
         let settings: NatsSettings = self.address.parse().expect("an address of ours");
-        let patience = Patience { answer: Duration::from_millis(300), outage, ..Patience::default() };
-        NatsStore::new(NatsSettings { replicas: 1, patience, ..settings })
+        let timeouts = Timeouts { request: Duration::from_millis(300), outage, ..Timeouts::default() };
+        NatsStore::new(NatsSettings { replicas: 1, timeouts, ..settings })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,12 +5,12 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::depth::{DEEPEST_GIVEN, is_deeper};
+use protocol::depth::{MAX_INPUT_DEPTH, exceeds_depth};
 use protocol::peer::old::{TEMP_FILES, value_of};
 use serde::Serialize;
 use serde_json::Value;
 
-use store::LiveEntry;
+use store::KvEntry;
 
 use crate::failure::Failure;
 
@@ -60,9 +60,9 @@ impl Dump {
     }
 
     /// Takes the entries of a bucket that is in use.
-    pub(super) fn of_bucket(server: &str, bucket: &str, entries: &[LiveEntry]) -> Self {
+    pub(super) fn of_bucket(server: &str, bucket: &str, entries: &[KvEntry]) -> Self {
         let mut dump = Self::default();
-        for LiveEntry { key, value, .. } in entries {
+        for KvEntry { key, value, .. } in entries {
             let place = PathBuf::from(format!("{server}/{bucket}/{key}"));
             match std::str::from_utf8(value) {
                 Err(error) => {
@@ -197,8 +197,8 @@ fn item(line: &[u8]) -> Result<(String, Value), (usize, String)> {
 
 /// The value, unless it is nested so deeply that nobody could read what becomes of it.
 fn shallow(value: Value) -> Result<Value, String> {
-    if is_deeper(&value, DEEPEST_GIVEN) {
-        return Err(format!("it is nested in more than {DEEPEST_GIVEN} layers"));
+    if exceeds_depth(&value, MAX_INPUT_DEPTH) {
+        return Err(format!("it is nested in more than {MAX_INPUT_DEPTH} layers"));
     }
     Ok(value)
 }

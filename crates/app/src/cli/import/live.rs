@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use store::{LiveBucket, LiveEntry};
+use store::{KvBucket, KvEntry};
 
 use super::dump::Dump;
 use super::told::{CycleTold, Fate};
@@ -17,10 +17,10 @@ use crate::workspace::Workspace;
 pub(super) struct Live {
     server: String,
     name: String,
-    bucket: LiveBucket,
-    entries: Vec<LiveEntry>,
+    bucket: KvBucket,
+    entries: Vec<KvEntry>,
     /// The same, our own with their large pieces.
-    whole: Vec<LiveEntry>,
+    whole: Vec<KvEntry>,
 }
 
 /// What became of old keys.
@@ -45,14 +45,14 @@ impl Live {
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket = LiveBucket::find(&settings, output::store_waiting).await?.ok_or_else(|| {
+        let bucket = KvBucket::find(&settings, output::store_waiting).await?.ok_or_else(|| {
             Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`"))
                 .hint("`nats kv ls` lists the buckets; `bucket` in `[store]` names another one")
         })?;
         let entries = bucket.entries().await?;
         let mut whole = Vec::with_capacity(entries.len());
         for entry in &entries {
-            whole.push(bucket.whole(entry).await?);
+            whole.push(bucket.inline_blobs(entry).await?);
         }
         Ok(Some(Self { server, name, bucket, entries, whole }))
     }
@@ -63,7 +63,7 @@ impl Live {
     }
 
     /// What was under a key.
-    pub(super) fn entry(&self, key: &str) -> Option<&LiveEntry> {
+    pub(super) fn entry(&self, key: &str) -> Option<&KvEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 

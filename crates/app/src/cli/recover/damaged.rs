@@ -5,7 +5,9 @@ use std::path::Path;
 
 use protocol::RunId;
 use runner::{Ground, SalvageOutcome, Salvaged};
-use store::{Backup, Closed, Draft, FoundRun, Salvage, SqliteStore, Store as _, find_damage};
+use store::{
+    Backup, ExclusiveAccess, FoundRun, ReplacementDatabase, Salvage, SqliteStore, Store as _, find_damage,
+};
 
 use super::report::{RecoveryReport, RunRecovery};
 use super::{Arguments, verify};
@@ -17,7 +19,7 @@ use crate::workspace::{self, Workspace};
 pub(super) async fn recover(
     workspace: &Workspace,
     arguments: &Arguments,
-    mut closed: Closed,
+    mut exclusive: ExclusiveAccess,
     unfinished: Option<Backup>,
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
@@ -30,10 +32,11 @@ pub(super) async fn recover(
                 .push("an earlier recovery was interrupted; this one continues from its backup".to_owned());
             Some(kept)
         }
-        None if arguments.dry_run || !Backup::has_something(&closed) => None,
-        None => {
-            Some(Backup::keep(&closed, now.timestamp().unwrap_or_default()).map_err(|error| failed(&error))?)
-        }
+        None if arguments.dry_run || !Backup::has_files(&exclusive) => None,
+        None => Some(
+            Backup::create(&exclusive, now.timestamp().unwrap_or_default())
+                .map_err(|error| failed(&error))?,
+        ),
     };
     let source = match (&arguments.from, &kept) {
         (Some(file), _) => file.clone(),
@@ -42,8 +45,11 @@ pub(super) async fn recover(
     };
     let salvage = Salvage::read(&source, &scratch.path().join("found.db"));
     let salvage = salvage.map_err(|error| failed(&error))?;
-    let draft =
-        if arguments.dry_run { Draft::at(&scratch.path().join("draft.db")) } else { Draft::begin(&closed) };
+    let draft = if arguments.dry_run {
+        ReplacementDatabase::create_at(&scratch.path().join("draft.db"))
+    } else {
+        ReplacementDatabase::create(&exclusive)
+    };
     let mut draft = draft.map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     report.backup = kept.as_ref().map(|kept| kept.directory().to_owned());
@@ -55,9 +61,9 @@ pub(super) async fn recover(
         draft.finish().map_err(|error| failed(&error))?;
         return Ok(report.print());
     }
-    draft.install(&mut closed, kept.as_ref()).map_err(|error| failed(&error))?;
-    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
-    drop(closed);
+    draft.install(&mut exclusive, kept.as_ref()).map_err(|error| failed(&error))?;
+    let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
+    drop(exclusive);
     let mut after = RecoveryReport::new(workspace, arguments);
     let inconsistencies = verify::check(workspace, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
@@ -82,7 +88,8 @@ pub(super) async fn merge(
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
     let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
-    let mut draft = Draft::at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
+    let mut draft =
+        ReplacementDatabase::create_at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     draft.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, outcome } in &salvaged {

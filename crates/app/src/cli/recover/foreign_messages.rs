@@ -12,14 +12,14 @@ pub(super) async fn set_aside(
     dry_run: bool,
     report: &mut RecoveryReport,
 ) -> Result<(), Failure> {
-    for message in store.strangers().await? {
+    for message in store.unknown_messages().await? {
         let (run, sequence, name) = (&message.run, message.sequence, message.name());
         report.damage.push(format!("message {sequence} of run `{run}` was not written by callboard"));
         if dry_run {
             report.notes.push(format!("message {sequence} would be moved to the object `{name}`"));
             continue;
         }
-        store.set_stranger_aside(&message).await?;
+        store.quarantine_message(&message).await?;
         report.notes.push(format!(
             "message {sequence} was moved to the object `{name}` (`nats object get callboard-blobs {name}`)"
         ));

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{NotImportable, RunId, RunLocation, StepId, Turn};
+use protocol::{ImportRefusal, RunId, RunLocation, StepId, Turn};
 use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
 use serde_json::Value;
-use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
+use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
 
 use super::{Arguments, report::RecoveryReport, verify};
 use crate::cli::block_on;
@@ -111,12 +111,12 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
     if workspace.nats.is_some() || !workspace.location.root().exists() {
         return workspace.store().await;
     }
-    let mut closed = Closed::take(&workspace.location)?;
-    let damage = find_damage(&closed).map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let mut exclusive = ExclusiveAccess::acquire(&workspace.location)?;
+    let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     match damage.as_slice() {
         [] => {}
         // The backup of an interrupted recovery has the other runs, and an empty database would hide it.
-        [Damage::Missing] if Backup::unfinished(&closed).is_some_and(|kept| kept.database().exists()) => {
+        [Damage::Missing] if Backup::unfinished(&exclusive).is_some_and(|kept| kept.database().exists()) => {
             return Err(Failure::new(
                 Exit::Store,
                 "an earlier recovery was interrupted; its backup has not been restored yet",
@@ -126,16 +126,16 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
         [Damage::Missing] => {
             let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
             // The write-ahead log may still exist.
-            let kept = Backup::keep(&closed, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
-            let draft = Draft::begin(&closed).map_err(|error| failed(&error))?;
-            draft.install(&mut closed, Some(&kept)).map_err(|error| failed(&error))?;
+            let kept = Backup::create(&exclusive, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
+            let draft = ReplacementDatabase::create(&exclusive).map_err(|error| failed(&error))?;
+            draft.install(&mut exclusive, Some(&kept)).map_err(|error| failed(&error))?;
         }
         [damage, ..] => {
             return Err(Failure::new(Exit::Store, format!("the store is damaged: {damage}"))
                 .hint("run `callboard recover` first; it may recover the run"));
         }
     }
-    drop(closed);
+    drop(exclusive);
     workspace.store().await
 }
 
@@ -163,7 +163,7 @@ fn import_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Fail
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
             .while_doing(action)
             .hint(format!("run `callboard show {run}`: the store has the run")),
-        DocumentImportError::NotImportable(NotImportable::Broken(violations)) => {
+        DocumentImportError::NotImportable(ImportRefusal::Broken(violations)) => {
             let mut failure = Failure::from_error(Exit::Usage, error).while_doing(action);
             let lines = violations
                 .iter()
@@ -171,10 +171,10 @@ fn import_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Fail
             failure.causes.extend(lines);
             failure.hint(format!("run `callboard check {}` to see what to change", view.display()))
         }
-        DocumentImportError::NotImportable(NotImportable::NoRoom(_)) => {
+        DocumentImportError::NotImportable(ImportRefusal::NoRoom(_)) => {
             Failure::from_error(Exit::Usage, error)
         }
-        DocumentImportError::NotImportable(NotImportable::OtherSteps(_)) => {
+        DocumentImportError::NotImportable(ImportRefusal::OtherSteps(_)) => {
             Failure::from_error(Exit::Usage, error)
                 .while_doing(action)
                 .hint("name the workflow that the run was started with")

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use protocol::RunId;
-use store::{AnyStore, HeldLock, Holder, Location, ReadError, Store as _};
+use store::{AnyStore, HeldLock, Location, ProcessInfo, ReadError, Store as _};
 
 use super::runs::Unfinished;
 use super::{DoctorContext, Finding};
@@ -29,7 +29,7 @@ pub(super) struct Engine {
 /// The held locks of a store.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    writer_lock: Vec<Holder>,
+    writer_lock: Vec<ProcessInfo>,
     pub(super) engines: BTreeMap<String, Engine>,
 }
 
@@ -38,7 +38,7 @@ impl Engine {
     pub(super) async fn from_lease(store: &AnyStore, run: &RunId) -> Result<Option<Self>, ReadError> {
         match store {
             AnyStore::Embedded(_) => Ok(None),
-            AnyStore::Nats(store, _) => Ok(store.holder(run).await?.map(|holder| Self {
+            AnyStore::Nats(store, _) => Ok(store.engine_holder(run).await?.map(|holder| Self {
                 stopped: holder.is_stopped(),
                 pid: holder.pid,
                 host: Some(holder.host),
@@ -82,7 +82,7 @@ pub(super) fn check(context: &DoctorContext, locks: &Locks, store_was_read: bool
         return vec![Finding::note(CHECK, "cannot list running engines: the store cannot be read")];
     }
     let mut findings = Vec::new();
-    for &Holder { pid, stopped, .. } in &locks.writer_lock {
+    for &ProcessInfo { pid, stopped, .. } in &locks.writer_lock {
         if stopped {
             findings.push(
                 Finding::problem(

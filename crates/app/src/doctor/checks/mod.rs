@@ -19,7 +19,7 @@ use runs::Runs;
 /// Runs every check.
 pub(crate) async fn run_all(mut context: DoctorContext) -> Vec<Finding> {
     // Scan processes before reading the store: a process found now whose run is absent afterwards is an orphan.
-    let marked = supervisor::census();
+    let marked = supervisor::find_marked();
     let mut locks = Locks::default();
     let (mut findings, store) = match &context.nats {
         Some(settings) => nats_store::check(&context, settings).await,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use store::{AnyStore, LaggingReplica, NatsSettings, Note, Standing, Unavailable};
+use store::{AnyStore, LaggingReplica, NatsSettings, NatsWarning, ReplicaStatus, Unavailable};
 
 use super::runs::Runs;
 use super::{DoctorContext, Finding, sqlite_store};
@@ -24,9 +24,9 @@ pub(super) async fn check(
     };
     let examined = async {
         let store = AnyStore::connect(settings.clone(), beside, output::store_waiting).await?;
-        let notes = store.notes().await?.to_vec();
+        let notes = store.warnings().await?.to_vec();
         let (is_new, lagging) = match &store {
-            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging().await?),
+            AnyStore::Nats(nats, _) => (nats.is_new().await?, nats.lagging_replicas().await?),
             AnyStore::Embedded(_) => (false, Vec::new()),
         };
         Ok::<_, Unavailable>((store, is_new, notes, lagging))
@@ -76,11 +76,11 @@ pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Run
 }
 
 /// Reports a server of the cluster that is down or has not caught up.
-fn lagging_replica(LaggingReplica { server, standing, streams }: &LaggingReplica) -> Finding {
+fn lagging_replica(LaggingReplica { server, status, streams }: &LaggingReplica) -> Finding {
     let names: Vec<_> = streams.iter().map(|stream| format!("`{stream}`")).collect();
     let names = names.join(", ");
-    match standing {
-        Standing::Silent(length) => {
+    match status {
+        ReplicaStatus::Unreachable(length) => {
             let last_seen =
                 length.map(|length| format!("; it last answered {} ago", output::duration(length)));
             Finding::problem(CHECK, format!("server `{server}` is down{}", last_seen.unwrap_or_default()))
@@ -88,7 +88,7 @@ fn lagging_replica(LaggingReplica { server, standing, streams }: &LaggingReplica
                 .detail("start it again on its machine with its data directory; it catches up by itself")
                 .command(format!("nats stream info {}", streams[0]))
         }
-        Standing::Behind(messages) => {
+        ReplicaStatus::Behind(messages) => {
             let messages = match usize::try_from(*messages) {
                 Ok(0) | Err(_) => String::new(),
                 Ok(messages) => format!(" by {}", output::count(messages, "message", "messages")),
@@ -103,29 +103,35 @@ fn lagging_replica(LaggingReplica { server, standing, streams }: &LaggingReplica
 }
 
 /// Reports streams with too few replicas, in one finding per number of replicas.
-fn missing_replicas(notes: &[Note]) -> Vec<Finding> {
+fn missing_replicas(notes: &[NatsWarning]) -> Vec<Finding> {
     let fewer = notes.iter().filter_map(|note| match note {
-        Note::FewerReplicas { stream, wanted, found, alone } => Some((stream, *wanted, *found, *alone)),
-        Note::OldServer { .. } | Note::OtherLease { .. } | Note::OtherSettings { .. } | Note::Gone { .. } => {
-            None
+        NatsWarning::FewerReplicas { stream, wanted, found, single_server } => {
+            Some((stream, *wanted, *found, *single_server))
         }
+        NatsWarning::OldServer { .. }
+        | NatsWarning::LeaseDiffers { .. }
+        | NatsWarning::ConfigDiffers { .. }
+        | NatsWarning::StreamDeleted { .. } => None,
     });
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (stream, wanted, found, alone) in fewer {
-        groups.entry((found, wanted, alone)).or_default().push(stream);
+    for (stream, wanted, found, single_server) in fewer {
+        groups.entry((found, wanted, single_server)).or_default().push(stream);
     }
     groups
         .into_iter()
-        .map(|((found, wanted, alone), streams)| too_few_replicas(&streams, wanted, found, alone))
+        .map(|((found, wanted, single_server), streams)| {
+            too_few_replicas(&streams, wanted, found, single_server)
+        })
         .collect()
 }
 
-fn too_few_replicas(streams: &[&String], wanted: usize, found: usize, alone: bool) -> Finding {
+fn too_few_replicas(streams: &[&String], wanted: usize, found: usize, single_server: bool) -> Finding {
     let have = output::count(streams.len(), "stream has", "streams have");
-    let (they, loss) = (if streams.len() == 1 { "it holds" } else { "they hold" }, Note::loss(found));
+    let (they, loss) =
+        (if streams.len() == 1 { "it holds" } else { "they hold" }, NatsWarning::failure_tolerance(found));
     let finding = Finding::note(CHECK, format!("{have} {found} of {wanted} replicas: what {they} {loss}"));
     let finding = streams.iter().fold(finding, |finding, stream| finding.detail(format!("`{stream}`")));
-    if alone {
+    if single_server {
         finding
             .detail(format!(
                 "this server is not in a cluster; {wanted} replicas need {wanted} servers (docs/nats.md)"
@@ -137,15 +143,15 @@ fn too_few_replicas(streams: &[&String], wanted: usize, found: usize, alone: boo
     }
 }
 
-fn settings_note(context: &DoctorContext, note: &Note) -> Option<Finding> {
+fn settings_note(context: &DoctorContext, note: &NatsWarning) -> Option<Finding> {
     let finding = Finding::note(CHECK, note.to_string());
     match note {
-        Note::Gone { .. } => {
+        NatsWarning::StreamDeleted { .. } => {
             let finding = Finding::problem(CHECK, note.to_string()).code(Code::NoStream);
             Some(finding.command(format!("callboard recover{}", context.flags)))
         }
-        Note::FewerReplicas { .. } => None,
-        Note::OtherLease { stream, wanted, found } => {
+        NatsWarning::FewerReplicas { .. } => None,
+        NatsWarning::LeaseDiffers { stream, wanted, found } => {
             let (wanted, found) = (nats_duration(*wanted), nats_duration(*found));
             Some(
                 finding
@@ -158,7 +164,7 @@ fn settings_note(context: &DoctorContext, note: &Note) -> Option<Finding> {
                     .command(format!("nats stream edit {stream} --max-age {wanted}")),
             )
         }
-        Note::OldServer { .. } | Note::OtherSettings { .. } => Some(finding),
+        NatsWarning::OldServer { .. } | NatsWarning::ConfigDiffers { .. } => Some(finding),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use supervisor::Marked;
+use supervisor::MarkedProcess;
 
 use super::runs::{Runs, Unfinished};
 use super::{DoctorContext, Finding};
@@ -15,7 +15,7 @@ const CHECK: &str = "orphans";
 /// `marked` was scanned before the store was read: an attempt is in the store before it has a process.
 pub(super) fn check(
     context: &DoctorContext,
-    marked: io::Result<Vec<Marked>>,
+    marked: io::Result<Vec<MarkedProcess>>,
     runs: Option<&Runs>,
 ) -> Vec<Finding> {
     let marked = match marked {
@@ -52,21 +52,21 @@ fn roots(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
     match (&context.nats, &context.location) {
         (Some(settings), Ok(beside)) if !store_was_read => {
             let known = context.root().into_iter().map(Path::to_owned);
-            beside.local_dir_at(&settings.server()).into_iter().chain(known).map(real).collect()
+            beside.local_dirs_at(&settings.server()).into_iter().chain(known).map(real).collect()
         }
         _ => context.root().into_iter().map(real).collect(),
     }
 }
 
-fn this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
-    let is_expected = |process: &Marked| {
+fn this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> {
+    let is_expected = |process: &MarkedProcess| {
         let is_live = |run: &Unfinished| run.may_be_running(&process.attempt);
         runs.unfinished.iter().any(|run| run.run.as_str() == process.run && is_live(run))
     };
     let (expected, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(is_expected);
     // An attempt may have ended while the store was read; its processes are gone by now.
-    let rescan = if left.is_empty() { Vec::new() } else { supervisor::census().unwrap_or_default() };
-    let is_alive = |process: &Marked| {
+    let rescan = if left.is_empty() { Vec::new() } else { supervisor::find_marked().unwrap_or_default() };
+    let is_alive = |process: &MarkedProcess| {
         rescan.iter().any(|now| (now.pid, now.start_time) == (process.pid, process.start_time))
     };
     let orphans: Vec<_> = left.into_iter().filter(is_alive).collect();
@@ -75,7 +75,7 @@ fn this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
         return vec![Finding::ok(CHECK, format!("none; {expected} of running attempts"))];
     }
     let details = orphans.iter().map(|process| {
-        let Marked { pid, run, attempt, command, .. } = process;
+        let MarkedProcess { pid, run, attempt, command, .. } = process;
         let known = runs.all.iter().any(|row| row.run.as_str() == run);
         let why = if known { "which has ended" } else { "which is not in the store" };
         format!("process {pid} of `{attempt}` of run `{run}`, {why}: {command}")
@@ -86,7 +86,7 @@ fn this_store(ours: Vec<Marked>, runs: &Runs) -> Vec<Finding> {
 }
 
 /// Lists the pids of the processes and of their descendants, each once.
-fn pids(processes: &[Marked]) -> String {
+fn pids(processes: &[MarkedProcess]) -> String {
     let mut pids: Vec<_> =
         processes.iter().flat_map(|process| process.below.iter().copied().chain([process.pid])).collect();
     pids.sort_unstable();
@@ -95,8 +95,8 @@ fn pids(processes: &[Marked]) -> String {
 }
 
 /// Lists processes of other stores. Only those stores know whether the attempts have ended.
-fn other_stores(others: &[Marked]) -> Vec<Finding> {
-    let mut by_store: BTreeMap<&Path, Vec<&Marked>> = BTreeMap::new();
+fn other_stores(others: &[MarkedProcess]) -> Vec<Finding> {
+    let mut by_store: BTreeMap<&Path, Vec<&MarkedProcess>> = BTreeMap::new();
     for process in others {
         by_store.entry(&process.store).or_default().push(process);
     }

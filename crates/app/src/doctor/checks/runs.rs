@@ -8,7 +8,7 @@ use protocol::run::{Run, RunStatus};
 use protocol::{AttemptId, RunId, Stamp};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, RunRow, Store as _};
-use supervisor::{AttemptDir, ClaimError, ShimLife};
+use supervisor::{AttemptDir, ClaimError, ShimStatus};
 
 use super::locks::{Engine, Locks};
 use super::{DoctorContext, Finding};
@@ -61,7 +61,7 @@ pub(super) struct LiveAttempt {
     attempt: AttemptId,
     /// Its host, if it is not this one. Its process cannot be seen from here then.
     host: Option<String>,
-    shim: Result<ShimLife, ClaimError>,
+    shim: Result<ShimStatus, ClaimError>,
 }
 
 impl Unfinished {
@@ -145,7 +145,7 @@ impl Deed for FindLiveAttempts<'_> {
             let attempt = Run::<P>::id(&attempt);
             let dir = AttemptDir::new(&location.attempts_dir(), run, &attempt);
             let host = hosts::of(store, &journal.state, &attempt).map(str::to_owned);
-            LiveAttempt { shim: supervisor::shim_life(&dir), host, attempt }
+            LiveAttempt { shim: supervisor::shim_status(&dir), host, attempt }
         });
         let live_attempts = live_attempts.collect();
         let repository = Path::new(&journal.spec.options.location.repo_dir);
@@ -221,7 +221,7 @@ fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
 }
 
 fn stopped_shim(LiveAttempt { attempt, host, shim }: &LiveAttempt) -> Option<Finding> {
-    let (None, Ok(ShimLife::Alive { pid, stopped: true })) = (host, shim) else { return None };
+    let (None, Ok(ShimStatus::Alive { pid, stopped: true })) = (host, shim) else { return None };
     Some(
         Finding::problem(CHECK, format!("the shim of `{attempt}`, process {pid}, is stopped"))
             .detail("until it continues, the attempt has no timeout and its exit is not noticed")
@@ -235,13 +235,13 @@ fn on_resume(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> 
         return location_flags::add_to(&hosts::advice(run, host, std::slice::from_ref(attempt))).into_owned();
     }
     match shim {
-        Ok(ShimLife::Alive { pid, .. }) => {
+        Ok(ShimStatus::Alive { pid, .. }) => {
             format!("`{attempt}` is running under process {pid}; resuming adopts it")
         }
-        Ok(ShimLife::Dead) => format!("`{attempt}` has no process any more; resuming reads its report"),
-        Ok(ShimLife::NeverBegan) => format!("`{attempt}` was not started yet; resuming starts it"),
-        Ok(ShimLife::Void) => format!("`{attempt}` was stopped before it started"),
-        Ok(ShimLife::Remote) => {
+        Ok(ShimStatus::Dead) => format!("`{attempt}` has no process any more; resuming reads its report"),
+        Ok(ShimStatus::Unclaimed) => format!("`{attempt}` was not started yet; resuming starts it"),
+        Ok(ShimStatus::Void) => format!("`{attempt}` was stopped before it started"),
+        Ok(ShimStatus::Remote) => {
             format!("`{attempt}` is running in another container, which cannot be reached from here")
         }
         Err(error) => format!("`{attempt}`: {error}"),

@@ -50,11 +50,11 @@ fn no_store(context: &DoctorContext, path: &str) -> Finding {
 }
 
 fn integrity(location: &Location, path: &str, examined: &Examined, flags: &str) -> Finding {
-    let Examined { format, faults, .. } = examined;
-    if !faults.is_empty() {
+    let Examined { format, problems, .. } = examined;
+    if !problems.is_empty() {
         return Finding::problem(CHECK, format!("{path}: damaged"))
             .code(Code::Damaged)
-            .details(faults.iter().map(|fault| format!("SQLite: {fault}")))
+            .details(problems.iter().map(|problem| format!("SQLite: {problem}")))
             .detail("`callboard recover` backs it up and builds a new store from what can be read")
             .command(format!("callboard recover --dry-run{flags}"));
     }

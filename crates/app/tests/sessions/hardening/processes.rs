@@ -1,13 +1,13 @@
-//! Engines, shims and agents that die, stop or lie at the wrong run_at.
+//! Engines, shims and agents that die, stop or lie at the wrong time.
 
 use std::fs;
 
 use rustix::process::Signal;
 use testkit::{Held, Scene};
 
-use crate::{last_error, scene, status};
+use crate::sessions::{last_error, scene, status};
 
-/// A run with a step that behaves so and one that needs it.
+/// A run with a step of this behaviour and one that needs it.
 fn behaving(behaviour: &str) -> Scene {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
@@ -16,7 +16,7 @@ fn behaving(behaviour: &str) -> Scene {
 }
 
 #[test]
-fn stop_takes_over_from_an_engine_that_dies_while_it_is_waited_for() {
+fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
     let scene =
         behaving(r#"a * do trap 'read -r _ <"$kit/gate"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#);
     let mut gate = scene.gate("gate");
@@ -34,7 +34,7 @@ fn stop_takes_over_from_an_engine_that_dies_while_it_is_waited_for() {
 }
 
 #[test]
-fn a_stopped_shim_does_not_keep_a_stop_waiting() {
+fn stop_does_not_wait_for_a_stopped_shim() {
     let scene = behaving("a * hang");
     let running = scene.run(&[]).start();
     scene.ledger().wait_for_begin("a#1.1");
@@ -46,7 +46,7 @@ fn a_stopped_shim_does_not_keep_a_stop_waiting() {
 }
 
 #[test]
-fn an_agent_that_stopped_itself_hears_that_it_shall_end() {
+fn an_agent_that_stopped_itself_can_be_ended() {
     let scene = behaving(r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#);
     let running = scene.run(&[]).start();
     testkit::wait_until_stopped(scene.ledger().wait_for_begin("a#1.1"));
@@ -57,7 +57,7 @@ fn an_agent_that_stopped_itself_hears_that_it_shall_end() {
     scene.expect_no_orphans();
 }
 
-/// What an agent does that removes everything it was given.
+/// An agent that deletes its attempt's directory.
 const DESTROYS: &str = r#"a * do rm -rf "${REPORT_PATH%/*}"; : >"$kit/gone $CALLBOARD_ATTEMPT"; hang"#;
 
 #[test]
@@ -69,7 +69,7 @@ fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume"]).start();
-    // The same attempt again, or the next one: whoever begins does so when the first has ended.
+    // The same attempt again, or the next one: neither starts before the first has ended.
     testkit::until(&scene.kit(), "a second begin", || (scene.ledger().begun().len() == 2).then_some(()));
     assert!(first.has_ended(), "two at once: {:?}", scene.ledger().begun());
     let second = scene.ledger().begun()[1].clone();
@@ -99,7 +99,7 @@ fn stop_without_an_engine_ends_an_agent_whose_directory_is_gone() {
 fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     let scene = scene();
     scene.workflow(&["a", "other", "b: a other"]);
-    let forged = r#"{"attempt":"a#1.1","how":{"exited":{"code":1}},"because":"own","boot_id":"%s","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","duration_ms":1,"swept":0}"#;
+    let forged = r#"{"attempt":"a#1.1","status":{"exited":{"code":1}},"reason":"finished","boot_id":"%s","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","duration_ms":1,"leftover_processes":0}"#;
     let forge = format!(
         r#"a * do printf '{forged}' "$(cat /proc/sys/kernel/random/boot_id)" >"${{REPORT_PATH%/*}}/exit.json"; : >"$kit/forged"; read -r _ <"$kit/gate"; hand_in COMPLETED "did a""#
     );
@@ -111,7 +111,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
-    // When the engine has heard of the other step it has long looked at the forged record.
+    // The engine has looked at the forged record before the other step ends.
     other_gate.open();
     resumed.wait_until_it_says("other#1.1 done");
     gate.open();
@@ -122,7 +122,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
 }
 
 #[test]
-fn adopting_and_stopping_need_no_player() {
+fn adopting_and_stopping_need_no_adapter() {
     let scene = scene();
     scene.write("callboard.toml", &format!("[adapters.profile]\nwrapper = {:?}\n", scene.agent()));
     scene.workflow(&["a", "b: a"]);
@@ -153,7 +153,7 @@ fn adopting_and_stopping_need_no_player() {
 }
 
 #[test]
-fn a_run_whose_player_is_gone_can_be_stopped() {
+fn a_run_whose_adapter_was_removed_can_be_stopped() {
     let scene = scene();
     scene.write("callboard.toml", &format!("[adapters.profile]\nwrapper = {:?}\n", scene.agent()));
     scene.workflow(&["a", "b: a"]);
@@ -169,7 +169,7 @@ fn a_run_whose_player_is_gone_can_be_stopped() {
 }
 
 #[test]
-fn a_parent_that_ignores_ended_children_changes_nothing() {
+fn an_inherited_sigchld_ignore_changes_nothing() {
     // Many shells cannot ignore this signal; `env` of the coreutils can.
     let ignoring = "env --ignore-signal=CHLD";
     let scene = scene();
@@ -185,13 +185,13 @@ fn a_parent_that_ignores_ended_children_changes_nothing() {
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
-/// An agent that reports when it is told to end, as soon as the gate is open.
+/// An agent that reports on TERM, once the gate is open.
 const REPORTS_AT_LAST: &str = r#"a * do trap 'read -r _ <"$kit/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$kit/ready"; sleep 1000 & wait"#;
 
 const SUCCEEDED: &str = "run `trial` succeeded before it could be stopped";
 
 #[test]
-fn stop_says_that_the_run_was_succeeded_meanwhile() {
+fn stop_says_that_the_run_has_succeeded_meanwhile() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[REPORTS_AT_LAST]);
@@ -208,7 +208,7 @@ fn stop_says_that_the_run_was_succeeded_meanwhile() {
 }
 
 #[test]
-fn a_stop_that_sees_its_engine_gone_before_it_sees_the_run_succeeded_is_not_refused() {
+fn stop_is_not_refused_when_the_engine_exits_before_the_success_is_read() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[REPORTS_AT_LAST]);
@@ -227,7 +227,7 @@ fn a_stop_that_sees_its_engine_gone_before_it_sees_the_run_succeeded_is_not_refu
 }
 
 #[test]
-fn a_detached_run_that_is_over_at_once_is_no_failure_and_a_succeeded_one_is_refused() {
+fn a_detached_run_may_end_at_once() {
     let scene = scene();
     scene.workflow(&["a"]);
     let session = scene.run(&["--detach"]).run();
@@ -239,7 +239,7 @@ fn a_detached_run_that_is_over_at_once_is_no_failure_and_a_succeeded_one_is_refu
 }
 
 #[test]
-fn an_agent_that_puts_a_pipe_in_place_of_its_log_does_not_hang_the_engine() {
+fn an_agent_that_replaces_its_log_by_a_pipe_does_not_hang_the_engine() {
     let scene = scene();
     scene.workflow(&["a"]);
     scene.plan(&[

@@ -1,4 +1,4 @@
-//! A cycle is stopped, and whoever does it is killed.
+//! A cycle is stopped, and the stopping command is killed.
 
 use protocol::RunId;
 use protocol::peer::{CycleStatus, Peer};
@@ -7,7 +7,7 @@ use runner::{Clock, Journal};
 use testkit::{Held, Scene, harness};
 
 use super::{document, peer};
-use crate::scene;
+use crate::sessions::scene;
 
 /// What `callboard stop` has committed when it is killed at once.
 fn stop_and_die(scene: &Scene, run: &str) {
@@ -20,7 +20,7 @@ fn stop_and_die(scene: &Scene, run: &str) {
 }
 
 #[test]
-fn a_stopped_cycle_whose_engine_died_is_seen_to_its_end_before_the_next_one_begins() {
+fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     let scene = scene();
     scene.plan(&["plan * hang"]);
     let engine = peer(&scene, &["create-spec", "--spec", "x"]).start();
@@ -38,5 +38,5 @@ fn a_stopped_cycle_whose_engine_died_is_seen_to_its_end_before_the_next_one_begi
     assert_eq!(stopped.metadata.status, CycleStatus::Failed);
     assert_eq!(next.metadata.status, CycleStatus::Completed);
     let runs = scene.callboard(&["ls", "--json"]).run().json();
-    assert_eq!((&runs[0]["phase"], &runs[1]["phase"]), (&"failed".into(), &"succeeded".into()));
+    assert_eq!((&runs[0]["status"], &runs[1]["status"]), (&"failed".into(), &"succeeded".into()));
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use insta::assert_snapshot;
-use testkit::{Scene, embedded_only};
+use testkit::Scene;
 
 use super::{PAGE, entries, played};
-use crate::{scene, status};
+use crate::sessions::{scene, status};
 
 fn spoil(path: &Path, at: usize, length: usize) {
     let mut random = fastrand::Rng::with_seed(at as u64);
@@ -38,8 +38,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
-    embedded_only!("a damaged file");
+fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     let scene = played();
     let database = scene.store().join("callboard.db");
     spoil(&database, 0, PAGE);
@@ -60,7 +59,7 @@ fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
     [exit 0]
     ");
 
@@ -81,8 +80,7 @@ fn a_store_whose_first_page_is_rubbish_comes_back_whole() {
 }
 
 #[test]
-fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() {
-    embedded_only!("a damaged file");
+fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     let scene = played();
     spoil_entry(&scene, "two", 4);
     let recovered = scene.callboard(&["recover"]).run();
@@ -96,9 +94,9 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
       entry 4 of run `two` is not what was written
     it is kept as it was in `[STORE]/saved/[WHEN]`
       one   whole       5 entries, succeeded
-      two   cut         3 of 5 entries, open, entry 4 is not what was written
+      two   cut         3 of 5 entries, running, entry 4 is not what was written
       three whole       5 entries, succeeded
-      trial whole       5 entries, interrupted
+      trial whole       5 entries, stopped
       [REPO]/.agents/runs/two/run_state.json was written again
     [exit 1]
     ");
@@ -116,8 +114,7 @@ fn a_run_with_a_spoilt_entry_is_cut_before_it_and_nothing_finished_runs_again() 
 }
 
 #[test]
-fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back() {
-    embedded_only!("a damaged file");
+fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
     let scene = played();
     let database = rusqlite::Connection::open(scene.store().join("callboard.db")).unwrap();
     // As in a store from before entries were sealed.
@@ -135,8 +132,7 @@ fn a_run_whose_first_entry_contradicts_itself_is_named_and_the_others_come_back(
 }
 
 #[test]
-fn a_run_with_entries_of_a_newer_program_is_not_cut() {
-    embedded_only!("a damaged file");
+fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
     let scene = played();
     let path = scene.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
@@ -153,8 +149,7 @@ fn a_run_with_entries_of_a_newer_program_is_not_cut() {
 }
 
 #[test]
-fn a_second_recovery_keeps_its_own_copy() {
-    embedded_only!("a damaged file");
+fn embedded_a_second_recovery_keeps_its_own_copy() {
     let scene = played();
     for run in ["one", "two"] {
         spoil_entry(&scene, run, 5);
@@ -170,10 +165,9 @@ fn a_second_recovery_keeps_its_own_copy() {
     assert!(checked.unwrap().status.success());
 }
 
-/// SQLite would drop what was committed after the bad place, and the agent at work with it.
+/// SQLite alone would drop every commit after the damaged frame, and the running attempt with them.
 #[test]
-fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
-    embedded_only!("a damaged file");
+fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let scene = scene();
     scene.workflow(&["a", "b: a"]);
     scene.plan(&["b * hang"]);
@@ -192,7 +186,7 @@ fn a_log_with_a_bad_place_gives_back_what_was_committed_after_it() {
     assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
     let kept = Path::new(told["kept"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
-    // The agent is still at work, and is adopted: no second one is started.
+    // The agent is still running and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);

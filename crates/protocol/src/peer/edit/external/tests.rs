@@ -8,7 +8,7 @@ use super::*;
 use crate::peer::Phase;
 
 /// What a client's document makes of ours.
-fn absorbed(found: &Value) -> Result<Document, Uneditable> {
+fn absorbed(found: &Value) -> Result<Document, EditRefusal> {
     let current = executing();
     let edit = external_edit(&current, &current.to_value(), found)?;
     Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("an edit fits"))
