@@ -82,7 +82,7 @@ fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     assert!(session.stderr.contains("`callboard recover`"), "{}", session.transcript());
     assert_eq!(scene.callboard(&["recover"]).run().code, 0);
     let resumed = scene.callboard(&["resume", "trial"]).start();
-    resumed.wait_until_it_says("a#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("a#1.1 is still running: adopted");
     gate.open();
     assert_eq!(resumed.wait().code, 0);
     assert_eq!(scene.ledger().begun(), ["a#1.1"]);

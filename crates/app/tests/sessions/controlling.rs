@@ -60,7 +60,7 @@ fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     scene.ledger().wait_for_begin("other#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 failed, again in");
+    running.wait_until_it_says("a#1.1 failed, retrying in");
     other_gate.open();
     // The engine's loop has run once more since the back-off elapsed.
     running.wait_until_it_says("other#1.1 done");

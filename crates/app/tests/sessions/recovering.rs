@@ -60,7 +60,7 @@ fn embedded_a_sound_store_is_checked_and_left_alone() {
     let session = scene.callboard(&["recover"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard recover
-    the store `[STORE]` is sound
+    the store `[STORE]` is intact
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded

@@ -80,7 +80,7 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
         assert_eq!(told.code, code, "{}", told.transcript());
         let text = format!("{}{}", told.stdout, told.stderr);
         assert!(
-            text.contains("there is no store here, though `.agents/runs` shows 1 run and a copy"),
+            text.contains("there is no store, although `.agents/runs` has 1 run and a copy"),
             "{text}"
         );
         assert!(text.contains(&command), "{text}");
@@ -90,14 +90,14 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     // Without the copy the views are left.
     fs::remove_file(&copy).unwrap();
     let told = scene.callboard(&["ls"]).run().stderr;
-    assert!(told.contains("there is no store here, though `.agents/runs` shows 1 run\n"), "{told}");
+    assert!(told.contains("there is no store, although `.agents/runs` has 1 run\n"), "{told}");
     assert!(told.contains("callboard recover --from-view"), "{told}");
 
     // A new run says what the new store lacks.
     scene.plan(&[]);
     let fresh = scene.run(&[]).run();
     assert_eq!(fresh.code, 0, "{}", fresh.transcript());
-    assert!(fresh.stderr.contains("there is no store here, though"), "{}", fresh.stderr);
+    assert!(fresh.stderr.contains("there is no store, although"), "{}", fresh.stderr);
     let told = scene.callboard(&["ls"]).run().stderr;
     assert!(!told.contains("there is no store"), "{told}");
     testkit::orphans(&scene.store()).iter().for_each(testkit::Orphan::kill);

@@ -66,7 +66,7 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     let recovered = scene.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     let told = recovered.json();
-    let kept = Path::new(told["kept"].as_str().unwrap());
+    let kept = Path::new(told["backup"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db")).unwrap() == damaged, "it was not kept byte for byte");
     assert!(told["runs"].as_array().unwrap().iter().all(|run| run["fate"] == "whole"), "{told}");
     let again = scene.callboard(&["recover"]).run();
@@ -184,7 +184,7 @@ fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let told = recovered.json();
     assert!(told["damage"][0].as_str().unwrap().contains("of its log"), "{told}");
     assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
-    let kept = Path::new(told["kept"].as_str().unwrap());
+    let kept = Path::new(told["backup"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
     // The agent is still running and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();
