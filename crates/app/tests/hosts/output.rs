@@ -34,10 +34,7 @@ fn events_say_where_an_attempt_is() {
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let events = fixture.on("b", &["resume", "trial", "--json"]).run().events();
     let told = |name| events.iter().find(|event| event["event"] == name).unwrap();
-    assert_eq!(
-        (&told("remote")["attempt"], &told("remote")["host"]),
-        (&"first#1.1".into(), &"a".into())
-    );
+    assert_eq!((&told("remote")["attempt"], &told("remote")["host"]), (&"first#1.1".into(), &"a".into()));
     assert_eq!(told("result")["outcome"], "remote");
     assert_eq!(told("result")["remote"], serde_json::json!({ "a": ["first#1.1"] }));
     gate.open();

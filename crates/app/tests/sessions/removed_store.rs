@@ -79,10 +79,7 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
         let told = scene.callboard(looking).run();
         assert_eq!(told.code, code, "{}", told.transcript());
         let text = format!("{}{}", told.stdout, told.stderr);
-        assert!(
-            text.contains("there is no store, although `.agents/runs` has 1 run and a copy"),
-            "{text}"
-        );
+        assert!(text.contains("there is no store, although `.agents/runs` has 1 run and a copy"), "{text}");
         assert!(text.contains(&command), "{text}");
         assert!(!scene.store().exists(), "{text}");
     }

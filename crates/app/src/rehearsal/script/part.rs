@@ -12,7 +12,7 @@ use protocol::steps::load::parse_duration;
 use supervisor::adapter::rehearsal::{Delivery, Fields, LONGEST_PART, Part, Play};
 
 use super::{Reader, listed};
-use crate::rehearsal::roles::Role;
+use crate::rehearsal::script_steps::ScriptStep;
 
 /// What can be played, with an example of each.
 pub(crate) const KINDS: [(&str, &str); 11] = [
@@ -37,7 +37,7 @@ const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
     /// A word, or a mapping of a kind to what it needs; `take` may stand beside any kind.
-    pub(super) fn part(&mut self, role: &Role, node: &Node) -> Option<Part> {
+    pub(super) fn part(&mut self, role: &ScriptStep, node: &Node) -> Option<Part> {
         let word;
         let entries = match &node.value {
             Value::Mapping(entries) => entries.as_slice(),
@@ -96,7 +96,7 @@ impl Reader<'_> {
         Some(part)
     }
 
-    fn play(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<(Play, Fields)> {
+    fn play(&mut self, role: &ScriptStep, kind: &Located<String>, value: &Node) -> Option<(Play, Fields)> {
         let play = match kind.value.as_str() {
             "ok" => {
                 let (delivery, says) = self.delivery(role, value)?;
@@ -139,7 +139,7 @@ impl Reader<'_> {
         if value.is_null() { Some(unsaid.to_owned()) } else { self.text(what, value) }
     }
 
-    fn gate(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<Play> {
+    fn gate(&mut self, role: &ScriptStep, kind: &Located<String>, value: &Node) -> Option<Play> {
         if role.gate.is_none() {
             let (message, hint) = self.roles.without_gate(&role.step);
             self.problem(kind.pos, Rule::MissingKey, message, hint);
@@ -170,7 +170,7 @@ impl Reader<'_> {
         Some(Play::GateFail { times: times?, why: why? })
     }
 
-    fn delivery(&mut self, role: &Role, value: &Node) -> Option<(Delivery, Fields)> {
+    fn delivery(&mut self, role: &ScriptStep, value: &Node) -> Option<(Delivery, Fields)> {
         let entries = match &value.value {
             Value::Null => return Some((Delivery::default(), Fields::new())),
             Value::Mapping(entries) => entries,
@@ -321,7 +321,7 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 /// What the step says by default adds to a part at most.
-fn default_length(role: &Role) -> usize {
+fn default_length(role: &ScriptStep) -> usize {
     serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
 }
 

@@ -113,7 +113,10 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
     [exit 0]
     ");
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!((&shown["halted_by"]["by"]["name"], &shown["halted_by"]["reason"]), (&json!("tester"), &json!("lunch")));
+    assert_eq!(
+        (&shown["halted_by"]["by"]["name"], &shown["halted_by"]["reason"]),
+        (&json!("tester"), &json!("lunch"))
+    );
     assert_eq!(shown["steps"]["b"]["status"], "held");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);

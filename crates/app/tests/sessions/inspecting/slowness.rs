@@ -110,7 +110,8 @@ fn a_running_agent_is_shown_with_its_last_output_and_its_silence() {
     let shown = scene.callboard(&["show", "now"]).run().stdout;
     assert!(shown.contains("  last output 7 min 0"), "{shown}");
     assert!(shown.contains(" ago: asking [31mthe model\n"), "{shown}");
-    let heard = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["last_output"].clone();
+    let heard =
+        scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["last_output"].clone();
     assert_eq!(heard["log"], dir.join("stdout.log").to_str().unwrap());
     // The files' earlier contents are not recorded.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run().stdout;

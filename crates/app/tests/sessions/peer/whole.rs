@@ -80,7 +80,7 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
     run `peer.spec.mail.cycle.1` incomplete: 4 of 4 phases done, [TIME]
     review: no success, score 40, requires_attention
       The cycle was rehearsed by the built-in scripted agent.
-      next: Play it with agents
+      next: Run it with real agents
     it asks you:
       ? Which mail server?
     [exit 1]
