@@ -62,7 +62,7 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(recovered.stderr.contains("is kept as `recovery.trial."), "{}", recovered.transcript());
     let again = scene.callboard(&["recover"]).run();
-    assert!(again.stdout.contains("is sound"), "{}", again.transcript());
+    assert!(again.stdout.contains("is intact"), "{}", again.transcript());
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");

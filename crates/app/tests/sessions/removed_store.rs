@@ -130,7 +130,7 @@ fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     saved(&ended.stderr);
     fs::rename(&elsewhere, scene.store()).unwrap();
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);

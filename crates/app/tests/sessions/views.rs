@@ -24,7 +24,7 @@ fn an_edited_view_is_quarantined_and_rewritten() {
     ✓ a#1.1 finished [TIME]
     ▸ b#1.1 started
     ✓ b#1.1 finished [TIME]
-    ! [E017] [REPO]/.agents/runs/trial/run_state.json was changed by somebody else; it is kept as [STORE]/quarantine/trial/[HEX]-run_state.json and written anew
+    ! [E017] another program changed [REPO]/.agents/runs/trial/run_state.json: moved it to [STORE]/quarantine/trial/[HEX]-run_state.json and wrote the view again
 
     run `trial` succeeded: 2 of 2 steps done, [TIME]
     [exit 0]

@@ -87,7 +87,7 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
             assert!(entries_before.starts_with(&after), "seed {seed}: {run} has entries nobody wrote");
         }
         let again = scene.callboard(&["recover", "--store", place_text]).run();
-        assert!(again.stdout.contains("is sound"), "seed {seed}: {}", again.transcript());
+        assert!(again.stdout.contains("is intact"), "seed {seed}: {}", again.transcript());
         let trial = told["runs"]
             .as_array()
             .unwrap()

@@ -71,7 +71,7 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     assert!(told["runs"].as_array().unwrap().iter().all(|run| run["fate"] == "whole"), "{told}");
     let again = scene.callboard(&["recover"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
-    assert!(again.stdout.contains("is sound"), "{}", again.stdout);
+    assert!(again.stdout.contains("is intact"), "{}", again.stdout);
 
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -110,7 +110,7 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     let resumed = scene.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(scene.ledger().begun().len(), begun, "what was finished ran again");
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn embedded_an_interrupted_recovery_continues_from_its_backup() {
     fs::write(kept.join("unfinished"), "").unwrap();
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     let revision = entries(&scene.store(), "trial").len();
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
     assert_eq!(entries(&scene.store(), "trial").len(), revision);
 }
 
