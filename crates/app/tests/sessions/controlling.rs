@@ -234,7 +234,7 @@ fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
     let skipped = scene.callboard(&["skip", "trial", "a", "--reason", "hopeless"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
-    assert!(skipped.stderr.contains("`callboard resume trial` goes on with it"), "{}", skipped.stderr);
+    assert!(skipped.stderr.contains("`callboard resume trial` to continue"), "{}", skipped.stderr);
     assert_eq!(scene.ledger().begun(), ["a#1.1"], "`skip` starts nothing itself");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(scene.ledger().begun(), ["a#1.1", "b#1.1"]);

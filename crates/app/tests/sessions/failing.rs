@@ -46,7 +46,7 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     ✗ bad#1.2 failed: Agent process exited with code 1 without a report: bad gives up
     ■ slow#1.1 was stopped
 
-    note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
+    note: run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
     run `trial` failed: 0 of 3 steps done, [TIME]
       FAILED    bad    Agent process exited with code 1 without a report: bad gives up
       PENDING   slow   Stopped because `bad` failed
@@ -93,7 +93,7 @@ fn a_missing_agent_is_a_failed_attempt_not_a_usage_error() {
     ▸ a#1.2 started
     ✗ a#1.2 failed: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
 
-    note: [E008] `callboard doctor` lists the agents it finds; `callboard retry trial` tries again
+    note: [E008] run `callboard doctor` to list the installed agents, then `callboard retry trial`
     run `trial` failed: 0 of 2 steps done, [TIME]
       FAILED    a  Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
       PENDING   b

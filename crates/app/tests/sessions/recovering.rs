@@ -83,7 +83,7 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
     $ callboard recover
     error: run `trial` has an engine: process [PID] on `[HOST]`
 
-    hint: `callboard stop trial` stops it; then try again
+    hint: run `callboard stop trial`, then the same command again
     [exit 5]
     ");
     gate.open();

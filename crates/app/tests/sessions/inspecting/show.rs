@@ -289,5 +289,5 @@ fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succ
     ");
     let retried = scene.callboard(&["retry", "trial"]).run();
     assert_eq!(retried.code, 3);
-    assert!(retried.stderr.contains("`callboard resume trial` goes on with it"), "{}", retried.stderr);
+    assert!(retried.stderr.contains("`callboard resume trial` to continue"), "{}", retried.stderr);
 }

@@ -120,7 +120,7 @@ fn watch_exits_with_the_runs_exit_code() {
     assert_eq!(again.wait().code, 130);
     let watched = watching.wait();
     assert_eq!(watched.code, 130, "{}", watched.transcript());
-    assert!(watched.stderr.contains("`callboard resume trial` goes on with it"), "{}", watched.stderr);
+    assert!(watched.stderr.contains("`callboard resume trial` to continue"), "{}", watched.stderr);
 }
 
 #[test]

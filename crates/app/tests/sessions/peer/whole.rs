@@ -29,13 +29,13 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
     ✓ review#1.1 finished [TIME]
-    ✓ reviewed: a success
+    ✓ the review is successful
     the cycle is completed
 
     run `peer.spec.reset-forgotten-password-mail.cycle.1` succeeded: 4 of 4 phases done, [TIME]
-    review: success, score 84, medium
+    review: successful, score 84, medium
       There is a spec for resetting passwords by mail.
-    it asks you:
+    questions for you:
       ? Should a token also end when the user logs in?
     [exit 0]
     ");
