@@ -58,7 +58,7 @@ pub(super) struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    place: LocationArgs,
+    location: LocationArgs,
 
     #[command(flatten)]
     peer: peer::PeerFlags,
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     control::refuse_agents_without_run("import a run")?;
-    let workspace = Workspace::find(&arguments.place, Flags::default())?;
+    let workspace = Workspace::find(&arguments.location, Flags::default())?;
     let Some(file) = &arguments.file else {
         return peer::run(&workspace, &arguments.peer, arguments.json);
     };

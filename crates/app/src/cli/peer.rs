@@ -18,7 +18,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, styled};
-use crate::rehearsal::{RehearseFlag, Roles};
+use crate::rehearsal::{RehearseFlag, ScriptSteps};
 use crate::workspace::definition;
 use crate::workspace::{self, LocationArgs, Workspace};
 
@@ -186,7 +186,7 @@ impl Arguments {
 
     /// The agent profile, if the command line names one.
     fn profile(&self) -> Result<Option<AgentProfile>, Failure> {
-        match self.rehearse.profile(&Roles::of_peer())? {
+        match self.rehearse.profile(&ScriptSteps::of_peer())? {
             Some(profile) => Ok(Some(profile)),
             None => self.profiles.profile(),
         }

@@ -1,11 +1,11 @@
 //! `callboard recover`.
 
 mod damaged;
-mod lost;
+mod foreign_messages;
+mod lost_stream;
+mod nats;
 mod report;
-mod shared;
-mod sound;
-mod strangers;
+mod verify;
 mod view;
 
 use std::path::PathBuf;
@@ -18,29 +18,29 @@ use crate::engine::profiles::AgentFlags;
 use crate::failure::{Exit, Failure};
 use crate::workspace::{LocationArgs, Workspace};
 
-/// Check the store; if it is damaged, keep it as it is and build a new one from what can be read
+/// Check the store; if it is damaged, back it up and build a new one from what can be read
 ///
-/// A sound store is checked from end to end and left alone; view files that are missing or damaged are written again.
-/// A damaged one is copied to `saved/` inside the store first, byte for byte. Then every run is built again from its
-/// entries, up to the first one that is lost, and you are told what became of each.
+/// An intact store is verified and not changed; missing or damaged views are written again. A damaged store is first
+/// copied to `saved/` inside the store. Then every run is rebuilt from its entries, up to the first lost entry. The report
+/// lists the result for each run.
 ///
-/// Refused while a run has an engine. Ends with 0 if nothing is lost, with 1 if something is.
+/// Refused while a run has an engine. Exits with 0 if nothing is lost, with 1 if something is.
 ///
-/// A store on NATS is mended where it stands, while other runs go on: messages that are not ours are kept as objects and taken
-/// out of the journal, a deleted bucket of documents is written again. A deleted journal, or deleted blobs, cannot be brought
-/// back: what was in them is told, and it ends with 5.
+/// A store on NATS is repaired in place, while other runs continue: foreign messages are moved from the journal to objects,
+/// and a deleted bucket of documents is written again. A deleted journal or deleted blobs cannot be restored: the report
+/// lists what they contained, and the exit code is 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  callboard recover --dry-run           # what is wrong, and what would become of each run
+  callboard recover --dry-run           # list the damage and the result for each run
   callboard recover
   callboard recover --from ~/.local/state/callboard/saved/site-20261116T093000Z-4711.db
   callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml")]
 pub(super) struct Arguments {
-    /// Say what would happen, and change nothing
+    /// Print what would happen, and change nothing
     #[arg(long)]
     dry_run: bool,
 
-    /// Read this database instead of the store's own: a copy that was saved
+    /// Restore the runs of this database, an emergency copy or a backup
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.from.is_some() {
             workspace.embedded_only("`--from`")?;
         }
-        return block_on(shared::check(&workspace, &arguments));
+        return block_on(nats::check(&workspace, &arguments));
     }
     if let Some(file) = &arguments.from
         && !file.is_file()
@@ -78,39 +78,39 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if arguments.from.is_none() && !workspace.location.root().exists() {
         return Err(Failure::usage(format!("there is no store `{}`", workspace.location.root().display()))
-            .hint("`--store DIR` names another one; `--from FILE` puts a saved copy back"));
+            .hint("name another store with `--store DIR`, or restore a copy with `--from FILE`"));
     }
-    let mut told = report::RecoveryReport::new(&workspace, &arguments);
-    told.was_none = !workspace.location.root().exists();
-    // A dry run leaves no store where there was none: it looks at an empty one elsewhere.
-    let stand_in = (told.was_none && arguments.dry_run).then(tempfile::tempdir).transpose();
-    let stand_in = stand_in.map_err(|error| {
-        Failure::new(Exit::Store, "cannot make a temporary directory").because(Some(&error))
+    let mut report = report::RecoveryReport::new(&workspace, &arguments);
+    report.was_missing = !workspace.location.root().exists();
+    // A dry run must not create the missing store, so it uses a temporary one.
+    let temporary = (report.was_missing && arguments.dry_run).then(tempfile::tempdir).transpose();
+    let temporary = temporary.map_err(|error| {
+        Failure::new(Exit::Store, "cannot create a temporary directory").because(Some(&error))
     })?;
-    let workspace = match &stand_in {
+    let workspace = match &temporary {
         Some(directory) => workspace.with_store_at(directory.path())?,
         None => workspace,
     };
     let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     let unfinished = if damage == [Damage::Missing] { Backup::unfinished(&exclusive) } else { None };
-    let sound = damage.is_empty();
-    if !told.was_none {
-        told.damage.extend(damage.iter().map(Damage::to_string));
+    let is_intact = damage.is_empty();
+    if !report.was_missing {
+        report.damage.extend(damage.iter().map(Damage::to_string));
     }
     block_on(async {
-        if !sound {
-            return damaged::recover(&workspace, &arguments, exclusive, unfinished, told).await;
+        if !is_intact {
+            return damaged::recover(&workspace, &arguments, exclusive, unfinished, report).await;
         }
         drop(exclusive);
         if let Some(file) = &arguments.from {
-            return damaged::graft(&workspace, file, &arguments, told).await;
+            return damaged::merge(&workspace, file, &arguments, report).await;
         }
-        let inconsistencies = sound::check(&workspace, arguments.dry_run, &mut told).await?;
+        let inconsistencies = verify::check(&workspace, arguments.dry_run, &mut report).await?;
         if inconsistencies == 0 {
-            return Ok(told.tell());
+            return Ok(report.print());
         }
         let exclusive = ExclusiveAccess::acquire(&workspace.location)?;
-        damaged::recover(&workspace, &arguments, exclusive, None, told).await
+        damaged::recover(&workspace, &arguments, exclusive, None, report).await
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::rehearsal::{self, Roles};
+use crate::rehearsal::{self, ScriptSteps};
 
 /// Print a rehearsal script to edit, for `--rehearse=SCRIPT`
 ///
@@ -34,10 +34,10 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (roles, used_by) = match &arguments.workflow {
-        Some(workflow) => (rehearsal::roles_in(workflow)?, "callboard run WORKFLOW"),
-        None => (Roles::of_peer(), "callboard peer INSTRUCTION"),
+        Some(workflow) => (rehearsal::workflow_steps(workflow)?, "callboard run WORKFLOW"),
+        None => (ScriptSteps::of_peer(), "callboard peer INSTRUCTION"),
     };
-    let script = rehearsal::blank_script(&roles);
+    let script = rehearsal::script_template(&roles);
     let Some(file) = arguments.output else {
         output::raw(&script);
         return Ok(Exit::Success);

@@ -12,7 +12,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::rehearsal::{RehearseFlag, Roles};
+use crate::rehearsal::{RehearseFlag, ScriptSteps};
 use crate::workspace::definition;
 use crate::workspace::definition::Limits;
 use crate::workspace::{self, LocationArgs, Workspace};
@@ -151,7 +151,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let options = RunOptions {
         location: RunLocation { run: run_id(arguments.run_id.as_deref())?, repo_dir: workspace.repo_dir()? },
         workdir: arguments.profiles.workdir(&workspace.repo)?,
-        profile: match arguments.rehearse.profile(&Roles::of_workflow(definition.workflow()))? {
+        profile: match arguments.rehearse.profile(&ScriptSteps::of_workflow(definition.workflow()))? {
             Some(profile) => Some(profile),
             None => arguments.profiles.profile()?,
         },

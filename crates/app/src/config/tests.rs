@@ -169,7 +169,7 @@ fn invalid_values_are_refused_with_their_position() {
         ),
         (
             "store = 'nats://u:secret@'",
-            "1:9 `store`: the address of server 1 is no host and port \
+            "1:9 `store`: the address of server 1 is not a host and port \
              (write `nats://127.0.0.1:4222` or `tls://host:4222`; separate several servers by commas)",
         ),
         (

@@ -16,7 +16,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Engine {
     pub(crate) holder: EngineHolder,
     /// `None` if the engine is on another host, whose processes cannot be watched.
-    departure: Option<ProcessEnd>,
+    process_end: Option<ProcessEnd>,
 }
 
 impl Engine {
@@ -26,10 +26,10 @@ impl Engine {
         while let Some(holder) = read().await? {
             // Open the process, then check that it still is the engine: only then does its exit mean that the engine
             // is gone.
-            let departure = holder.is_local().then(|| ProcessEnd::of(holder.pid));
-            let departure = departure.transpose().map_err(|error| cannot_wait(&error))?;
+            let process_end = holder.is_local().then(|| ProcessEnd::of(holder.pid));
+            let process_end = process_end.transpose().map_err(|error| cannot_wait(&error))?;
             if read().await?.as_ref() == Some(&holder) {
-                return Ok(Some(Self { holder, departure }));
+                return Ok(Some(Self { holder, process_end }));
             }
         }
         Ok(None)
@@ -37,8 +37,8 @@ impl Engine {
 
     /// Returns when the engine no longer holds the run.
     pub(crate) async fn wait_until_gone(&self, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-        if let Some(departure) = &self.departure {
-            return departure.wait().await.map_err(|error| cannot_wait(&error));
+        if let Some(process_end) = &self.process_end {
+            return process_end.wait().await.map_err(|error| cannot_wait(&error));
         }
         while store.peek_engine_holder(run).await?.is_some_and(|holder| holder == self.holder) {
             tokio::time::sleep(POLL_INTERVAL).await;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Agents")]
 pub(crate) struct AgentFlags {
-    /// The program of every agent; it is started with --run-id --step-id --agent --prompt --repo --report
+    /// A program that takes the six flags --run-id --step-id --agent --prompt --repo --report
     #[arg(long, value_name = "PROGRAM", conflicts_with = "command_template")]
     pub(crate) wrapper: Option<PathBuf>,
 
@@ -22,12 +22,12 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "ARG", allow_hyphen_values = true, requires = "wrapper")]
     pub(crate) wrapper_arg: Vec<String>,
 
-    /// The command line of every agent, with placeholders such as {prompt} and {report}
+    /// A command line with placeholders such as {prompt} and {report}
     #[arg(
         long,
         value_name = "COMMAND",
-        long_help = "The command line of every agent, with placeholders. It is split into words like a shell command and then \
-                     filled in, so values may contain spaces and quotes. No shell is started.\n\nPlaceholders: {run_id} {step_id} \
+        long_help = "A command line with placeholders. It is split like a shell line first and filled in afterwards, so \
+                     values with spaces or quotes stay whole; no shell is started.\n\nPlaceholders: {run_id} {step_id} \
                      {agent} {prompt} {repo} {report} {attempt} {manual_input}"
     )]
     pub(crate) command_template: Option<String>,

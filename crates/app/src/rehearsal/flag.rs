@@ -1,10 +1,10 @@
-//! `--rehearse[=SCRIPT]`, for every command that opens a run.
+//! `--rehearse[=SCRIPT]`, for every command that starts a run.
 
 use std::path::{Path, PathBuf};
 
 use runner::AgentProfile;
 
-use super::{Roles, cast};
+use super::{ScriptSteps, scripted_agent};
 use crate::failure::Failure;
 
 /// The flag that makes a run a rehearsal.
@@ -34,8 +34,8 @@ impl RehearseFlag {
         self.rehearse.as_ref()?.as_deref()
     }
 
-    /// The built-in scripted agent, if it is to play.
-    pub(crate) fn profile(&self, roles: &Roles) -> Result<Option<AgentProfile>, Failure> {
-        self.rehearse.as_ref().map(|script| cast(script.as_deref(), roles)).transpose()
+    /// Returns the profile of the scripted agent, if the flag is set.
+    pub(crate) fn profile(&self, steps: &ScriptSteps) -> Result<Option<AgentProfile>, Failure> {
+        self.rehearse.as_ref().map(|script| scripted_agent(script.as_deref(), steps)).transpose()
     }
 }

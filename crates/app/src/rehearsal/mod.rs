@@ -1,15 +1,14 @@
-//! Rehearsal: any workflow or cycle played through by the built-in scripted agent, without an agent and without a token spent.
+//! Rehearsal: runs a workflow or a cycle with the built-in scripted agent instead of a real one.
 //!
-//! `--rehearse` freezes the built-in scripted agent with the run ([`cast`]), with the parts of a [`script`] if one was given.
-//! Every attempt is then a real process under the real shim: our own program as `__rehearse` ([`agent`]). Which part
-//! is played when is decided beside the other adapters, in `supervisor::adapter::rehearsal`.
+//! `--rehearse` freezes the scripted agent and its [`script`] with the run. Every attempt is a real process under the real
+//! shim: our own program as `__rehearse` ([`agent`]). `supervisor::adapter::rehearsal` selects the scripted attempt.
 
 pub(crate) mod agent;
-mod blank;
 mod flag;
 mod outputs;
-mod roles;
 mod script;
+mod script_steps;
+mod template;
 
 use std::fs;
 use std::path::Path;
@@ -20,17 +19,17 @@ use supervisor::adapter::{Adapter, Pass, Rehearsal, ReportRule};
 
 use crate::failure::Failure;
 pub(crate) use flag::RehearseFlag;
-pub(crate) use roles::Roles;
+pub(crate) use script_steps::ScriptSteps;
 
-/// The built-in scripted agent for all of these steps. Whatever is wrong with the script is told now.
-fn cast(script: Option<&Path>, roles: &Roles) -> Result<AgentProfile, Failure> {
+/// Returns the profile of the scripted agent. Fails with every problem of the script.
+fn scripted_agent(script: Option<&Path>, steps: &ScriptSteps) -> Result<AgentProfile, Failure> {
     let rehearsal = match script {
-        None => Rehearsal { by_default: roles.by_default(), ..Rehearsal::default() },
+        None => Rehearsal { by_default: steps.by_default(), ..Rehearsal::default() },
         Some(file) => {
             let source = read("script", file)?;
-            script::load(&source, roles).map_err(|problems| {
+            script::load(&source, steps).map_err(|problems| {
                 Failure::of_problems("script", file, &source, &problems)
-                    .hint(format_args!("{} prints one with every kind of part explained", roles.printed_by()))
+                    .hint(format_args!("run {} to print a script with examples", steps.printed_by()))
             })?
         }
     };
@@ -45,17 +44,17 @@ fn cast(script: Option<&Path>, roles: &Roles) -> Result<AgentProfile, Failure> {
     })
 }
 
-/// The steps of a workflow file, for a script.
-pub(crate) fn roles_in(file: &Path) -> Result<Roles, Failure> {
+/// Reads the steps of a workflow file.
+pub(crate) fn workflow_steps(file: &Path) -> Result<ScriptSteps, Failure> {
     let source = read("workflow", file)?;
     let loaded =
         load::load(&source).map_err(|problems| Failure::of_problems("workflow", file, &source, &problems))?;
-    Ok(Roles::of_workflow(&loaded.workflow))
+    Ok(ScriptSteps::of_workflow(&loaded.workflow))
 }
 
-/// A script in which nothing goes wrong yet, with all that could.
-pub(crate) fn blank_script(roles: &Roles) -> String {
-    blank::script(roles)
+/// Returns a script in which every step succeeds, with examples in comments.
+pub(crate) fn script_template(steps: &ScriptSteps) -> String {
+    template::script(steps)
 }
 
 fn read(what: &str, file: &Path) -> Result<String, Failure> {

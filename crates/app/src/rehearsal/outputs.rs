@@ -1,22 +1,22 @@
-//! What the built-in scripted agent hands in for the phases of a cycle when no script says otherwise: little, and true.
+//! The default outputs of the scripted agent for the phases of a cycle.
 
 use protocol::peer::Phase;
 use protocol::peer::output::{CYCLE_SUMMARY, INSIGHTS, OUTPUT, succeeded};
 use serde_json::{Value, json};
 use supervisor::adapter::rehearsal::Fields;
 
-/// A script's word for the ordinary review with another score.
+/// The script key for the default review with another score.
 pub(super) const SCORE: &str = "score";
 
-/// What a script may make the report of a phase say beyond what every report says.
-pub(super) fn words_of(phase: Phase) -> &'static [&'static str] {
+/// Returns the keys of `ok` that set further fields of a phase's report.
+pub(super) fn report_fields(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Plan | Phase::Execute | Phase::Express => &[OUTPUT],
         Phase::Review => &[OUTPUT, SCORE, CYCLE_SUMMARY, INSIGHTS],
     }
 }
 
-/// What it says unless the script does.
+/// Returns the report fields of a phase that the script does not set.
 pub(super) fn of(phase: Phase) -> Fields {
     let mut fields = Fields::new();
     fields.insert(OUTPUT.to_owned(), output(phase));
@@ -32,9 +32,9 @@ pub(super) fn of(phase: Phase) -> Fields {
 fn output(phase: Phase) -> Value {
     match phase {
         Phase::Plan => json!({
-            "phases": [{ "phase": "rehearsal", "steps": ["Play every phase once, without an agent"] }],
+            "phases": [{ "phase": "rehearsal", "steps": ["Run every phase once with the scripted agent"] }],
             "success_criteria": {
-                "overall": "The cycle is played through",
+                "overall": "The cycle runs to its end",
                 "measurable": ["All four phases are completed"],
             },
             "risks": [],
@@ -44,16 +44,16 @@ fn output(phase: Phase) -> Value {
             "notes": "Rehearsed by the built-in scripted agent: the artifacts named in its report are all there is",
         }),
         Phase::Express => json!({
-            "summary": "A rehearsal: the phases were played without an agent, and no work was done.",
-            "key_points": ["The cycle can be played from end to end"],
+            "summary": "A rehearsal: the scripted agent ran every phase, and no work was done.",
+            "key_points": ["The cycle runs from start to end"],
             "has_issues": false,
             "success": true,
-            "next_action": "Play it with agents",
+            "next_action": "Run it with real agents",
         }),
         Phase::Review => json!({
             "quality_score": 100,
             "strengths": ["The cycle went through all its phases"],
-            "recommendations": ["Play it with agents"],
+            "recommendations": ["Run it with real agents"],
         }),
     }
 }
@@ -62,11 +62,11 @@ fn summary(success: bool) -> Value {
     json!({
         "success": success,
         "summary": "The cycle was rehearsed by the built-in scripted agent.",
-        "next_action": "Play it with agents",
+        "next_action": "Run it with real agents",
     })
 }
 
-/// The ordinary review with another score, a number or a word; its summary says the same.
+/// Returns the default review and summary with another score, a number or a word.
 pub(super) fn scored(score: Value) -> Fields {
     let mut review = output(Phase::Review);
     review["quality_score"] = score;
@@ -84,11 +84,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_by_default_is_fit_and_a_success() {
+    fn the_default_outputs_are_valid_and_successful() {
         for phase in Phase::ALL {
             let fields = of(phase);
             assert_eq!(verify(phase, &fields[OUTPUT]), Ok(()), "{phase}");
-            assert!(fields.keys().all(|field| words_of(phase).contains(&field.as_str())), "{phase}");
+            assert!(fields.keys().all(|field| report_fields(phase).contains(&field.as_str())), "{phase}");
         }
         for (score, success) in [(json!(100), true), (json!(69), false), (json!("medium"), true)] {
             let review = scored(score.clone());

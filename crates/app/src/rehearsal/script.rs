@@ -15,10 +15,10 @@ use protocol::located::{Entry, Located, Node, Problem, Problems, Rule, SourcePos
 use supervisor::adapter::Rehearsal;
 use supervisor::adapter::rehearsal::ScriptedAttempt;
 
-use super::roles::{Role, Roles};
+use super::script_steps::{ScriptStep, ScriptSteps};
 
 /// Loads a script for these steps. Fails with every problem that was found, in the order of the file.
-pub(super) fn load(text: &str, roles: &Roles) -> Result<Rehearsal, Vec<Problem>> {
+pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<Rehearsal, Vec<Problem>> {
     let mut problems = Problems::default();
     let root = Node::from_yaml(text, &mut problems);
     let mut reader = Reader { roles, problems };
@@ -30,7 +30,7 @@ pub(super) fn load(text: &str, roles: &Roles) -> Result<Rehearsal, Vec<Problem>>
 }
 
 struct Reader<'a> {
-    roles: &'a Roles,
+    roles: &'a ScriptSteps,
     problems: Problems,
 }
 
@@ -83,12 +83,12 @@ impl<'a> Reader<'a> {
     }
 
     fn step(&mut self, Entry { key: name, value: parts }: &Entry) -> Option<(StepId, Vec<ScriptedAttempt>)> {
-        let roles: &'a Roles = self.roles;
+        let roles: &'a ScriptSteps = self.roles;
         let Some(role) = roles.find(&name.value) else {
             self.unknown_step(name);
             return None;
         };
-        let Role { step, .. } = role;
+        let ScriptStep { step, .. } = role;
         match &parts.value {
             Value::List(list) if !list.is_empty() => {
                 let parts = list.iter().filter_map(|node| self.part(role, node)).collect();
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_step(&mut self, name: &Located<String>) {
-        let Roles { word: (one, _), whose, .. } = self.roles;
+        let ScriptSteps { word: (one, _), whose, .. } = self.roles;
         let hint = match closest(&name.value, self.roles.names()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("it has {}", listed(self.roles.names())),

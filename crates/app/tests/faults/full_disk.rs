@@ -70,7 +70,7 @@ fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
         assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 2);
         // On NATS the commit needs no local space.
         let told = if testkit::on_nats() { &session } else { &resumed };
-        assert!(told.stderr.contains("✗ a#1.1 failed, again in"), "{}", told.stderr);
+        assert!(told.stderr.contains("✗ a#1.1 failed, retrying in"), "{}", told.stderr);
         scene.expect_no_orphans();
     });
 }

@@ -58,7 +58,7 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     running.kill();
     running.wait();
     let resumed = scene.callboard(&["resume"]).start();
-    resumed.wait_until_it_says("a#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("a#1.1 is still running: adopted");
     let stopped = scene.callboard(&["stop", "newest"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(resumed.wait().code, 130);

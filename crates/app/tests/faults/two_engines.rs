@@ -28,7 +28,7 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
         assert_eq!(refused.code, 5, "round {round}: {}", refused.transcript());
         let named = format!("already has an engine: process {} on", holder.pid());
         assert!(refused.stderr.contains(&named), "round {round}: {}", refused.stderr);
-        holder.wait_until_it_says("a#1.1 was found at work and adopted");
+        holder.wait_until_it_says("a#1.1 is still running: adopted");
         let after = testkit::until(&scene.store(), "the entry of the one that leads", || {
             Some(scene.journal("trial").len()).filter(|after| *after > entries)
         });
@@ -55,7 +55,7 @@ fn embedded_an_engine_that_lost_its_lock_while_stopped_is_fenced() {
     // A stopped process keeps its lock, so the test removes the file.
     fs::remove_file(scene.store().join("engines/trial.lock")).unwrap();
     let engine = scene.callboard(&["resume"]).start();
-    engine.wait_until_it_says("a#1.1 was found at work and adopted");
+    engine.wait_until_it_says("a#1.1 is still running: adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());

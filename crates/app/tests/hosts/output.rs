@@ -12,7 +12,7 @@ fn show_ls_and_doctor_say_where_an_attempt_is() {
     let (fixture, agent, mut gate) = Fixture::deserted();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let first = |host| fixture.shown_on(host)["steps"]["first"].clone();
-    assert_eq!((first("b")["is"].as_str(), first("b")["host"].as_str()), (Some("at_work"), Some("a")));
+    assert_eq!((first("b")["status"].as_str(), first("b")["host"].as_str()), (Some("running"), Some("a")));
     assert_eq!(first("a")["host"], Value::Null, "there it is at home");
     let advice = "`first#1.1` is on `a`: `callboard resume trial` there goes on; if that host does not come back, \
                   `callboard resume trial --abandon-host a` here";
@@ -34,12 +34,9 @@ fn events_say_where_an_attempt_is() {
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let events = fixture.on("b", &["resume", "trial", "--json"]).run().events();
     let told = |name| events.iter().find(|event| event["event"] == name).unwrap();
-    assert_eq!(
-        (&told("elsewhere")["attempt"], &told("elsewhere")["host"]),
-        (&"first#1.1".into(), &"a".into())
-    );
-    assert_eq!(told("rest")["outcome"], "elsewhere");
-    assert_eq!(told("rest")["elsewhere"], serde_json::json!({ "a": ["first#1.1"] }));
+    assert_eq!((&told("remote")["attempt"], &told("remote")["host"]), (&"first#1.1".into(), &"a".into()));
+    assert_eq!(told("result")["outcome"], "remote");
+    assert_eq!(told("result")["remote"], serde_json::json!({ "a": ["first#1.1"] }));
     gate.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
@@ -108,7 +105,7 @@ fn log_names_the_host_that_has_a_running_attempts_output() {
     assert!(full.stdout.contains("first#1.1 is not over"), "{}", full.stdout);
     assert!(full.stdout.contains("answer of first#1.1: on `a`\n"), "{}", full.stdout);
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
-    assert_eq!(full.events().last().unwrap()["exchange"]["answer"], "elsewhere", "{}", full.stdout);
+    assert_eq!(full.events().last().unwrap()["exchange"]["response"], "remote", "{}", full.stdout);
     fs::rename(&apart, &directory).unwrap();
     gate.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
@@ -129,5 +126,5 @@ fn export_names_the_attempts_whose_files_are_left_out_and_their_host() {
     // The archive says it, too.
     let other = fixture.on("b", &["import", "b.tar", "--as", "other", "--json"]).run();
     assert_eq!(other.code, 0, "{}", other.transcript());
-    assert_eq!(other.json()["elsewhere"], serde_json::json!({ "a": ["first#1.1"] }));
+    assert_eq!(other.json()["remote"], serde_json::json!({ "a": ["first#1.1"] }));
 }

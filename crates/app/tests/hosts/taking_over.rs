@@ -17,7 +17,7 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     assert_eq!(fixture.scene.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
-    engine.wait_until_it_says("first#1.1 was found at work and adopted");
+    engine.wait_until_it_says("first#1.1 is still running: adopted");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -106,7 +106,7 @@ fn hints_repeat_the_store_from_the_command_line() {
     }
     // A store named by a variable is not repeated.
     let session = scene.callboard(&["show", "nobody"]).run();
-    assert!(session.stderr.ends_with("hint: `callboard ls` lists the runs of this repository\n"));
+    assert!(session.stderr.ends_with("hint: run `callboard ls` to list the runs of this repository\n"));
 }
 
 /// Taken as a directory it would be created, and its runs would be nowhere else.

@@ -15,7 +15,7 @@ use crate::nats::{client, scene, scene_on, three};
 fn found(session: &Session, beginning: &str) -> Value {
     let findings = session.json()["findings"].clone();
     let is_it = |finding: &&Value| {
-        finding["check"] == "store" && finding["what"].as_str().unwrap().starts_with(beginning)
+        finding["check"] == "store" && finding["message"].as_str().unwrap().starts_with(beginning)
     };
     findings.as_array().unwrap().iter().find(is_it).cloned().unwrap_or_default()
 }
@@ -57,8 +57,8 @@ fn is_named_until_it_is_back(who: &Who) {
     };
     until("that all is well", &Value::is_null);
     with(Server::kill);
-    let finding = until("that it is down", &|finding| finding["level"] == "act");
-    let what = finding["what"].as_str().unwrap();
+    let finding = until("that it is down", &|finding| finding["level"] == "problem");
+    let what = finding["message"].as_str().unwrap();
     assert!(what.starts_with(&format!("server `{down}` is down")) && !what.contains(" 0.0 s"), "{finding:#}");
     let keeps = "it keeps a copy of `callboard-journal`, `OBJ_callboard-blobs`, `callboard-leases`; until it is back the \
                  loss of another one stops all runs";
@@ -87,9 +87,9 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let doctor = || found(&scene.callboard(&["doctor", "--json"]).run(), "leases last");
     let finding = doctor();
     let what = "leases last 45 s, as set in stream `callboard-leases`, not 20 s as configured";
-    assert_eq!((finding["what"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
+    assert_eq!((finding["message"].as_str(), finding["level"].as_str()), (Some(what), Some("note")));
     assert!(finding["details"][0].as_str().unwrap().starts_with("45s is in force"), "{finding:#}");
-    assert_eq!(finding["do"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
+    assert_eq!(finding["commands"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
     // Either of the two suggested changes ends the finding.
     scene.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
     assert_eq!(doctor(), Value::Null);
@@ -111,7 +111,7 @@ fn doctor_suggests_no_replicas_to_a_single_server() {
     let session = scene.callboard(&["doctor", "--json"]).run();
     let finding = found(&session, "3 streams have 1 of 3 replicas");
     assert_eq!(finding["level"], "note", "{}", session.stdout);
-    assert_eq!(finding.get("do"), None, "nothing can be typed: {finding:#}");
+    assert_eq!(finding.get("commands"), None, "nothing can be typed: {finding:#}");
     let details = finding["details"].to_string();
     for told in ["this server is in no cluster", "`replicas = 1` in `[store]`"] {
         assert!(details.contains(told), "{finding:#}");
@@ -135,7 +135,7 @@ fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_d
     let bucket = found(&session, "1 stream has 1 of 5 replicas: what it holds does not survive");
     assert_eq!(bucket["details"], serde_json::json!(["`KV_agent-os-peer-state`"]), "{}", session.stdout);
     let others = found(&session, "3 streams have 3 of 5 replicas: what they hold survives the loss of one");
-    assert_eq!(others["do"].as_array().map(Vec::len), Some(3), "{}", session.stdout);
+    assert_eq!(others["commands"].as_array().map(Vec::len), Some(3), "{}", session.stdout);
 }
 
 /// Only the server knows which engine holds a run and which attempts have ended.
@@ -150,7 +150,7 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     let findings = session.json()["findings"].clone();
     let of = |check: &str| {
         let findings = findings.as_array().unwrap().iter().filter(|finding| finding["check"] == check);
-        let told = findings.map(|finding| format!("{}: {}", finding["level"], finding["what"]));
+        let told = findings.map(|finding| format!("{}: {}", finding["level"], finding["message"]));
         told.filter(|told| !told.contains("another store")).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -181,7 +181,7 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
         assert_eq!(session.code, 1, "{}", session.transcript());
         assert_eq!(found(&session, "a new store was made")["level"] == "note", is_new, "{}", session.stdout);
         let finding = found(&session, "there are no runs at ");
-        assert_eq!(finding["level"], "act", "{}", session.stdout);
+        assert_eq!(finding["level"], "problem", "{}", session.stdout);
         let left = format!("what its attempts left is in {}", scene.store().display());
         assert_eq!(finding["details"][1], left, "{finding:#}");
     }

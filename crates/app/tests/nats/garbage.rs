@@ -62,7 +62,7 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(recovered.stderr.contains("is kept as `recovery.trial."), "{}", recovered.transcript());
     let again = scene.callboard(&["recover"]).run();
-    assert!(again.stdout.contains("is sound"), "{}", again.transcript());
+    assert!(again.stdout.contains("is intact"), "{}", again.transcript());
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
@@ -82,7 +82,7 @@ fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     assert!(session.stderr.contains("`callboard recover`"), "{}", session.transcript());
     assert_eq!(scene.callboard(&["recover"]).run().code, 0);
     let resumed = scene.callboard(&["resume", "trial"]).start();
-    resumed.wait_until_it_says("a#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("a#1.1 is still running: adopted");
     gate.open();
     assert_eq!(resumed.wait().code, 0);
     assert_eq!(scene.agent_log().started(), ["a#1.1"]);

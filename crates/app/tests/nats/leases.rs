@@ -44,7 +44,7 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
     let engine = resume_when_the_lease_expires(&scene);
-    engine.wait_until_it_says("a#1.1 was found at work and adopted");
+    engine.wait_until_it_says("a#1.1 is still running: adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());

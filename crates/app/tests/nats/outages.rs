@@ -113,7 +113,7 @@ fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_wo
     assert_eq!(session.code, 5, "{}", session.transcript());
     let address = scene.backend().address().unwrap();
     assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
-    let hint = "`callboard resume trial` goes on with it when the servers answer";
+    let hint = "run `callboard resume trial` when the servers answer";
     assert!(
         session.stderr.contains(hint),
         "to type the same again would start another run: {}",
@@ -140,7 +140,7 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     assert!(!agent.has_ended());
     scene.backend().server().restart();
     let resumed = scene.callboard(&["resume"]).start();
-    resumed.wait_until_it_says("b#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("b#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -231,7 +231,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
         assert!(!agent.has_ended(), "it can be adopted");
         scene.backend().server().restart();
         let resumed = scene.callboard(&["resume"]).start();
-        resumed.wait_until_it_says("b#1.1 was found at work and adopted");
+        resumed.wait_until_it_says("b#1.1 is still running: adopted");
         gate.open();
         let session = resumed.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());

@@ -53,7 +53,7 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
     let renamed = here.callboard(&["import", file, "--as", "other"]).run();
     assert_eq!(renamed.code, 0, "{}", renamed.transcript());
     let checked = here.callboard(&["recover"]).run();
-    assert!(checked.stdout.contains("is sound"), "{}", checked.transcript());
+    assert!(checked.stdout.contains("is intact"), "{}", checked.transcript());
     assert_eq!(here.document("other")["run_id"], "other");
 }
 
@@ -113,7 +113,7 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     codes.sort();
     assert_eq!(codes, [0, 3], "{}\n{}", both[0].transcript(), both[1].transcript());
     assert!(here.attempt("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
-    assert!(here.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(here.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     scene.agent_log().wait_for_start("other#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 failed, again in");
+    running.wait_until_it_says("a#1.1 failed, retrying in");
     other_gate.open();
     // The engine's loop has run once more since the back-off elapsed.
     running.wait_until_it_says("other#1.1 done");
@@ -234,7 +234,7 @@ fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 3);
     let skipped = scene.callboard(&["skip", "trial", "a", "--reason", "hopeless"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
-    assert!(skipped.stderr.contains("`callboard resume trial` goes on with it"), "{}", skipped.stderr);
+    assert!(skipped.stderr.contains("`callboard resume trial` to continue"), "{}", skipped.stderr);
     assert_eq!(scene.agent_log().started(), ["a#1.1"], "`skip` starts nothing itself");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1"]);

@@ -19,7 +19,7 @@ fn agents_outlive_the_engine_and_are_adopted() {
     assert_eq!(running.wait().code, -1);
     assert!(agents.iter().all(|agent| !agent.has_ended()), "they work on");
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
-    resumed.wait_until_it_says("b#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("b#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -65,9 +65,9 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
     ▸ a#1.1 started
     ↻ a#1.1 was interrupted: Agent process was interrupted: its shim was killed
     ▸ a#1.2 started
-    ✓ a#1.2 done [TIME]
+    ✓ a#1.2 finished [TIME]
 
-    succeeded run `trial`: 1 of 1 steps done, [TIME]
+    run `trial` succeeded: 1 of 1 steps done, [TIME]
     [exit 0]
     ");
     assert_eq!(scene.document("trial")["steps"]["a"]["attempts"], 1);

@@ -54,11 +54,11 @@ fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() 
     $ callboard run workflow.yaml --run-id leap
     │ run leap in …/leap-year
     │ ▸ fix#1.1 started
-    │ ✓ fix#1.1 done [TIME]
+    │ ✓ fix#1.1 finished [TIME]
     │ ▸ test#1.1 started
-    │ ✓ test#1.1 done [TIME]
-    │ ⟲ the gate of test failed
-    │ ⟲ back to fix, because of test
+    │ ✓ test#1.1 finished [TIME]
+    │ ⟲ gate test failed
+    │ ⟲ looping back to fix for test
     │ ▸ fix#2.1 started
 
     The test failed: 1900: expected no, got yes.
@@ -69,13 +69,13 @@ fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() 
 
     $ callboard resume leap
     │ run leap in …/leap-year
-    │ ↻ fix#2.1 was found at work and adopted
-    │ ✓ fix#2.1 done [TIME]
+    │ ↻ fix#2.1 is still running: adopted
+    │ ✓ fix#2.1 finished [TIME]
     │ ▸ test#2.1 started
-    │ ✓ test#2.1 done [TIME]
+    │ ✓ test#2.1 finished [TIME]
     │ ▸ docs#1.1 started
-    │ ✓ docs#1.1 done [TIME]
-    │ succeeded run `leap`: 3 of 3 steps done, [TIME]
+    │ ✓ docs#1.1 finished [TIME]
+    │ run `leap` succeeded: 3 of 3 steps done, [TIME]
 
     Nothing was lost and nothing ran twice. Checked in the journal, the agents' log and /proc:
       ✓ engine [PID] was killed by signal 9 while fix#2.1 was running
@@ -215,7 +215,7 @@ fn an_agent_cannot_run_the_demo() {
     $ callboard demo
     error[E012]: cannot show the demo from inside attempt `fix#1.1`
 
-    hint: agents report; people steer
+    hint: ask a person to run this command outside the attempt
     [exit 3]
     ");
 }

@@ -32,7 +32,7 @@ fn found(program: &str) -> std::path::PathBuf {
 /// The findings of a check, without those about stores of tests that run at the same time.
 fn findings(session: &Session, check: &str) -> Vec<Value> {
     let all = session.json()["findings"].as_array().unwrap().clone();
-    let ours = |finding: &Value| !finding["what"].as_str().unwrap().contains("another store");
+    let ours = |finding: &Value| !finding["message"].as_str().unwrap().contains("another store");
     all.into_iter().filter(|finding| finding["check"] == check && ours(finding)).collect()
 }
 
@@ -40,7 +40,7 @@ fn findings(session: &Session, check: &str) -> Vec<Value> {
 #[track_caller]
 fn act(session: &Session, check: &str) -> Value {
     let found = findings(session, check);
-    let mut acts = found.iter().filter(|finding| finding["level"] == "act");
+    let mut acts = found.iter().filter(|finding| finding["level"] == "problem");
     let first = acts.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
     assert_eq!(acts.next(), None);
     assert_eq!(session.code, 1, "{}", session.stdout);
@@ -52,7 +52,7 @@ fn act(session: &Session, check: &str) -> Value {
 #[track_caller]
 fn well(session: &Session) {
     let all = session.json();
-    let acts = all["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "act");
+    let acts = all["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "problem");
     let acts: Vec<_> = acts.collect();
     assert!(
         acts.iter().all(|finding| finding["check"] == "limits" || finding["check"] == "disk"),
@@ -110,8 +110,7 @@ fn a_healthy_store_needs_no_action_and_is_not_changed() {
     let before = bytes(&scene);
     let session = doctor(&scene, &[]);
     well(&session);
-    assert_eq!(findings(&session, "runs")[0]["what"], "0 at work, 1 finished");
-    assert_eq!(findings(&session, "views")[0]["what"], "2 files as the store says");
+    assert_eq!(findings(&session, "runs")[0]["message"], "0 running, 1 finished");
     assert_eq!(bytes(&scene), before);
 }
 
@@ -120,7 +119,7 @@ fn findings_are_printed_as_a_list() {
     let scene = succeeded();
     let session = scene.callboard(&["doctor"]).run();
     let lines: Vec<_> = session.stdout.lines().collect();
-    assert!(lines[0].starts_with("✓ fine  store      "), "{}", session.stdout);
+    assert!(lines[0].starts_with("✓ ok       store      "), "{}", session.stdout);
     assert!(lines.last().unwrap().contains("found"), "{}", session.stdout);
     assert_eq!(session.stderr, "");
 }
@@ -133,7 +132,7 @@ fn doctor_works_without_a_store_and_outside_git_and_creates_nothing() {
     let home = scene.home();
     let session = doctor(&scene, &["--repo", home.to_str().unwrap()]);
     well(&session);
-    assert!(findings(&session, "git")[0]["what"].as_str().unwrap().contains("no repository"));
+    assert!(findings(&session, "git")[0]["message"].as_str().unwrap().contains("not in a git repository"));
     assert!(!home.join(".callboard").exists());
 }
 
@@ -148,7 +147,7 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     let session = doctor(&scene, &[]);
     well(&session);
     let engine = &findings(&session, "locks")[0];
-    assert_eq!(engine["what"], "1 engine is at work");
+    assert_eq!(engine["message"], "1 engine is running");
     assert!(
         engine["details"][0].as_str().unwrap().contains(&format!("process {}", running.pid())),
         "{engine}"
@@ -156,9 +155,9 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     running.kill();
     running.wait();
     let found = act(&doctor(&scene, &[]), "runs");
-    assert_eq!(found["what"], "run `trial` is unfinished and has no engine");
-    assert_eq!(found["do"][0], "callboard resume trial");
-    assert!(found["details"][0].as_str().unwrap().contains("will be adopted"), "{found}");
+    assert_eq!(found["message"], "run `trial` is unfinished and has no engine");
+    assert_eq!(found["commands"][0], "callboard resume trial");
+    assert!(found["details"][0].as_str().unwrap().contains("resuming adopts it"), "{found}");
     gate.open();
     assert_eq!(scene.callboard(&["resume", "--all"]).run().code, 0);
     scene.wait_for_engine("trial");
@@ -182,7 +181,7 @@ fn a_dead_attempt_is_told_from_a_running_one() {
     assert!(found["details"][0].as_str().unwrap().contains("has no process any more"), "{found}");
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     let waits = findings(&doctor(&scene, &[]), "runs");
-    assert_eq!(waits[0]["what"], "run `trial` is stopped and waits for you");
+    assert_eq!(waits[0]["message"], "run `trial` is stopped");
 }
 
 #[test]
@@ -196,13 +195,13 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_how_to_continue_them() {
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let found = act(&doctor(&scene, &[]), "locks");
-    assert_eq!(found["do"][0], format!("kill -CONT {}", running.pid()));
+    assert_eq!(found["commands"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
     let shim = ProcessHandle::shim(&scene.attempt("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
     testkit::wait_until_stopped(shim.pid());
     let found = act(&doctor(&scene, &[]), "runs");
-    assert_eq!(found["do"][0], format!("kill -CONT {}", shim.pid()));
+    assert_eq!(found["commands"][0], format!("kill -CONT {}", shim.pid()));
     shim.signal(Signal::CONT);
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -220,9 +219,9 @@ fn embedded_a_stopped_holder_of_the_writer_lock_is_named_without_waiting() {
     let pid = holder.pid();
     testkit::wait_until_stopped(pid);
     let session = doctor(&scene, &[]);
-    let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "act").collect();
-    assert_eq!(found[0]["do"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
-    assert!(found[0]["what"].as_str().unwrap().contains("holds the writer lock and is stopped"));
+    let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "problem").collect();
+    assert_eq!(found[0]["commands"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
+    assert!(found[0]["message"].as_str().unwrap().contains("holds the writer lock and is stopped"));
     drop(holder);
     well(&doctor(&scene, &[]));
 }
@@ -236,10 +235,10 @@ fn orphans_are_listed_with_the_command_that_ends_them() {
     let found = act(&session, "orphans");
     let mut pids = [over.pid(), unknown.pid()];
     pids.sort_unstable();
-    assert_eq!(found["do"][0], format!("kill {} {}", pids[0], pids[1]));
+    assert_eq!(found["commands"][0], format!("kill {} {}", pids[0], pids[1]));
     let details = found["details"].to_string();
     assert!(
-        details.contains("which is over: sleep 1000") && details.contains("there is no such run"),
+        details.contains("which has ended: sleep 1000") && details.contains("which is not in the store"),
         "{details}"
     );
     drop((over, unknown));
@@ -257,7 +256,7 @@ fn an_ended_attempts_process_is_told_from_a_running_one_of_the_same_run() {
     well(&doctor(&scene, &[]));
     let left = marked(&scene.store(), "trial", "a#1.1");
     let found = act(&doctor(&scene, &[]), "orphans");
-    assert_eq!(found["do"][0], format!("kill {}", left.pid()), "{found}");
+    assert_eq!(found["commands"][0], format!("kill {}", left.pid()), "{found}");
     drop(left);
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -274,7 +273,7 @@ fn a_process_of_another_store_is_listed_without_a_command_to_end_it() {
     let all = session.json();
     let mut found = all["findings"].as_array().unwrap().iter().filter(|f| f["check"] == "orphans");
     let listed = format!("1 process belongs to another store: {}", other.display());
-    assert!(found.any(|finding| finding["what"] == listed.as_str()), "{}", session.stdout);
+    assert!(found.any(|finding| finding["message"] == listed.as_str()), "{}", session.stdout);
 }
 
 #[test]
@@ -289,7 +288,7 @@ fn embedded_a_damaged_store_is_a_finding_and_stays_as_it_is() {
     let before = bytes(&scene);
     let found = act(&doctor(&scene, &[]), "store");
     assert_eq!(found["code"], "E003", "{found}");
-    assert_eq!(found["do"][0], "callboard recover --dry-run", "{found}");
+    assert_eq!(found["commands"][0], "callboard recover --dry-run", "{found}");
     file.write_all_at(&[0xff; 4096], 0).unwrap();
     assert_eq!(act(&doctor(&scene, &[]), "store")["code"], "E003");
     fs::write(&database, "").unwrap();
@@ -304,7 +303,7 @@ fn a_store_readable_by_others_gets_a_command_that_closes_it() {
     let scene = succeeded();
     fs::set_permissions(scene.store(), fs::Permissions::from_mode(0o755)).unwrap();
     let found = act(&doctor(&scene, &[]), "store");
-    let command = found["do"][0].as_str().unwrap();
+    let command = found["commands"][0].as_str().unwrap();
     assert_eq!(command, format!("chmod 700 {}", scene.store().display()));
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
     well(&doctor(&scene, &[]));
@@ -334,15 +333,15 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
     scene.write("callboard.toml", "[adapters.scout]\ncommand = [\"no-such-agent\", \"{prompt}\"]\n");
     let found = act(&doctor(&scene, &[]), "config");
     assert_eq!(found["code"], "E008");
-    assert_eq!(found["what"], "nobody can play `scout`: program `no-such-agent` is not there");
+    assert_eq!(found["message"], "cannot start agent `scout`: program `no-such-agent` was not found");
     scene.write(
         "callboard.toml",
         "[adapters.scout]\ncommand = [\"git\"]\n[adapters.check]\nshell = \"true\"\n",
     );
     let session = doctor(&scene, &[]);
     assert_eq!(
-        act(&session, "config")["what"],
-        "nobody can play `check`: program `sh` is not there",
+        act(&session, "config")["message"],
+        "cannot start agent `check`: program `sh` was not found",
         "PATH has only git"
     );
 }
@@ -368,27 +367,13 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
     let session = doctor(&scene, &[]);
     let hangs = act(&session, "agents");
     assert!(
-        hangs["what"].as_str().unwrap().starts_with("codex does not tell its version: it did not end"),
+        hangs["message"].as_str().unwrap().starts_with("cannot read the version of codex: it did not end"),
         "{hangs}"
     );
     let answer = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
-    assert!(findings(&session, "agents").iter().any(|finding| finding["what"] == answer.as_str()));
+    assert!(findings(&session, "agents").iter().any(|finding| finding["message"] == answer.as_str()));
     let child: i32 = fs::read_to_string(scene.kit().join("child")).unwrap().trim().parse().unwrap();
     assert!(ProcessHandle::of(child).is_none(), "what it started is left");
-}
-
-#[test]
-fn an_edited_view_is_noted_and_left_alone() {
-    let scene = succeeded();
-    fs::write(scene.view("trial"), "mine").unwrap();
-    let session = doctor(&scene, &[]);
-    well(&session);
-    let found = &findings(&session, "views")[0];
-    assert_eq!(
-        (found["code"].as_str(), found["what"].as_str()),
-        (Some("E017"), Some("1 file is not what callboard wrote"))
-    );
-    assert_eq!(fs::read_to_string(scene.view("trial")).unwrap(), "mine");
 }
 
 #[test]
@@ -410,7 +395,7 @@ fn embedded_a_restored_backup_is_checked_before_the_first_write() {
     fs::copy(&backup, scene.store().join("callboard.db")).unwrap();
     let session = doctor(&scene, &[]);
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(act(&session, "runs")["do"], serde_json::json!(["callboard resume trial"]));
+    assert_eq!(act(&session, "runs")["commands"], serde_json::json!(["callboard resume trial"]));
     assert!(!scene.store().join("writer.lock").exists(), "doctor leaves no trace");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
 }

@@ -14,11 +14,11 @@ fn a_failed_attempt_is_retried() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
-    ✗ a#1.1 failed, again in [TIME]: Agent reported failure: a did not work out
+    ✗ a#1.1 failed, retrying in [TIME]: Agent reported failure: a did not work out
     ▸ a#1.2 started
-    ✓ a#1.2 done [TIME]
+    ✓ a#1.2 finished [TIME]
 
-    succeeded run `trial`: 1 of 1 steps done, [TIME]
+    run `trial` succeeded: 1 of 1 steps done, [TIME]
     [exit 0]
     ");
     let document = scene.document("trial");
@@ -41,13 +41,13 @@ fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     run trial in [REPO]
     ▸ bad#1.1 started
     ▸ slow#1.1 started
-    ✗ bad#1.1 failed, again in [TIME]: Agent process exited with code 1 without a report: bad gives up
+    ✗ bad#1.1 failed, retrying in [TIME]: Agent process exited with code 1 without a report: bad gives up
     ▸ bad#1.2 started
     ✗ bad#1.2 failed: Agent process exited with code 1 without a report: bad gives up
     ■ slow#1.1 was stopped
 
-    note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
-    failed run `trial`: 0 of 3 steps done, [TIME]
+    note: run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
+    run `trial` failed: 0 of 3 steps done, [TIME]
       FAILED    bad    Agent process exited with code 1 without a report: bad gives up
       PENDING   slow   Stopped because `bad` failed
       PENDING   after
@@ -89,12 +89,12 @@ fn a_missing_agent_is_a_failed_attempt_not_a_usage_error() {
     $ callboard run wf.yaml --run-id trial --wrapper /nowhere/agent
     run trial in [REPO]
     ▸ a#1.1 started
-    ✗ a#1.1 failed, again in [TIME]: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
+    ✗ a#1.1 failed, retrying in [TIME]: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
     ▸ a#1.2 started
     ✗ a#1.2 failed: Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
 
-    note: [E008] `callboard doctor` lists the agents it finds; `callboard retry trial` tries again
-    failed run `trial`: 0 of 2 steps done, [TIME]
+    note: [E008] run `callboard doctor` to list the installed agents, then `callboard retry trial`
+    run `trial` failed: 0 of 2 steps done, [TIME]
       FAILED    a  Agent process could not be started: program `/nowhere/agent`: No such file or directory (os error 2)
       PENDING   b
     [exit 1]

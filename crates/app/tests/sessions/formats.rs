@@ -34,7 +34,7 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
 
         let name = fixture.display();
         let checked = old.callboard(&["recover"]).run();
-        assert!(checked.stdout.contains("is sound"), "{name}: {}", checked.transcript());
+        assert!(checked.stdout.contains("is intact"), "{name}: {}", checked.transcript());
         for run in ["succeeded", "failed", "interrupted"] {
             for command in ["show", "log"] {
                 let session = old.callboard(&[command, run]).run();

@@ -78,7 +78,7 @@ fn what_cannot_be_shown_is_an_error() {
     $ callboard graph nobody
     error[E011]: there is no run `nobody` in `[STORE]`
 
-    hint: `callboard ls` lists the runs of this repository
+    hint: run `callboard ls` to list the runs of this repository
     [exit 2]
     ");
     scene.workflow(&["a"]);

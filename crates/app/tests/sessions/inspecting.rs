@@ -40,17 +40,17 @@ fn a_run_can_be_listed_shown_and_read_back() {
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
            reported that it is done: did a
-           ✓ a#1.1 done [TIME]
+           ✓ a#1.1 finished [TIME]
            ▸ b#1.1 started
            [STORE]/attempts/trial/b/1.1
        4 [WHEN]  b#1.1 ended  engine [PID] on [HOST]
-           ✗ b#1.1 failed, again in [TIME]: Agent process exited with code 3 without a report: b gives up
+           ✗ b#1.1 failed, retrying in [TIME]: Agent process exited with code 3 without a report: b gives up
        5 [WHEN]  back-off elapsed, retrying `b`  engine [PID] on [HOST]
            ▸ b#1.2 started
            [STORE]/attempts/trial/b/1.2
        6 [WHEN]  b#1.2 ended  engine [PID] on [HOST]
            reported that it is done: did b
-           ✓ b#1.2 done [TIME]
+           ✓ b#1.2 finished [TIME]
            the run succeeded
     [exit 0]
     ");
@@ -83,7 +83,7 @@ fn events_are_one_json_object_per_line() {
     let told = session.events().into_iter().map(|event| {
         assert_eq!(event["run"], "trial");
         let words =
-            ["event", "attempt", "how", "error", "outcome"].map(|name| event[name].as_str().unwrap_or(""));
+            ["event", "attempt", "result", "error", "outcome"].map(|name| event[name].as_str().unwrap_or(""));
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     });
     assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
@@ -113,7 +113,7 @@ fn an_empty_list_is_no_error_but_an_unknown_run_is() {
     $ callboard show ghost
     error[E011]: there is no run `ghost` in `[STORE]`
 
-    hint: `callboard ls` lists the runs of this repository
+    hint: run `callboard ls` to list the runs of this repository
     [exit 2]
     ");
 }
@@ -169,7 +169,7 @@ fn errors_in_the_configuration_are_shown_with_their_position() {
     scene.write("callboard.toml", "job = 3\nmax_attempts = 0\n");
     assert_snapshot!(scene.callboard(&["config"]).run().transcript(), @"
     $ callboard config
-    error[E010]: the configuration cannot be used
+    error[E010]: the configuration has 1 error
       [REPO]/callboard.toml:1:1: unknown key `job`
         hint: did you mean `jobs`?
       [REPO]/callboard.toml:2:16: `max_attempts` is 0; it must be a whole number from 1

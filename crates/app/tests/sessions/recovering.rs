@@ -62,7 +62,7 @@ fn embedded_a_sound_store_is_checked_and_left_alone() {
     let session = scene.callboard(&["recover"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard recover
-    the store `[STORE]` is sound
+    the store `[STORE]` is intact
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
@@ -85,7 +85,7 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
     $ callboard recover
     error: run `trial` has an engine: process [PID] on `[HOST]`
 
-    hint: `callboard stop trial` stops it; then try again
+    hint: run `callboard stop trial`, then the same command again
     [exit 5]
     ");
     gate.open();

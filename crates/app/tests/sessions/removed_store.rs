@@ -79,10 +79,7 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
         let told = scene.callboard(looking).run();
         assert_eq!(told.code, code, "{}", told.transcript());
         let text = format!("{}{}", told.stdout, told.stderr);
-        assert!(
-            text.contains("there is no store here, though `.agents/runs` shows 1 run and a copy"),
-            "{text}"
-        );
+        assert!(text.contains("there is no store, although `.agents/runs` has 1 run and a copy"), "{text}");
         assert!(text.contains(&command), "{text}");
         assert!(!scene.store().exists(), "{text}");
     }
@@ -90,14 +87,14 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     // Without the copy the views are left.
     fs::remove_file(&copy).unwrap();
     let told = scene.callboard(&["ls"]).run().stderr;
-    assert!(told.contains("there is no store here, though `.agents/runs` shows 1 run\n"), "{told}");
+    assert!(told.contains("there is no store, although `.agents/runs` has 1 run\n"), "{told}");
     assert!(told.contains("callboard recover --from-view"), "{told}");
 
     // A new run says what the new store lacks.
     scene.plan(&[]);
     let fresh = scene.run(&[]).run();
     assert_eq!(fresh.code, 0, "{}", fresh.transcript());
-    assert!(fresh.stderr.contains("there is no store here, though"), "{}", fresh.stderr);
+    assert!(fresh.stderr.contains("there is no store, although"), "{}", fresh.stderr);
     let told = scene.callboard(&["ls"]).run().stderr;
     assert!(!told.contains("there is no store"), "{told}");
     testkit::orphans(&scene.store()).iter().for_each(testkit::Orphan::kill);
@@ -133,7 +130,7 @@ fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     saved(&ended.stderr);
     fs::rename(&elsewhere, scene.store()).unwrap();
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
     assert_eq!(scene.callboard(&["stop", "trial"]).run().code, 0);
     scene.plan(&[]);
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);

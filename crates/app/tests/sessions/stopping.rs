@@ -23,11 +23,11 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
-    interrupted: ending the agents; press Ctrl-C again to kill them
+    interrupted: stopping the agents; press Ctrl-C again to kill them
     ■ a#1.1 was stopped
 
-    note: `callboard resume trial` goes on with it
-    stopped run `trial`: 0 of 2 steps done, [TIME]
+    note: run `callboard resume trial` to continue
+    run `trial` stopped: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]
@@ -54,11 +54,11 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
-    interrupted: ending the agents; press Ctrl-C again to kill them
+    interrupted: stopping the agents; press Ctrl-C again to kill them
     ■ a#1.1 was stopped
 
-    note: `callboard resume trial` goes on with it
-    stopped run `trial`: 0 of 2 steps done, [TIME]
+    note: run `callboard resume trial` to continue
+    run `trial` stopped: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]
@@ -95,8 +95,8 @@ fn stop_waits_until_no_agent_is_left() {
     ▸ a#1.1 started
     ■ a#1.1 was stopped
 
-    note: `callboard resume trial` goes on with it
-    stopped run `trial`: 0 of 2 steps done, [TIME]
+    note: run `callboard resume trial` to continue
+    run `trial` stopped: 0 of 2 steps done, [TIME]
       PENDING   a  Agent process was stopped
       PENDING   b
     [exit 130]

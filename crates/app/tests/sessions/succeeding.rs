@@ -17,11 +17,11 @@ fn a_run_succeeds_and_its_document_shows_every_step() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ plan#1.1 started
-    ✓ plan#1.1 done [TIME]
+    ✓ plan#1.1 finished [TIME]
     ▸ build#1.1 started
-    ✓ build#1.1 done [TIME]
+    ✓ build#1.1 finished [TIME]
 
-    succeeded run `trial`: 2 of 2 steps done, [TIME]
+    run `trial` succeeded: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
     let document = scene.document("trial");
@@ -133,9 +133,9 @@ fn fifty_steps_in_sequence() {
     let reader = ViewReader::start(&scene.view("trial"));
     let session = scene.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stdout.starts_with("succeeded run `trial`: 50 of 50 steps done"), "{}", session.stdout);
-    let started: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
-    assert_eq!(scene.agent_log().started(), started);
+    assert!(session.stdout.starts_with("run `trial` succeeded: 50 of 50 steps done"), "{}", session.stdout);
+    let begun: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
+    assert_eq!(scene.agent_log().started(), begun);
     reader.expect_whole_views();
 }
 

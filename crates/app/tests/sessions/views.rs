@@ -21,12 +21,12 @@ fn an_edited_view_is_quarantined_and_rewritten() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
-    ✓ a#1.1 done [TIME]
+    ✓ a#1.1 finished [TIME]
     ▸ b#1.1 started
-    ✓ b#1.1 done [TIME]
-    ! [E017] [REPO]/.agents/runs/trial/run_state.json was changed by somebody else; it is kept as [STORE]/quarantine/trial/[HEX]-run_state.json and written anew
+    ✓ b#1.1 finished [TIME]
+    ! [E017] another program changed [REPO]/.agents/runs/trial/run_state.json: moved it to [STORE]/quarantine/trial/[HEX]-run_state.json and wrote the view again
 
-    succeeded run `trial`: 2 of 2 steps done, [TIME]
+    run `trial` succeeded: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");

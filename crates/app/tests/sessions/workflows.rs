@@ -73,11 +73,11 @@ fn a_wrong_next_on_success_is_a_warning() {
       = hint: only `needs` makes a step wait: add `a` to the `needs` of `b`
     run trial in [REPO]
     ▸ a#1.1 started
-    ✓ a#1.1 done [TIME]
+    ✓ a#1.1 finished [TIME]
     ▸ b#1.1 started
-    ✓ b#1.1 done [TIME]
+    ✓ b#1.1 finished [TIME]
 
-    succeeded run `trial`: 2 of 2 steps done, [TIME]
+    run `trial` succeeded: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
 }

@@ -1,4 +1,4 @@
-//! A store that is damaged or gone: kept as it is, read entry by entry, written anew.
+//! Recovers a damaged or missing store: backs it up, reads its entries, and writes a new database.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,25 +10,26 @@ use store::{
 };
 
 use super::report::{RecoveryReport, RunRecovery};
-use super::{Arguments, sound};
+use super::{Arguments, verify};
 use crate::failure::{Exit, Failure};
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::{self, Workspace};
 
-/// Keeps what is there, builds a new database from what can be read, and puts it in place.
+/// Backs up the store, builds a new database from what can be read, and installs it.
 pub(super) async fn recover(
     workspace: &Workspace,
     arguments: &Arguments,
     mut exclusive: ExclusiveAccess,
     unfinished: Option<Backup>,
-    mut told: RecoveryReport,
+    mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let now = workspace.clock.now();
     let scratch = scratch(workspace)?;
     let kept = match unfinished {
         Some(kept) => {
-            told.notes
-                .push("an earlier recovery was cut off; this one goes on from what it had kept".to_owned());
+            report
+                .notes
+                .push("an earlier recovery was interrupted; this one continues from its backup".to_owned());
             Some(kept)
         }
         None if arguments.dry_run || !Backup::has_files(&exclusive) => None,
@@ -51,67 +52,67 @@ pub(super) async fn recover(
     };
     let mut draft = draft.map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
-    told.kept = kept.as_ref().map(|kept| kept.directory().to_owned());
-    told.runs = salvaged.iter().map(RunRecovery::salvaged).collect();
+    report.backup = kept.as_ref().map(|kept| kept.directory().to_owned());
+    report.runs = salvaged.iter().map(RunRecovery::salvaged).collect();
     if salvaged.iter().all(|run| matches!(run.outcome, SalvageOutcome::Unreadable { .. })) {
-        return Err(nothing_left(workspace, &told));
+        return Err(nothing_readable(workspace, &report));
     }
     if arguments.dry_run {
         draft.finish().map_err(|error| failed(&error))?;
-        return Ok(told.tell());
+        return Ok(report.print());
     }
     draft.install(&mut exclusive, kept.as_ref()).map_err(|error| failed(&error))?;
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Bug, &error))?;
     drop(exclusive);
     let mut after = RecoveryReport::new(workspace, arguments);
-    let inconsistencies = sound::check(workspace, false, &mut after).await?;
+    let inconsistencies = verify::check(workspace, false, &mut after).await?;
     if let Some(damage) = damage.iter().map(ToString::to_string).chain(after.damage).next() {
-        let what = format!("the store that was just written is not sound: {damage}");
-        return Err(Failure::new(Exit::Bug, what).hint(where_it_is(&told)));
+        let message = format!("the recovered store is damaged: {damage}");
+        return Err(Failure::new(Exit::Bug, message).hint(backup_hint(&report)));
     }
-    debug_assert_eq!(inconsistencies, 0, "a flaw is damage");
-    told.views = after.views;
-    told.quarantined = after.quarantined;
-    told.notes.append(&mut after.notes);
-    Ok(told.tell())
+    debug_assert_eq!(inconsistencies, 0, "every inconsistency is in `damage`");
+    report.views = after.views;
+    report.quarantined = after.quarantined;
+    report.notes.append(&mut after.notes);
+    Ok(report.print())
 }
 
-/// Adds the runs of a saved copy to a store that is sound. What is there already stays as it is.
-pub(super) async fn graft(
+/// Adds the runs of a copy to an intact store. Existing runs stay unchanged.
+pub(super) async fn merge(
     workspace: &Workspace,
     file: &Path,
     arguments: &Arguments,
-    mut told: RecoveryReport,
+    mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
     let scratch = scratch(workspace)?;
     let salvage = Salvage::read(file, &scratch.path().join("found.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
-    let there: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
+    let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
     let mut draft =
         ReplacementDatabase::create_at(&scratch.path().join("draft.db")).map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut draft, &[]).await?;
     draft.finish().map_err(|error| failed(&error))?;
     for Salvaged { run, outcome } in &salvaged {
-        let exists = run.as_ref().is_ok_and(|run| there.contains(run));
-        told.runs.push(match exists {
-            true => RunRecovery::there_already(run),
+        let exists = run.as_ref().is_ok_and(|run| existing.contains(run));
+        report.runs.push(match exists {
+            true => RunRecovery::existing(run),
             false => RunRecovery::salvaged(&Salvaged { run: run.clone(), outcome: outcome.clone() }),
         });
     }
     if arguments.dry_run {
-        return Ok(told.tell());
+        return Ok(report.print());
     }
-    salvage_all(workspace, &salvage, &mut &store, &there).await?;
+    salvage_all(workspace, &salvage, &mut &store, &existing).await?;
     let mut after = RecoveryReport::new(workspace, arguments);
-    sound::check(workspace, false, &mut after).await?;
-    told.damage.append(&mut after.damage);
-    told.views = after.views;
-    told.quarantined = after.quarantined;
-    told.notes.append(&mut after.notes);
-    Ok(told.tell())
+    verify::check(workspace, false, &mut after).await?;
+    report.damage.append(&mut after.damage);
+    report.views = after.views;
+    report.quarantined = after.quarantined;
+    report.notes.append(&mut after.notes);
+    Ok(report.print())
 }
 
-/// Puts every run that can be read where it is to be, except those that are left out, and says what became of each.
+/// Writes every readable run to the target, except those in `but`, and returns the result for each.
 async fn salvage_all(
     workspace: &Workspace,
     salvage: &Salvage,
@@ -122,7 +123,7 @@ async fn salvage_all(
     for found in salvage.runs().map_err(|error| failed(&error))? {
         let salvaging = Salvaging { workspace, salvage, found: &found, ground, but };
         let protocol = protocol_of(salvage, &found).await?;
-        let one = present::dispatch(protocol, salvaging).await.expect("BUG: we know this protocol");
+        let one = present::dispatch(protocol, salvaging).await.expect("BUG: unknown protocol");
         salvaged.extend(one?);
     }
     let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
@@ -130,24 +131,24 @@ async fn salvage_all(
     Ok(salvaged)
 }
 
-/// The protocol that a run was opened by. Of one that no protocol makes anything of, any can say what is wrong with it.
+/// Returns the protocol of a run. If none can read it, returns the first, which then reports the damage.
 async fn protocol_of(salvage: &Salvage, found: &FoundRun) -> Result<&'static str, Failure> {
     for protocol in present::KNOWN {
-        let asking = Asking { salvage, found };
-        if present::dispatch(protocol, asking).await.expect("BUG: we know this protocol")? {
+        let check = CheckProtocol { salvage, found };
+        if present::dispatch(protocol, check).await.expect("BUG: unknown protocol")? {
             return Ok(protocol);
         }
     }
     Ok(present::KNOWN[0])
 }
 
-/// Whether a run is one of a protocol's.
-struct Asking<'a> {
+/// Checks whether a run belongs to a protocol.
+struct CheckProtocol<'a> {
     salvage: &'a Salvage,
     found: &'a FoundRun,
 }
 
-impl Deed for Asking<'_> {
+impl Deed for CheckProtocol<'_> {
     type Done = bool;
 
     async fn with<P: Presentation>(self) -> Result<bool, Failure> {
@@ -180,23 +181,24 @@ fn scratch(workspace: &Workspace) -> Result<tempfile::TempDir, Failure> {
     })
 }
 
-fn nothing_left(workspace: &Workspace, told: &RecoveryReport) -> Failure {
-    let what = format!("nothing can be read of the store `{}`", workspace.location.root().display());
-    let mut failure = Failure::new(Exit::Store, what);
-    failure.causes.extend(told.damage.iter().cloned());
-    for run in &told.runs {
+fn nothing_readable(workspace: &Workspace, report: &RecoveryReport) -> Failure {
+    let message =
+        format!("cannot recover the store `{}`: no run can be read", workspace.location.root().display());
+    let mut failure = Failure::new(Exit::Store, message);
+    failure.causes.extend(report.damage.iter().cloned());
+    for run in &report.runs {
         failure.causes.push(run.line());
     }
     failure
-        .hint("`callboard recover --from FILE` puts a saved copy back")
-        .hint("`callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run")
-        .hint(format!("move `{}` aside to begin with an empty store", workspace.location.root().display()))
+        .hint("run `callboard recover --from FILE` to restore a copy")
+        .hint("run `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` to rebuild a run")
+        .hint(format!("move `{}` aside to start with an empty store", workspace.location.root().display()))
 }
 
-fn where_it_is(told: &RecoveryReport) -> String {
-    match &told.kept {
-        Some(kept) => format!("what was there is in `{}`; please report this", kept.display()),
-        None => "please report this".to_owned(),
+fn backup_hint(report: &RecoveryReport) -> String {
+    match &report.backup {
+        Some(backup) => format!("report this bug; the former store is in `{}`", backup.display()),
+        None => "report this bug".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `recover` tells: what is wrong, where it was kept, what became of each run.
+//! The report of `recover`: the damage, the backup, and the result for each run.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 pub(super) struct RecoveryReport {
     store: String,
     dry_run: bool,
-    /// The copy that is read instead of the store's own database.
+    /// The copy that is read instead of the store's database.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<PathBuf>,
     #[serde(skip)]
@@ -28,35 +28,35 @@ pub(super) struct RecoveryReport {
     /// Whether the store is on NATS.
     #[serde(skip)]
     is_shared: bool,
-    /// Whether there was no store at all, only the copy that it is made from.
-    pub(super) was_none: bool,
-    /// What is wrong; nothing, if the store is sound.
+    /// Whether the store did not exist and is created from the copy.
+    pub(super) was_missing: bool,
+    /// Empty if the store is intact.
     pub(super) damage: Vec<String>,
-    /// Where the damaged store was kept.
-    pub(super) kept: Option<PathBuf>,
+    /// The backup of the damaged store.
+    pub(super) backup: Option<PathBuf>,
     pub(super) runs: Vec<RunRecovery>,
-    /// Files that were written again.
+    /// Views that were written again.
     pub(super) views: Vec<PathBuf>,
-    /// Strangers' bytes: where they were, where they are.
+    /// Views that other programs had changed: each with its path and the path it was moved to.
     pub(super) quarantined: Vec<(PathBuf, PathBuf)>,
     pub(super) notes: Vec<String>,
 }
 
-/// One run.
+/// The result for one run.
 #[derive(Debug, Serialize)]
 pub(super) struct RunRecovery {
     run: Option<RunId>,
-    /// The number by which its entries name it, if nothing else is left of it.
+    /// Its number in the database, if its name is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<i64>,
     outcome: &'static str,
-    /// The last entry that is in the store.
+    /// The last entry in the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
     /// The last entry that is known to have been written.
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<u64>,
-    /// Entries behind the gap: they are in what was kept.
+    /// Entries after the first lost one. They are in the backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     beyond: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
@@ -65,7 +65,7 @@ pub(super) struct RunRecovery {
     why: Option<String>,
 }
 
-const NOTHING: RunRecovery = RunRecovery {
+const EMPTY: RunRecovery = RunRecovery {
     run: None,
     number: None,
     outcome: "whole",
@@ -81,30 +81,30 @@ fn as_name<S: Serializer>(status: &Option<RunStatus>, serializer: S) -> Result<S
 }
 
 impl RunRecovery {
-    pub(super) fn sound<P: Presentation>(journal: &Journal<P, AnyStore>) -> Self {
+    pub(super) fn intact<P: Presentation>(journal: &Journal<P, AnyStore>) -> Self {
         Self {
             run: Some(journal.run.clone()),
             revision: Some(journal.position.revision.0),
             status: Some(journal.state.run.status),
-            ..NOTHING
+            ..EMPTY
         }
     }
 
     pub(super) fn of_another_protocol(row: &RunRow) -> Self {
         let why = Some(match row.protocol.as_str() {
-            "" => "it cannot be understood".to_owned(),
-            protocol => format!("a `{protocol}` run, which this program cannot check"),
+            "" => "its protocol cannot be read".to_owned(),
+            protocol => format!("this version of callboard has no protocol `{protocol}`"),
         });
-        Self { run: Some(row.run.clone()), outcome: "unchecked", why, ..NOTHING }
+        Self { run: Some(row.run.clone()), outcome: "unchecked", why, ..EMPTY }
     }
 
-    pub(super) fn there_already(run: &Result<RunId, i64>) -> Self {
-        let why = Some("a run of that name is in the store already; it was left as it is".to_owned());
-        Self { run: run.clone().ok(), outcome: "there", why, ..NOTHING }
+    pub(super) fn existing(run: &Result<RunId, i64>) -> Self {
+        let why = Some("the store has a run of that name; it was not changed".to_owned());
+        Self { run: run.clone().ok(), outcome: "exists", why, ..EMPTY }
     }
 
     pub(super) fn salvaged(Salvaged { run, outcome }: &Salvaged) -> Self {
-        let named = Self { run: run.clone().ok(), number: run.clone().err(), ..NOTHING };
+        let named = Self { run: run.clone().ok(), number: run.clone().err(), ..EMPTY };
         match outcome {
             SalvageOutcome::Whole { revision, status } => {
                 Self { revision: Some(revision.0), status: Some(*status), ..named }
@@ -128,11 +128,11 @@ impl RunRecovery {
         match (&self.run, self.number) {
             (Some(run), _) => run.to_string(),
             (None, Some(number)) => format!("(number {number})"),
-            (None, None) => "(nameless)".to_owned(),
+            (None, None) => "(unknown)".to_owned(),
         }
     }
 
-    /// The run in a line, without colour.
+    /// Returns the result in one line, without colour.
     pub(super) fn line(&self) -> String {
         let mut line = format!("{} {}", self.name(), self.outcome);
         if let Some(why) = &self.why {
@@ -141,7 +141,7 @@ impl RunRecovery {
         line
     }
 
-    fn tell(&self, width: usize) {
+    fn print(&self, width: usize) {
         let style = match self.outcome {
             "whole" => GREEN,
             "cut" => YELLOW,
@@ -149,20 +149,20 @@ impl RunRecovery {
             _ => DIM,
         };
         let status = self.status.map(|status| run_status::word(status).1);
-        let mut particulars = Vec::new();
+        let mut details = Vec::new();
         match (self.revision, self.newest) {
-            (Some(revision), Some(newest)) => particulars.push(format!("{revision} of {newest} entries")),
-            (Some(revision), None) => particulars.push(format!("{revision} entries")),
-            (None, Some(newest)) => particulars.push(format!("none of {newest} entries")),
+            (Some(revision), Some(newest)) => details.push(format!("{revision} of {newest} entries")),
+            (Some(revision), None) => details.push(format!("{revision} entries")),
+            (None, Some(newest)) => details.push(format!("none of {newest} entries")),
             (None, None) => {}
         }
-        particulars.extend(status.map(str::to_owned));
-        particulars.extend(self.why.clone());
+        details.extend(status.map(str::to_owned));
+        details.extend(self.why.clone());
         output::data(format_args!(
             "  {} {}  {}",
             styled(BOLD, format_args!("{:<width$}", self.name())),
             styled(style, format_args!("{:<10}", self.outcome)),
-            particulars.join(", ")
+            details.join(", ")
         ));
     }
 }
@@ -175,9 +175,9 @@ impl RecoveryReport {
             from: arguments.from.clone(),
             json: arguments.json,
             is_shared: workspace.nats.is_some(),
-            was_none: false,
+            was_missing: false,
             damage: Vec::new(),
-            kept: None,
+            backup: None,
             runs: Vec::new(),
             views: Vec::new(),
             quarantined: Vec::new(),
@@ -185,46 +185,48 @@ impl RecoveryReport {
         }
     }
 
-    /// Prints it, and says whether something is lost.
-    pub(super) fn tell(self) -> Exit {
+    /// Prints the report. Returns `Failed` if something is lost.
+    pub(super) fn print(self) -> Exit {
         let lost = self.runs.iter().any(|run| matches!(run.outcome, "cut" | "unreadable"));
         let exit = if lost { Exit::Failed } else { Exit::Success };
         if self.json {
             output::json_pretty(&self);
             return exit;
         }
-        self.tell_damage();
+        self.print_damage();
         let width = self.runs.iter().map(|run| run.name().len()).max().unwrap_or(0);
-        self.runs.iter().for_each(|run| run.tell(width));
+        self.runs.iter().for_each(|run| run.print(width));
         let would = if self.dry_run { "would be written again" } else { "was written again" };
         for view in &self.views {
             output::data(format_args!("  {} {would}", view.display()));
         }
         for (view, kept) in &self.quarantined {
             output::note(format_args!(
-                "somebody had changed `{}`; their bytes are in `{}`",
+                "another program had changed `{}`; its version was moved to `{}`",
                 view.display(),
                 kept.display()
             ));
         }
         self.notes.iter().for_each(output::note);
-        self.tell_what_next();
+        self.print_next_commands();
         exit
     }
 
-    fn tell_damage(&self) {
+    fn print_damage(&self) {
         let store = &self.store;
-        if self.was_none {
-            let made = if self.dry_run { "would be" } else { "is" };
-            output::data(format_args!("there was no store `{store}`; it {made} made from the copy"));
+        if self.was_missing {
+            let would_be = if self.dry_run { "would be" } else { "was" };
+            output::data(format_args!(
+                "the store `{store}` did not exist and {would_be} created from the copy"
+            ));
             return;
         }
-        if self.damage.is_empty() && self.kept.is_none() {
-            let adds = if self.dry_run { "would be added" } else { "were added" };
+        if self.damage.is_empty() && self.backup.is_none() {
+            let added = if self.dry_run { "would be added" } else { "were added" };
             output::data(match &self.from {
-                None => format!("the store `{store}` is sound"),
+                None => format!("the store `{store}` is intact"),
                 Some(from) => {
-                    format!("the store `{store}` is sound; these runs of `{}` {adds}:", from.display())
+                    format!("the store `{store}` is intact; these runs of `{}` {added}:", from.display())
                 }
             });
             return;
@@ -233,42 +235,44 @@ impl RecoveryReport {
         for damage in &self.damage {
             output::data(format_args!("  {}", styled(DIM, damage)));
         }
-        match &self.kept {
-            Some(kept) => output::data(format_args!("it is kept as it was in `{}`", kept.display())),
+        match &self.backup {
+            Some(backup) => output::data(format_args!("a backup is in `{}`", backup.display())),
             None if self.dry_run && !self.runs.is_empty() => {
-                output::data("this is what would become of its runs:");
+                output::data("its runs would be recovered like this:");
             }
             None => {}
         }
     }
 
-    fn tell_what_next(&self) {
+    fn print_next_commands(&self) {
         for run in &self.runs {
             let name = run.name();
             match (run.outcome, run.status) {
                 ("cut", Some(RunStatus::Finished(_))) | ("cut", None) => {}
                 ("cut", Some(_)) if !self.dry_run => output::note(format_args!(
-                    "`callboard resume {name}` goes on where it is cut; what its agents finished later is found in \
-                     their directories"
+                    "run `callboard resume {name}` to continue after its last entry; later reports of its agents are \
+                     read from their directories"
                 )),
                 // A cycle has no view.
                 ("unreadable", _) if CycleId::from_key(&name).is_ok() => {}
                 ("unreadable", _) if run.run.is_some() => output::note(format_args!(
-                    "`callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` rebuilds \
-                     `{name}` from its view"
+                    "run `callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` to \
+                     rebuild `{name}` from its view"
                 )),
                 ("unreadable", _) => output::note(
-                    "`callboard recover --from-view VIEW --workflow WORKFLOW` rebuilds a run from its view",
+                    "run `callboard recover --from-view VIEW --workflow WORKFLOW` to rebuild a run from its view",
                 ),
                 _ => {}
             }
         }
-        if self.dry_run && self.was_none {
-            output::note("nothing was changed; the same without `--dry-run` does it");
+        if self.dry_run && self.was_missing {
+            output::note("nothing was changed; run the same command without `--dry-run` to create the store");
         } else if self.dry_run && !self.damage.is_empty() {
-            // Servers keep what they have: no copy is made of it.
-            let kept = if self.is_shared { "" } else { ", and keeps the store as it is first" };
-            output::note(format_args!("nothing was changed; `callboard recover` does it{kept}"));
+            // A store on NATS is repaired in place, without a backup.
+            let backup = if self.is_shared { "" } else { "; it makes a backup first" };
+            output::note(format_args!(
+                "nothing was changed; run `callboard recover` to repair the store{backup}"
+            ));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `recover --from-view`: a run whose store is gone, rebuilt from the file that showed it.
+//! `recover --from-view`: rebuilds a run from its view after the store was lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use runner::{DocumentImportError, Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
 use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
 
-use super::{Arguments, report::RecoveryReport, sound};
+use super::{Arguments, report::RecoveryReport, verify};
 use crate::cli::block_on;
 use crate::cli::run::Policy;
 use crate::engine;
@@ -21,27 +21,27 @@ use crate::workspace::definition;
 use crate::workspace::definition::Limits;
 use crate::workspace::{self, Workspace};
 
-/// What a view cannot tell.
+/// What a view does not contain.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "From a view")]
 pub(super) struct ViewFlags {
-    /// Rebuild one run from this `run_state.json`, because the store that knew it is gone
+    /// Rebuild one run from this `run_state.json` after its store was lost
     #[arg(long, value_name = "VIEW", requires = "workflow", conflicts_with = "from")]
     pub(super) from_view: Option<PathBuf>,
 
-    /// The workflow it was run with
+    /// The workflow that the run was started with
     #[arg(long, requires = "from_view")]
     workflow: Option<PathBuf>,
 
-    /// Tries in all of each step that does not set its own [default: 2]
+    /// Maximum attempts of a step that does not set its own [default: 2]
     #[arg(long, value_name = "N", requires = "from_view")]
     pub(super) max_attempts: Option<std::num::NonZeroU32>,
 
-    /// How often a step whose gate fails is executed at most [default: 4]
+    /// Maximum iterations of a gate [default: 4]
     #[arg(long, value_name = "N", requires = "from_view")]
     max_iterations: Option<std::num::NonZeroU32>,
 
-    /// What becomes of the rest when a step has failed for good
+    /// What happens to the other steps when a step fails
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     on_failure: Policy,
 }
@@ -50,7 +50,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     let document = read(view)?;
     let run = document["run_id"].as_str().unwrap_or_default();
     let run = RunId::new(run).map_err(|error| {
-        Failure::usage(format!("`{}` names no run", view.display())).because(Some(&error))
+        Failure::usage(format!("the view `{}` has no valid `run_id`", view.display())).because(Some(&error))
     })?;
     let flags = &arguments.view;
     let workflow = flags.workflow.as_deref().expect("BUG: clap requires it");
@@ -76,26 +76,26 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     let spec = RunSpec { title: definition.workflow().name.clone(), definition, options };
     let found = ViewImport { path: view.display().to_string(), document, turns };
     let now = workspace.clock.now();
-    let stands = block_on(async {
-        let store = if arguments.dry_run { None } else { Some(a_place_for_it(workspace).await?) };
+    let status = block_on(async {
+        let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };
         let by = workspace::person();
-        let stands = runner::import_document::<Steps>(store.as_ref(), &by, now, spec, found);
-        stands.await.map_err(|error| refused(view, &run, &error))
+        let status = runner::import_document::<Steps>(store.as_ref(), &by, now, spec, found);
+        status.await.map_err(|error| import_failure(view, &run, &error))
     })?;
-    let word = run_status::word(stands).1;
+    let word = run_status::word(status).1;
     if arguments.dry_run {
         output::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Success);
     }
-    let mut told = RecoveryReport::new(workspace, arguments);
-    block_on(async { sound::check(workspace, false, &mut told).await })?;
-    told.notes.push(format!(
-        "run `{run}` was rebuilt from its view, and its journal says so; what happened before is not in it"
+    let mut report = RecoveryReport::new(workspace, arguments);
+    block_on(async { verify::check(workspace, false, &mut report).await })?;
+    report.notes.push(format!(
+        "run `{run}` was rebuilt from its view; its journal begins there and does not contain earlier entries"
     ));
-    told.notes.push(format!(
-        "end agents of the lost store that are still at work, then `callboard resume {run}` goes on"
+    report.notes.push(format!(
+        "stop agents of the lost store that are still running, then run `callboard resume {run}` to continue"
     ));
-    Ok(told.tell())
+    Ok(report.print())
 }
 
 fn read(view: &Path) -> Result<Value, Failure> {
@@ -106,8 +106,8 @@ fn read(view: &Path) -> Result<Value, Failure> {
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-/// The store, begun anew if its database is gone: whoever comes here has said that it is lost.
-async fn a_place_for_it(workspace: &Workspace) -> Result<AnyStore, Failure> {
+/// Opens the store, or creates a new database if it is missing: the user has declared it lost.
+async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure> {
     if workspace.nats.is_some() || !workspace.location.root().exists() {
         return workspace.store().await;
     }
@@ -115,66 +115,66 @@ async fn a_place_for_it(workspace: &Workspace) -> Result<AnyStore, Failure> {
     let damage = find_damage(&exclusive).map_err(|error| Failure::from_error(Exit::Store, &error))?;
     match damage.as_slice() {
         [] => {}
-        // What a recovery kept that was cut off has the other runs as well, and an empty database would hide it.
+        // The backup of an interrupted recovery has the other runs, and an empty database would hide it.
         [Damage::Missing] if Backup::unfinished(&exclusive).is_some_and(|kept| kept.database().exists()) => {
             return Err(Failure::new(
                 Exit::Store,
-                "an earlier recovery was cut off; it has not lost anything",
+                "an earlier recovery was interrupted; its backup has not been restored yet",
             )
-            .hint("`callboard recover` first: it goes on from what was kept, and may have the run itself"));
+            .hint("run `callboard recover` first; its backup may contain the run"));
         }
         [Damage::Missing] => {
             let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Store, error);
-            // Its log may still be there.
+            // The write-ahead log may still exist.
             let kept = Backup::create(&exclusive, jiff::Timestamp::now()).map_err(|error| failed(&error))?;
             let draft = ReplacementDatabase::create(&exclusive).map_err(|error| failed(&error))?;
             draft.install(&mut exclusive, Some(&kept)).map_err(|error| failed(&error))?;
         }
         [damage, ..] => {
             return Err(Failure::new(Exit::Store, format!("the store is damaged: {damage}"))
-                .hint("`callboard recover` first: it may have the run itself"));
+                .hint("run `callboard recover` first; it may recover the run"));
         }
     }
     drop(exclusive);
     workspace.store().await
 }
 
-/// How many turns each step had at least: as the view counts, and as its attempts' directories are numbered.
+/// Returns the number of turns of each step, from the view and from the directories of its attempts.
 fn turns(workspace: &Workspace, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let counted = steps.filter_map(|(id, step)| {
         let sent_back = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
         let turn = if step["started_at"].is_null() { sent_back } else { sent_back.saturating_add(1) };
-        Some((StepId::new(id).ok()?, turn.max(numbered(workspace, run, id))))
+        Some((StepId::new(id).ok()?, turn.max(last_attempt_turn(workspace, run, id))))
     });
     counted.filter(|(_, turn)| *turn > 0).map(|(step, turn)| (step, Turn(turn))).collect()
 }
 
-fn numbered(workspace: &Workspace, run: &RunId, step: &str) -> u32 {
+fn last_attempt_turn(workspace: &Workspace, run: &RunId, step: &str) -> u32 {
     let directory = workspace.location.attempts_dir().join(run.as_str()).join(step);
     let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let turns = names.filter_map(|name| name.to_str()?.split_once('.')?.0.parse().ok());
     turns.max().unwrap_or(0)
 }
 
-fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
-    let doing = format!("cannot rebuild run `{run}` from `{}`", view.display());
+fn import_failure(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
+    let action = format!("cannot rebuild run `{run}` from `{}`", view.display());
     match error {
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
-            .while_doing(doing)
-            .hint(format!("the store has it: `callboard show {run}`")),
+            .while_doing(action)
+            .hint(format!("run `callboard show {run}`: the store has the run")),
         DocumentImportError::Refused(ImportRefusal::Broken(violations)) => {
-            let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
+            let mut failure = Failure::from_error(Exit::Usage, error).while_doing(action);
             let lines = violations
                 .iter()
                 .map(|broken| format!("{}: {} ({})", broken.rule, broken.message, broken.pointer));
             failure.causes.extend(lines);
-            failure.hint(format!("`callboard check {}` says what to change", view.display()))
+            failure.hint(format!("run `callboard check {}` to see what to change", view.display()))
         }
         DocumentImportError::Refused(ImportRefusal::NoRoom(_)) => Failure::from_error(Exit::Usage, error),
         DocumentImportError::Refused(ImportRefusal::OtherSteps(_)) => Failure::from_error(Exit::Usage, error)
-            .while_doing(doing)
-            .hint("give the workflow it was run with"),
-        DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(doing),
+            .while_doing(action)
+            .hint("name the workflow that the run was started with"),
+        DocumentImportError::Store(_) => Failure::from_error(Exit::Store, error).while_doing(action),
     }
 }

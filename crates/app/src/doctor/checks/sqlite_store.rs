@@ -54,7 +54,7 @@ fn integrity(location: &Location, path: &str, examined: &Examined, flags: &str) 
     if !problems.is_empty() {
         return Finding::problem(CHECK, format!("{path}: damaged"))
             .code(Code::Damaged)
-            .details(problems.iter().map(|fault| format!("SQLite: {fault}")))
+            .details(problems.iter().map(|problem| format!("SQLite: {problem}")))
             .detail("`callboard recover` backs it up and builds a new store from what can be read")
             .command(format!("callboard recover --dry-run{flags}"));
     }

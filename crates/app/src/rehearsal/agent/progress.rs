@@ -1,4 +1,4 @@
-//! Progress of a phase, handed in as every agent can: by `callboard report --partial`.
+//! Reports the progress of a phase with `callboard report --partial`, as any agent can.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use supervisor::adapter::rehearsal::AGENT_PROGRAM;
 
-/// Hands in what the phase has produced so far. What our own program has to say about it goes into the attempt's log.
+/// Reports a partial output. The messages of `callboard report` go to the log of the attempt.
 pub(super) fn hand_in(output: &Value) -> io::Result<()> {
     let mut report = Command::new(AGENT_PROGRAM)
         .args(["report", "--partial"])

@@ -14,7 +14,7 @@ use supervisor::adapter::rehearsal::{
 };
 
 use super::{Reader, listed};
-use crate::rehearsal::roles::Role;
+use crate::rehearsal::script_steps::ScriptStep;
 
 /// The kinds of parts, with an example of each.
 pub(crate) const KINDS: [(&str, &str); 11] = [
@@ -39,7 +39,7 @@ const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
     /// Reads a part: a word, or a mapping of a kind to its value, with the keys that may be combined with any kind.
-    pub(super) fn part(&mut self, role: &Role, node: &Node) -> Option<ScriptedAttempt> {
+    pub(super) fn part(&mut self, role: &ScriptStep, node: &Node) -> Option<ScriptedAttempt> {
         let word;
         let entries = match &node.value {
             Value::Mapping(entries) => entries.as_slice(),
@@ -98,7 +98,12 @@ impl Reader<'_> {
         Some(part)
     }
 
-    fn play(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<(Behaviour, Fields)> {
+    fn play(
+        &mut self,
+        role: &ScriptStep,
+        kind: &Located<String>,
+        value: &Node,
+    ) -> Option<(Behaviour, Fields)> {
         let play = match kind.value.as_str() {
             "ok" => {
                 let (delivery, says) = self.delivery(role, value)?;
@@ -141,7 +146,7 @@ impl Reader<'_> {
         if value.is_null() { Some(unsaid.to_owned()) } else { self.text(what, value) }
     }
 
-    fn gate(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<Behaviour> {
+    fn gate(&mut self, role: &ScriptStep, kind: &Located<String>, value: &Node) -> Option<Behaviour> {
         if role.gate.is_none() {
             let (message, hint) = self.roles.without_gate(&role.step);
             self.problem(kind.pos, Rule::MissingKey, message, hint);
@@ -172,7 +177,7 @@ impl Reader<'_> {
         Some(Behaviour::GateFail { times: times?, why: why? })
     }
 
-    fn delivery(&mut self, role: &Role, value: &Node) -> Option<(ScriptedOutput, Fields)> {
+    fn delivery(&mut self, role: &ScriptStep, value: &Node) -> Option<(ScriptedOutput, Fields)> {
         let entries = match &value.value {
             Value::Null => return Some((ScriptedOutput::default(), Fields::new())),
             Value::Mapping(entries) => entries,
@@ -323,7 +328,7 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 /// Returns how many bytes the default fields of the step can add to a part.
-fn default_length(role: &Role) -> usize {
+fn default_length(role: &ScriptStep) -> usize {
     serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
 }
 

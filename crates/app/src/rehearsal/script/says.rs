@@ -7,11 +7,11 @@ use supervisor::adapter::rehearsal::Fields;
 
 use super::Reader;
 use crate::rehearsal::outputs;
-use crate::rehearsal::roles::Role;
+use crate::rehearsal::script_steps::ScriptStep;
 
 impl Reader<'_> {
     /// Reads the additional report fields of a step.
-    pub(super) fn says(&mut self, role: &Role, entries: &[Entry]) -> Fields {
+    pub(super) fn says(&mut self, role: &ScriptStep, entries: &[Entry]) -> Fields {
         let mut fields = Fields::new();
         let is_said = |entry: &&Entry| role.says.contains(&entry.key.value.as_str());
         for Entry { key, value } in entries.iter().filter(is_said) {
@@ -41,7 +41,7 @@ impl Reader<'_> {
     }
 
     /// Reads the partial outputs: one, or a list of them.
-    pub(super) fn partial(&mut self, role: &Role, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
+    pub(super) fn partial(&mut self, role: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
         if role.says.is_empty() {
             let message = format!("{} `{}` has no output to hand in in parts", self.roles.word.0, role.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");

@@ -5,7 +5,7 @@ use protocol::steps::{Workflow, load};
 use supervisor::adapter::rehearsal::{Behaviour, ScriptedOutput};
 
 use super::*;
-use crate::rehearsal::blank;
+use crate::rehearsal::template;
 
 const WORKFLOW: &str = "
 name: release
@@ -22,7 +22,7 @@ fn workflow() -> Workflow {
 }
 
 fn loaded(text: &str) -> Rehearsal {
-    load(text, &Roles::of_workflow(&workflow())).unwrap_or_else(|problems| panic!("{problems:#?}"))
+    load(text, &ScriptSteps::of_workflow(&workflow())).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
 /// The parts of `code`, written as a list.
@@ -36,7 +36,7 @@ fn played(part: &str) -> Behaviour {
 
 /// Each problem as `line:column rule: message (hint)`.
 fn problems(text: &str) -> Vec<String> {
-    let problems = load(text, &Roles::of_workflow(&workflow())).unwrap_err();
+    let problems = load(text, &ScriptSteps::of_workflow(&workflow())).unwrap_err();
     let shown = |problem: &Problem| {
         let Problem { line, column, rule, message, hint } = problem;
         format!("{line}:{column} {rule}: {message} ({hint})")
@@ -136,7 +136,7 @@ stops: {}
     7:12 unknown-key: `log` is not a key of `ok` (did you mean `logs`?)
     7:34 wrong-type: `../x` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
     7:49 wrong-type: `.git/config` is not the path of a file inside the repository (write a relative path without `..`, such as `src/x.txt`)
-    8:7 missing-key: step `code` has no `loop_back_to`, so it has no gate that could fail (write `fail` for a step that fails; a gate is set up in the workflow)
+    8:7 missing-key: step `code` has no `loop_back_to`, so it is not a gate (write `fail` for a step that fails, or set `loop_back_to` in the workflow)
     10:26 wrong-type: `times` must be a whole number from 1 (write `times: 1`)
     10:29 unknown-key: `whi` is not a key of `gate_fail` (did you mean `why`?)
     11:13 bad-timeout: bad `take`: `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m` (write `take: 500ms`, `take: 2s` or `take: 1m30s`)
@@ -238,7 +238,7 @@ fn a_part_that_cannot_be_an_argument_is_refused() {
 #[test]
 fn a_printed_script_can_be_loaded_and_names_every_step() {
     let workflow = workflow();
-    let script = blank::script(&Roles::of_workflow(&workflow));
+    let script = template::script(&ScriptSteps::of_workflow(&workflow));
     let rehearsal = loaded(&script);
     assert!(
         workflow.steps.iter().all(|step| rehearsal.steps[&step.id] == [ScriptedAttempt::default()]),
@@ -249,7 +249,7 @@ fn a_printed_script_can_be_loaded_and_names_every_step() {
 
 #[test]
 fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
-    let script = blank::script(&Roles::of_workflow(&workflow()));
+    let script = template::script(&ScriptSteps::of_workflow(&workflow()));
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: Vec<_> = comments.map(|line| format!("    {line}\n")).collect();
     let gate = loaded(&format!("steps:\n  review:\n{}", examples.concat()));
@@ -262,7 +262,7 @@ fn every_kind_is_explained_in_a_printed_script_by_an_example_that_loads() {
 
 fn of_a_cycle(part: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
     let review = StepId::new("review").unwrap();
-    let script = load(&format!("phases: {{review: [{part}]}}"), &Roles::of_peer());
+    let script = load(&format!("phases: {{review: [{part}]}}"), &ScriptSteps::of_peer());
     script.map(|mut rehearsal| rehearsal.steps.remove(&review).unwrap().remove(0))
 }
 
@@ -293,7 +293,7 @@ fn parts_that_a_cycle_does_not_have_are_refused() {
         format!("{}: {} ({})", problem.rule, problem.message, problem.hint)
     });
     insta::assert_snapshot!(said.join("\n"), @"
-    missing-key: a cycle has no gates: its review sends nobody back (write `ok: {score: 40}` for a review that is not content, `fail` for a phase that fails)
+    missing-key: a cycle has no gates (write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails)
     unknown-key: `scor` is not a key of `ok` (did you mean `score`?)
     wrong-type: `score` is neither a number nor a word (write `score: 86`, or `score: low`; anything else goes into `output`)
     unknown-key: `score` stands beside `output`, which has a score of its own (write it as `quality_score` in `output`)
@@ -304,15 +304,15 @@ fn parts_that_a_cycle_does_not_have_are_refused() {
         ("phases: {planner: [ok]}", "a cycle has no phase `planner`"),
         ("steps: {plan: [ok]}", "`steps` is not a key of a script"),
     ] {
-        assert_eq!(load(text, &Roles::of_peer()).unwrap_err()[0].message, message);
+        assert_eq!(load(text, &ScriptSteps::of_peer()).unwrap_err()[0].message, message);
     }
     assert!(problem("steps: {code: [partial: {a: 1}]}").contains("step `code` has no output"));
 }
 
 #[test]
 fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
-    let roles = Roles::of_peer();
-    let script = blank::script(&roles);
+    let roles = ScriptSteps::of_peer();
+    let script = template::script(&roles);
     let rehearsal = load(&script, &roles).unwrap();
     assert_eq!(rehearsal.steps.len(), 4, "{script}");
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));

@@ -47,23 +47,23 @@ fn a_failed_gate_loops_back_with_its_findings() {
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
     run trial in [REPO]
     ▸ code#1.1 started
-    ✓ code#1.1 done [TIME]
+    ✓ code#1.1 finished [TIME]
     ▸ lint#1.1 started
-    ✓ lint#1.1 done [TIME]
+    ✓ lint#1.1 finished [TIME]
     ▸ review#1.1 started
-    ✓ review#1.1 done [TIME]
-    ⟲ the gate of review failed
-    ⟲ back to code, because of review
+    ✓ review#1.1 finished [TIME]
+    ⟲ gate review failed
+    ⟲ looping back to code for review
     ▸ code#2.1 started
-    ✓ code#2.1 done [TIME]
+    ✓ code#2.1 finished [TIME]
     ▸ lint#2.1 started
-    ✓ lint#2.1 done [TIME]
+    ✓ lint#2.1 finished [TIME]
     ▸ review#2.1 started
-    ✓ review#2.1 done [TIME]
+    ✓ review#2.1 finished [TIME]
     ▸ ship#1.1 started
-    ✓ ship#1.1 done [TIME]
+    ✓ ship#1.1 finished [TIME]
 
-    succeeded run `trial`: 4 of 4 steps done, [TIME]
+    run `trial` succeeded: 4 of 4 steps done, [TIME]
     [exit 0]
     ");
 

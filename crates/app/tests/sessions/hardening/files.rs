@@ -24,8 +24,8 @@ fn displaced(scene: &Scene, store: Option<&Path>, replace: impl Fn(&Path)) -> Pa
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED");
-    let (_, rest) = session.stderr.split_once("it is kept as ").expect("it says so");
-    PathBuf::from(rest.split_once(" and written anew").expect("it says so").0)
+    let (_, rest) = session.stderr.split_once("moved it to ").expect("it says so");
+    PathBuf::from(rest.split_once(" and wrote the view again").expect("it says so").0)
 }
 
 fn pipe(path: &Path) {

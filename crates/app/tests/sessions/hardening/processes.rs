@@ -134,7 +134,7 @@ fn adopting_and_stopping_need_no_adapter() {
     running.wait();
     fs::remove_file(scene.repo().join("callboard.toml")).unwrap();
     let resumed = scene.callboard(&["resume"]).start();
-    resumed.wait_until_it_says("a#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("a#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 2, "nobody plays the next step: {}", session.transcript());

@@ -44,7 +44,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
          the end of [STORE]/attempts/trial/a/1.1/stderr.log:
            │ a gives up
          decision:
-           ✗ a#1.1 failed, again in [TIME]: Agent process exited with code 3 without a report: a gives up
+           ✗ a#1.1 failed, retrying in [TIME]: Agent process exited with code 3 without a report: a gives up
        4 [WHEN]  back-off elapsed, retrying `a`  engine [PID] on [HOST]
            ▸ a#1.2 started
            [STORE]/attempts/trial/a/1.2
@@ -80,7 +80,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
            │ }
          decision:
            reported that it is done: did a
-           ✓ a#1.2 done [TIME]
+           ✓ a#1.2 finished [TIME]
            the run succeeded
     [exit 0]
     "#);

@@ -28,10 +28,10 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     ");
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"]["pid"], running.pid());
-    let doing = |step: &str| shown["steps"][step]["is"].as_str().unwrap().to_owned();
+    let doing = |step: &str| shown["steps"][step]["status"].as_str().unwrap().to_owned();
     assert_eq!(
         ["bad", "long", "other", "last"].map(doing),
-        ["resting", "at_work", "waits_for_place", "waits_for"]
+        ["backing_off", "running", "waiting_for_slot", "waiting_for_steps"]
     );
     assert_eq!(shown["steps"]["last"]["steps"], json!(["long", "other"]));
     assert_eq!(shown["last_error"]["attempt"], "bad#1.1");
@@ -80,15 +80,15 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
     let dir = scene.attempt("trial", "a", "1.1");
     testkit::until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!(shown["engine"], json!({ "is": "missing" }));
-    assert_eq!(shown["steps"]["a"]["is"], "ended", "the agent has ended and no engine has recorded it");
+    assert_eq!(shown["engine"], json!({ "status": "missing" }));
+    assert_eq!(shown["steps"]["a"]["status"], "ended", "the agent has ended and no engine has recorded it");
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // There was no running agent to adopt.
-    assert!(resumed.stderr.contains("a#1.1 was under way and is taken up"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("a#1.1 was in progress: continuing"), "{}", resumed.stderr);
     assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!((&shown["engine"], &shown["steps"]), (&json!({ "is": "not_needed" }), &json!({})));
+    assert_eq!((&shown["engine"], &shown["steps"]), (&json!({ "status": "not_needed" }), &json!({})));
 }
 
 #[test]
@@ -113,12 +113,15 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
     [exit 0]
     ");
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!((&shown["held"]["by"]["name"], &shown["held"]["reason"]), (&json!("tester"), &json!("lunch")));
-    assert_eq!(shown["steps"]["b"]["is"], "held");
+    assert_eq!(
+        (&shown["halted_by"]["by"]["name"], &shown["halted_by"]["reason"]),
+        (&json!("tester"), &json!("lunch"))
+    );
+    assert_eq!(shown["steps"]["b"]["status"], "held");
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let shown = scene.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!(shown["held"], Value::Null);
+    assert_eq!(shown["halted_by"], Value::Null);
 }
 
 #[test]
@@ -248,8 +251,8 @@ fn an_agent_that_is_gone_is_not_shown_as_running() {
     scene.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["is"].clone();
-    assert_eq!(doing(), "at_work");
+    let doing = || scene.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["status"].clone();
+    assert_eq!(doing(), "running");
     let claim = std::fs::read_to_string(scene.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_str(&claim).unwrap();
     let shim = testkit::ProcessHandle::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
@@ -286,5 +289,5 @@ fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succ
     ");
     let retried = scene.callboard(&["retry", "trial"]).run();
     assert_eq!(retried.code, 3);
-    assert!(retried.stderr.contains("`callboard resume trial` goes on with it"), "{}", retried.stderr);
+    assert!(retried.stderr.contains("`callboard resume trial` to continue"), "{}", retried.stderr);
 }

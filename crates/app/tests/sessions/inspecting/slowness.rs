@@ -76,7 +76,7 @@ fn an_attempt_that_takes_longer_than_in_earlier_runs_is_marked_slow() {
     let shown = scene.callboard(&["show", "now"]).run();
     assert!(shown.stdout.contains("slow: 11 min 0"), "{}", shown.stdout);
     let slow = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["slow"].clone();
-    assert_eq!((&slow["usual_ms"], &slow["compared"]), (&240_000.into(), &5.into()));
+    assert_eq!((&slow["baseline_ms"], &slow["samples"]), (&240_000.into(), &5.into()));
     // It was not slow when it had just started.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run();
     assert!(then.stdout.contains("running build  for 0.0 s\n"), "{}", then.stdout);
@@ -110,7 +110,8 @@ fn a_running_agent_is_shown_with_its_last_output_and_its_silence() {
     let shown = scene.callboard(&["show", "now"]).run().stdout;
     assert!(shown.contains("  last output 7 min 0"), "{shown}");
     assert!(shown.contains(" ago: asking [31mthe model\n"), "{shown}");
-    let heard = scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["heard"].clone();
+    let heard =
+        scene.callboard(&["show", "now", "--json"]).run().json()["steps"]["build"]["last_output"].clone();
     assert_eq!(heard["log"], dir.join("stdout.log").to_str().unwrap());
     // The files' earlier contents are not recorded.
     let then = scene.callboard(&["show", "now", "--at", "2"]).run().stdout;

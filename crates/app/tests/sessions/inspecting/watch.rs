@@ -14,29 +14,29 @@ fn a_run_can_be_watched_from_another_terminal() {
     scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch"]).start();
     let events = scene.callboard(&["watch", "tri", "--json"]).start();
-    watching.wait_until_it_says("a#1.1 is at work");
-    events.wait_until_it_shows("at_work");
+    watching.wait_until_it_says("a#1.1 running");
+    events.wait_until_it_shows("running");
     gate.open();
     assert_eq!(running.wait().code, 0);
     assert_snapshot!(watching.wait().transcript(), @"
     $ callboard watch
     run trial in [REPO]: running, 0 of 2 steps done
     its engine is process [PID]
-    ▸ a#1.1 is at work for [TIME]
-    ✓ a#1.1 done [TIME]
+    ▸ a#1.1 running for [TIME]
+    ✓ a#1.1 finished [TIME]
     ▸ b#1.1 started
-    ✗ b#1.1 failed, again in [TIME]: Agent process exited with code 3 without a report: b gives up
+    ✗ b#1.1 failed, retrying in [TIME]: Agent process exited with code 3 without a report: b gives up
     ▸ b#1.2 started
-    ✓ b#1.2 done [TIME]
+    ✓ b#1.2 finished [TIME]
 
-    succeeded run `trial`: 2 of 2 steps done, [TIME]
+    run `trial` succeeded: 2 of 2 steps done, [TIME]
     [exit 0]
     ");
     let events = events.wait();
     assert_eq!(events.code, 0);
     let told = events.events().into_iter().map(|event| {
-        let words =
-            ["event", "is", "attempt", "how", "outcome"].map(|name| event[name].as_str().unwrap_or(""));
+        let words = ["event", "status", "attempt", "result", "outcome"]
+            .map(|name| event[name].as_str().unwrap_or(""));
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     });
     assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
@@ -66,10 +66,10 @@ fn a_watcher_sees_engines_come_and_go() {
     watching.wait_until_it_says(&format!("its engine is process {}", first.pid()));
     first.kill();
     first.wait();
-    watching.wait_until_it_says("has ended; `callboard resume trial` goes on with it");
+    watching.wait_until_it_says("has exited; run `callboard resume trial` to continue");
     // A later watcher sees it as well.
     let late = scene.callboard(&["watch", "trial"]).start();
-    late.wait_until_it_says("it has no engine; `callboard resume trial` goes on with it");
+    late.wait_until_it_says("it has no engine; run `callboard resume trial` to continue");
     let second = scene.callboard(&["resume", "trial"]).start();
     watching.wait_until_it_says(&format!("its engine is process {}", second.pid()));
     late.wait_until_it_says(&format!("its engine is process {}", second.pid()));
@@ -77,7 +77,7 @@ fn a_watcher_sees_engines_come_and_go() {
     assert_eq!(second.wait().code, 0);
     let watched = watching.wait();
     assert_eq!(watched.code, 0);
-    assert!(watched.stdout.contains("succeeded run `trial`: 2 of 2 steps done"), "{}", watched.stdout);
+    assert!(watched.stdout.contains("run `trial` succeeded: 2 of 2 steps done"), "{}", watched.stdout);
     assert_eq!(late.wait().code, 0);
 }
 
@@ -90,7 +90,7 @@ fn watch_exits_with_the_runs_exit_code() {
     let running = scene.run(&["--max-attempts", "1"]).start();
     scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#1.1 is at work");
+    watching.wait_until_it_says("a#1.1 running");
     gate.open();
     assert_eq!(running.wait().code, 1);
     assert_eq!(watching.wait().code, 1);
@@ -100,7 +100,7 @@ fn watch_exits_with_the_runs_exit_code() {
     run trial in [REPO]: failed, 0 of 1 steps done
 
     note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
-    failed run `trial`: 0 of 1 steps done, [TIME]
+    run `trial` failed: 0 of 1 steps done, [TIME]
       FAILED    a  Agent process exited with code 1 without a report: a gives up
     [exit 1]
     ");
@@ -120,7 +120,7 @@ fn watch_exits_with_the_runs_exit_code() {
     assert_eq!(again.wait().code, 130);
     let watched = watching.wait();
     assert_eq!(watched.code, 130, "{}", watched.transcript());
-    assert!(watched.stderr.contains("`callboard resume trial` goes on with it"), "{}", watched.stderr);
+    assert!(watched.stderr.contains("`callboard resume trial` to continue"), "{}", watched.stderr);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
     let running = scene.run(&[]).start();
     scene.agent_log().wait_for_start("a#1.1");
     let watching = scene.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#1.1 is at work");
+    watching.wait_until_it_says("a#1.1 running");
     watching.interrupt();
     assert_eq!(watching.wait().code, 130);
     gate.open();
@@ -151,7 +151,7 @@ fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     running.kill();
     running.wait();
     let watching = scene.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#1.1 is at work");
+    watching.wait_until_it_says("a#1.1 running");
     std::fs::remove_dir_all(scene.store()).unwrap();
     let watched = watching.wait();
     assert_eq!(watched.code, 5, "{}", watched.transcript());

@@ -23,13 +23,13 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     » plan is taken over from the cycle before
     » execute is taken over from the cycle before
     ▸ express#1.1 started
-    ✓ express#1.1 done [TIME]
+    ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
-    ✓ review#1.1 done [TIME]
+    ✓ review#1.1 finished [TIME]
     ✓ reviewed: a success
     the cycle is completed
 
-    succeeded run `peer.spec.x.cycle.2`: 4 of 4 phases done, [TIME]
+    run `peer.spec.x.cycle.2` succeeded: 4 of 4 phases done, [TIME]
     review: success, score 90, high
     [exit 0]
     ");
@@ -75,15 +75,15 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     cycle peer:spec:x:cycle:1 is run peer.spec.x.cycle.1: create-spec
     run peer.spec.x.cycle.1 in [REPO]
     ▸ execute#1.2 started
-    ✓ execute#1.2 done [TIME]
+    ✓ execute#1.2 finished [TIME]
     ▸ express#1.1 started
-    ✓ express#1.1 done [TIME]
+    ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
-    ✓ review#1.1 done [TIME]
+    ✓ review#1.1 finished [TIME]
     ✓ reviewed: a success
     the cycle is completed
 
-    succeeded run `peer.spec.x.cycle.1`: 4 of 4 phases done, [TIME]
+    run `peer.spec.x.cycle.1` succeeded: 4 of 4 phases done, [TIME]
     review: success, score 90, high
     [exit 0]
     ");

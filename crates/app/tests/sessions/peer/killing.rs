@@ -25,7 +25,7 @@ fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     assert_eq!(running.wait().code, -1);
     assert!(!agent.has_ended(), "it works on");
     let resumed = scene.callboard(&["peer", "--continue"]).start();
-    resumed.wait_until_it_says("execute#1.1 was found at work and adopted");
+    resumed.wait_until_it_says("execute#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -20,22 +20,22 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
     run peer.spec.reset-forgotten-password-mail.cycle.1 in [REPO]
     ▸ plan#1.1 started
-    ✗ plan#1.1 failed, again in [TIME]: Agent reported completion with an unfit `output`: the output of `plan` has no `success_criteria` (at `/output`)
+    ✗ plan#1.1 failed, retrying in [TIME]: Agent reported completion with an unfit `output`: the output of `plan` has no `success_criteria` (at `/output`)
     ▸ plan#1.2 started
-    ✓ plan#1.2 done [TIME]
+    ✓ plan#1.2 finished [TIME]
     ▸ execute#1.1 started
-    ✓ execute#1.1 done [TIME]
+    ✓ execute#1.1 finished [TIME]
     ▸ express#1.1 started
-    ✓ express#1.1 done [TIME]
+    ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
-    ✓ review#1.1 done [TIME]
-    ✓ reviewed: a success
+    ✓ review#1.1 finished [TIME]
+    ✓ the review is successful
     the cycle is completed
 
-    succeeded run `peer.spec.reset-forgotten-password-mail.cycle.1`: 4 of 4 phases done, [TIME]
-    review: success, score 84, medium
+    run `peer.spec.reset-forgotten-password-mail.cycle.1` succeeded: 4 of 4 phases done, [TIME]
+    review: successful, score 84, medium
       There is a spec for resetting passwords by mail.
-    it asks you:
+    questions for you:
       ? Should a token also end when the user logs in?
     [exit 0]
     ");
@@ -66,21 +66,21 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
     cycle peer:spec:mail:cycle:1 is run peer.spec.mail.cycle.1: create-spec
     run peer.spec.mail.cycle.1 in [REPO]
     ▸ plan#1.1 started
-    ✓ plan#1.1 done [TIME]
+    ✓ plan#1.1 finished [TIME]
     ▸ execute#1.1 started
-    ✓ execute#1.1 done [TIME]
+    ✓ execute#1.1 finished [TIME]
     ▸ express#1.1 started
-    ✓ express#1.1 done [TIME]
+    ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
-    ✓ review#1.1 done [TIME]
+    ✓ review#1.1 finished [TIME]
     ✗ reviewed: no success
     the cycle is completed
 
     note: improvement is a new cycle: `callboard peer refine-spec --spec mail` opens one with what the review recommends
-    incomplete run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
+    run `peer.spec.mail.cycle.1` incomplete: 4 of 4 phases done, [TIME]
     review: no success, score 40, requires_attention
       The cycle was rehearsed by the built-in scripted agent.
-      next: Play it with agents
+      next: Run it with real agents
     it asks you:
       ? Which mail server?
     [exit 1]
@@ -106,7 +106,7 @@ fn json_names_the_cycle_and_its_result() {
         })
     );
     let last = events.last().unwrap();
-    assert_eq!((&last["event"], &last["review"]["band"]), (&json!("rest"), &json!("low")));
+    assert_eq!((&last["event"], &last["review"]["band"]), (&json!("result"), &json!("low")));
     assert_eq!(last["review"]["questions_for_user"], json!(["Why?"]));
     assert_eq!(last["cycle_summary"]["success"], json!(false));
 }

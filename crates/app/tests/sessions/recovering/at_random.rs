@@ -69,7 +69,7 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
         };
         for ((run, entries_before), places) in written.iter().zip(&places) {
             let fate = told["runs"].as_array().unwrap().iter().find(|told| told["run"] == run.as_str());
-            let fate = fate.map_or("gone", |told| told["fate"].as_str().unwrap());
+            let fate = fate.map_or("gone", |told| told["outcome"].as_str().unwrap());
             all += 1;
             whole += u32::from(fate == "whole");
             let untouched = pages_only
@@ -87,12 +87,12 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
             assert!(entries_before.starts_with(&after), "seed {seed}: {run} has entries nobody wrote");
         }
         let again = scene.callboard(&["recover", "--store", place_text]).run();
-        assert!(again.stdout.contains("is sound"), "seed {seed}: {}", again.transcript());
+        assert!(again.stdout.contains("is intact"), "seed {seed}: {}", again.transcript());
         let trial = told["runs"]
             .as_array()
             .unwrap()
             .iter()
-            .any(|run| run["run"] == "trial" && matches!(run["fate"].as_str(), Some("whole" | "cut")));
+            .any(|run| run["run"] == "trial" && matches!(run["outcome"].as_str(), Some("whole" | "cut")));
         if trial {
             let resumed = scene.callboard(&["resume", "trial", "--store", place_text]).run();
             assert_eq!(resumed.code, 0, "seed {seed}: {}", resumed.transcript());

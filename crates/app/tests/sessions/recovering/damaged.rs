@@ -52,10 +52,10 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     assert!(fs::read(&database).unwrap() == damaged && !scene.store().join("saved").exists());
     assert_snapshot!(dry.transcript(), @"
     $ callboard recover --dry-run
-    note: nothing was changed; `callboard recover` does it, and keeps the store as it is first
+    note: nothing was changed; run `callboard recover` to repair the store; it makes a backup first
     the store `[STORE]` is damaged
       the database cannot be read: file is not a database
-    this is what would become of its runs:
+    its runs would be recovered like this:
       one   whole       5 entries, succeeded
       two   whole       5 entries, succeeded
       three whole       5 entries, succeeded
@@ -66,12 +66,12 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     let recovered = scene.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     let told = recovered.json();
-    let kept = Path::new(told["kept"].as_str().unwrap());
+    let kept = Path::new(told["backup"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db")).unwrap() == damaged, "it was not kept byte for byte");
-    assert!(told["runs"].as_array().unwrap().iter().all(|run| run["fate"] == "whole"), "{told}");
+    assert!(told["runs"].as_array().unwrap().iter().all(|run| run["outcome"] == "whole"), "{told}");
     let again = scene.callboard(&["recover"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
-    assert!(again.stdout.contains("is sound"), "{}", again.stdout);
+    assert!(again.stdout.contains("is intact"), "{}", again.stdout);
 
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -88,11 +88,11 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     let transcript = recovered.transcript().replace(kept.to_str().unwrap(), "[WHEN]");
     assert_snapshot!(transcript, @"
     $ callboard recover
-    note: somebody had changed `[REPO]/.agents/runs/two/run_state.json`; their bytes are in `[STORE]/quarantine/two/[HEX]-run_state.json`
-    note: `callboard resume two` goes on where it is cut; what its agents finished later is found in their directories
+    note: another program had changed `[REPO]/.agents/runs/two/run_state.json`; its version was moved to `[STORE]/quarantine/two/[HEX]-run_state.json`
+    note: run `callboard resume two` to continue after its last entry; later reports of its agents are read from their directories
     the store `[STORE]` was damaged
       entry 4 of run `two` is not what was written
-    it is kept as it was in `[STORE]/saved/[WHEN]`
+    a backup is in `[STORE]/saved/[WHEN]`
       one   whole       5 entries, succeeded
       two   cut         3 of 5 entries, running, entry 4 is not what was written
       three whole       5 entries, succeeded
@@ -110,7 +110,7 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     let resumed = scene.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(scene.agent_log().started().len(), begun, "what was finished ran again");
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 /// Changes an entry and its checksum, as a program with a bug might have written it.
@@ -205,8 +205,8 @@ fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let recovered = scene.callboard(&["recover", "--json"]).run();
     let told = recovered.json();
     assert!(told["damage"][0].as_str().unwrap().contains("of its log"), "{told}");
-    assert_eq!(told["runs"][0]["fate"], "whole", "{told}");
-    let kept = Path::new(told["kept"].as_str().unwrap());
+    assert_eq!(told["runs"][0]["outcome"], "whole", "{told}");
+    let kept = Path::new(told["backup"].as_str().unwrap());
     assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
     // The agent is still running and is adopted: no second one is started.
     let stopped = scene.callboard(&["stop", "trial"]).run();

@@ -30,7 +30,7 @@ fn embedded_an_interrupted_recovery_continues_from_its_backup() {
     fs::write(kept.join("unfinished"), "").unwrap();
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     let revision = entries(&scene.store(), "trial").len();
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
     assert_eq!(entries(&scene.store(), "trial").len(), revision);
 }
 
@@ -70,12 +70,12 @@ fn embedded_a_deleted_database_is_reported_with_a_hint() {
     assert!(refused.stderr.contains("callboard recover"), "{}", refused.stderr);
     assert_snapshot!(scene.callboard(&["recover"]).run().transcript(), @"
     $ callboard recover
-    error: nothing can be read of the store `[STORE]`
+    error: cannot recover the store `[STORE]`: no run can be read
       caused by: the database is missing, but other files of its store are there
 
-    hint: `callboard recover --from FILE` puts a saved copy back
-    hint: `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` rebuilds a run
-    hint: move `[STORE]` aside to begin with an empty store
+    hint: run `callboard recover --from FILE` to restore a copy
+    hint: run `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` to rebuild a run
+    hint: move `[STORE]` aside to start with an empty store
     [exit 5]
     ");
     assert!(!scene.store().join("callboard.db").exists(), "an empty store was begun in silence");

@@ -33,7 +33,7 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // The first step did not run again, and no attempt id is reused.
     assert_eq!(scene.agent_log().started(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"]);
-    assert!(scene.callboard(&["recover"]).run().stdout.contains("is sound"));
+    assert!(scene.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 #[test]

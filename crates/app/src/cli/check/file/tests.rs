@@ -260,7 +260,7 @@ fn problems_of_workflows_are_shown_at_their_position() {
       = hint: did you mean `prompt`?
     ");
     assert_snapshot!(shown("wf.yaml", &format!("steps:\n  - {{id: a, {step}, loop_back_to: a}}\n")), @"
-    error[not-an-ancestor]: step `a` goes back to itself
+    error[not-an-ancestor]: step `a` loops back to itself
      --> wf.yaml:2:54
       |
     2 |   - {id: a, agent: x, prompt: wf.yaml, loop_back_to: a}

@@ -1,4 +1,4 @@
-//! What a deleted stream of a store on NATS took with it, as far as anybody else knows.
+//! What a deleted stream of a store on NATS contained, as far as other sources tell.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::failure::{Code, Exit, Failure};
 use crate::output::{count, store_waiting};
 use crate::workspace::Workspace;
 
-/// The loss, run by run, and what can be done about it.
-pub(super) async fn with(
+/// Returns the failure with the loss of each run, and the ways to restore it.
+pub(super) async fn failure(
     workspace: &Workspace,
     settings: &NatsSettings,
     server: String,
@@ -29,50 +29,50 @@ pub(super) async fn with(
     match missing_blobs {
         Ok(Some(runs)) => failure.causes.extend(blobs(&runs, &documents)),
         Ok(None) => failure.causes.extend(journal(workspace, &documents)),
-        // What it took is not known then; that it is gone is.
+        // The loss is unknown then; the failure itself stays.
         Err(unavailable) => failure.causes.push(unavailable.to_string()),
     }
-    failure = failure.hint("`nats stream restore` brings it back from a copy; then all is as it was");
-    failure = failure.hint(
-        "`callboard import FILE --store DIR` takes a run from an archive, if it was exported before, into another store",
-    );
+    failure = failure.hint("restore the stream from a backup with `nats stream restore`");
+    failure = failure
+        .hint("or run `callboard import FILE --store DIR` to import an exported run into another store");
     if !documents.is_empty() {
         failure = failure.hint(format!(
-            "`callboard import --peer {} --store DIR` reads the documents of the bucket into another store",
+            "or run `callboard import --peer {} --store DIR` to import the documents of the bucket",
             settings.server()
         ));
     }
-    failure
-        .hint("`callboard recover --from-view VIEW --workflow WORKFLOW --store DIR` makes a run of its view")
+    failure.hint(
+        "or run `callboard recover --from-view VIEW --workflow WORKFLOW --store DIR` to rebuild a run from its view",
+    )
 }
 
-/// The journal is there, and what was large or lasts is not.
+/// Describes the loss of the blobs: definitions of runs, and large values.
 fn blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<String> {
     if runs.is_empty() {
         return vec!["no run had anything in it".to_owned()];
     }
     let mut lines = vec![
-        "it held what each run was opened with (workflow, prompts, limits), and what was too large for a message; \
-         all else is intact"
+        "it contained the definition of each run (workflow, prompts, limits) and entries that were too large for a \
+         message; everything else is intact"
             .to_owned(),
     ];
     lines.extend(runs.iter().map(|missing_blobs| {
         let MissingBlobs { run, revision, lost } = missing_blobs;
         let mut line = match lost.as_slice() {
             [] => {
-                format!("run `{run}` lacks what it was opened with; all of its {revision} entries are there")
+                format!("run `{run}` has lost its definition; all of its {revision} entries are intact")
             }
             lost => {
                 let numbers: Vec<_> = lost.iter().map(ToString::to_string).collect();
                 let (missing, numbers) = (count(lost.len(), "entry", "entries"), numbers.join(", "));
-                format!("run `{run}` lacks what it was opened with and {missing} of {revision}: {numbers}")
+                format!("run `{run}` has lost its definition and {missing} of {revision}: {numbers}")
             }
         };
         let outputs = documents.iter().filter(|document| is_of(document, run)).map(|document| document.blobs);
         let outputs: usize = outputs.sum();
         if outputs > 0 {
             let outputs = count(outputs, "output", "outputs");
-            line.push_str(&format!("; its document in the bucket lacks {outputs}"));
+            line.push_str(&format!("; its document in the bucket has lost {outputs}"));
         }
         line
     }));
@@ -83,43 +83,44 @@ fn is_of(document: &Document, run: &RunId) -> bool {
     document.run == run.as_str()
 }
 
-/// The journal is gone, and with it every run.
+/// Lists the runs of a lost journal, from the traces on this machine and in the bucket.
 fn journal(workspace: &Workspace, documents: &[Document]) -> Vec<String> {
     let mut runs: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut know = |run: String, what: String| runs.entry(run).or_default().push(what);
-    for (run, tries) in tried(workspace.location.root()) {
-        know(run, format!("{} on this machine", count(tries, "attempt", "attempts")));
+    let mut add = |run: String, trace: String| runs.entry(run).or_default().push(trace);
+    for (run, attempts) in local_attempts(workspace.location.root()) {
+        add(run, format!("{} on this machine", count(attempts, "attempt", "attempts")));
     }
-    for run in shown(&workspace.repo) {
-        know(run, "its `run_state.json`".to_owned());
+    for run in local_views(&workspace.repo) {
+        add(run, "its `run_state.json`".to_owned());
     }
     for Document { run, sequence, .. } in documents {
-        know(run.clone(), format!("its document in the bucket, sequence {sequence}"));
+        add(run.clone(), format!("its document in the bucket, sequence {sequence}"));
     }
     if runs.is_empty() {
-        return vec!["neither this machine nor the bucket knows of a run that was in it".to_owned()];
+        return vec!["neither this machine nor the bucket has traces of its runs".to_owned()];
     }
-    let line =
-        |(run, known): (&String, &Vec<String>)| format!("run `{run}` was in it; left: {}", known.join(", "));
+    let line = |(run, traces): (&String, &Vec<String>)| {
+        format!("run `{run}` is lost; there is {}", traces.join(", "))
+    };
     runs.iter().map(line).collect()
 }
 
-/// Runs with attempts on this machine, of whichever store on NATS, and how many.
-fn tried(root: &Path) -> Vec<(String, usize)> {
+/// Returns the runs with attempts on this machine, of any store on NATS, and the number of their attempts.
+fn local_attempts(root: &Path) -> Vec<(String, usize)> {
     let list = |path: &Path| fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
-    let homes = list(&root.join("nats")).flat_map(|store| {
-        let homes: Vec<_> = list(&store.path().join("attempts")).collect();
-        homes
+    let runs = list(&root.join("nats")).flat_map(|store| {
+        let runs: Vec<_> = list(&store.path().join("attempts")).collect();
+        runs
     });
-    let counted = homes.map(|home| {
-        let tries = list(&home.path()).map(|step| list(&step.path()).count()).sum();
-        (home.file_name().to_string_lossy().into_owned(), tries)
+    let counted = runs.map(|run| {
+        let attempts = list(&run.path()).map(|step| list(&step.path()).count()).sum();
+        (run.file_name().to_string_lossy().into_owned(), attempts)
     });
     counted.collect()
 }
 
-/// Runs that have a view here.
-fn shown(repo: &Path) -> Vec<String> {
+/// Returns the runs with a view in the repository.
+fn local_views(repo: &Path) -> Vec<String> {
     let runs = fs::read_dir(repo.join(".agents").join("runs")).into_iter().flatten().filter_map(Result::ok);
     let runs = runs.filter(|run| run.path().join("run_state.json").is_file());
     runs.map(|run| run.file_name().to_string_lossy().into_owned()).collect()
@@ -128,9 +129,9 @@ fn shown(repo: &Path) -> Vec<String> {
 /// The document of a cycle, as an entry of the bucket.
 struct Document {
     run: String,
-    /// How often it was changed.
+    /// The number of its changes.
     sequence: u64,
-    /// How much of it stands elsewhere, being large.
+    /// The number of its values that are blobs.
     blobs: usize,
 }
 
@@ -149,7 +150,7 @@ fn document(entry: &KvEntry) -> Option<Document> {
     Some(Document { run: entry.key.clone(), sequence, blobs: blobs_in(&document) })
 }
 
-/// How many values were taken out of a document because of their size.
+/// Counts the values of a document that are blobs.
 fn blobs_in(value: &Value) -> usize {
     match value {
         Value::Object(members) if members.contains_key("$blob") => 1,
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_lacks_without_its_blobs_is_told_piece_by_piece() {
+    fn the_loss_of_each_run_without_its_blobs_is_listed() {
         let value = serde_json::json!({
             "sequence": 4,
             "phases": {
@@ -181,13 +182,13 @@ mod tests {
             revision: Revision(7),
             lost: lost.iter().copied().map(Revision).collect(),
         };
-        let told = blobs(&[missing_blobs("small", &[]), missing_blobs(key, &[3, 5])], &documents);
+        let report = blobs(&[missing_blobs("small", &[]), missing_blobs(key, &[3, 5])], &documents);
         assert_eq!(
-            told[1..],
+            report[1..],
             [
-                "run `small` lacks what it was opened with; all of its 7 entries are there",
-                "run `peer.global.cycle.1` lacks what it was opened with and 2 entries of 7: 3, 5; \
-                 its document in the bucket lacks 1 output",
+                "run `small` has lost its definition; all of its 7 entries are intact",
+                "run `peer.global.cycle.1` has lost its definition and 2 entries of 7: 3, 5; \
+                 its document in the bucket has lost 1 output",
             ]
         );
         assert_eq!(blobs(&[], &documents), ["no run had anything in it"]);

@@ -1,4 +1,4 @@
-//! What a script can name: the steps of whatever is rehearsed, in its protocol's own words.
+//! The steps that a script can name.
 
 use std::collections::BTreeMap;
 
@@ -8,35 +8,34 @@ use supervisor::adapter::rehearsal::Fields;
 
 use super::outputs;
 
-/// The steps that a script can give parts to.
+/// The steps of a rehearsed workflow or cycle.
 #[derive(Debug)]
-pub(crate) struct Roles {
-    /// What people call a step, as one and as many; the latter is also the key of a script.
+pub(crate) struct ScriptSteps {
+    /// The word for a step, singular and plural. The plural is also the top key of a script.
     pub(super) word: (&'static str, &'static str),
-    /// Whose steps they are.
+    /// What has the steps, for messages.
     pub(super) whose: &'static str,
-    /// What is rehearsed, and how.
+    /// The first line of a script template.
     pub(super) title: String,
-    pub(super) roles: Vec<Role>,
+    pub(super) steps: Vec<ScriptStep>,
 }
 
-/// One step.
 #[derive(Debug)]
-pub(super) struct Role {
+pub(super) struct ScriptStep {
     pub(super) step: StepId,
-    /// Where its gate sends back to, if it has one.
+    /// The step that it loops back to, if it is a gate.
     pub(super) gate: Option<StepId>,
-    /// The keys of `ok` that make its report say more than every report does.
+    /// The keys of `ok` that set further fields of its report.
     pub(super) says: &'static [&'static str],
-    /// What it says if the script does not.
+    /// The fields of its report that the script does not set.
     pub(super) by_default: Fields,
 }
 
-impl Roles {
+impl ScriptSteps {
     pub(crate) fn of_workflow(workflow: &Workflow) -> Self {
-        // A line's end in a name would leave the comment.
+        // A newline in the name would end the comment.
         let name: String = workflow.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let steps = workflow.steps.iter().map(|step| Role {
+        let steps = workflow.steps.iter().map(|step| ScriptStep {
             step: step.id.clone(),
             gate: step.loop_back_to.clone(),
             says: &[],
@@ -46,54 +45,54 @@ impl Roles {
             word: ("step", "steps"),
             whose: "the workflow",
             title: format!("How `{name}` is rehearsed: callboard run WORKFLOW --rehearse=THIS-FILE"),
-            roles: steps.collect(),
+            steps: steps.collect(),
         }
     }
 
-    /// The four phases, which are the same in every cycle.
+    /// Returns the four phases, which are the same in every cycle.
     pub(crate) fn of_peer() -> Self {
-        let phases = protocol::peer::Phase::ALL.map(|phase| Role {
+        let phases = protocol::peer::Phase::ALL.map(|phase| ScriptStep {
             step: protocol::peer::Peer::step_id(&phase),
             gate: None,
-            says: outputs::words_of(phase),
+            says: outputs::report_fields(phase),
             by_default: outputs::of(phase),
         });
         Self {
             word: ("phase", "phases"),
             whose: "a cycle",
             title: "How a cycle is rehearsed: callboard peer INSTRUCTION --rehearse=THIS-FILE".to_owned(),
-            roles: phases.into(),
+            steps: phases.into(),
         }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&Role> {
-        self.roles.iter().find(|role| role.step.as_str() == name)
+    pub(super) fn find(&self, name: &str) -> Option<&ScriptStep> {
+        self.steps.iter().find(|step| step.step.as_str() == name)
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.roles.iter().map(|role| role.step.as_str())
+        self.steps.iter().map(|step| step.step.as_str())
     }
 
-    /// What each says if the script does not.
+    /// Returns the report fields that a script need not set.
     pub(super) fn by_default(&self) -> BTreeMap<StepId, Fields> {
-        let talkative = self.roles.iter().filter(|role| !role.by_default.is_empty());
-        talkative.map(|role| (role.step.clone(), role.by_default.clone())).collect()
+        let with_fields = self.steps.iter().filter(|step| !step.by_default.is_empty());
+        with_fields.map(|step| (step.step.clone(), step.by_default.clone())).collect()
     }
 
-    /// That a step has no gate that could fail, and what to write instead.
+    /// Returns the error and hint for `gate_fail` in a step that is not a gate.
     pub(super) fn without_gate(&self, step: &StepId) -> (String, &'static str) {
         if self.have_outputs() {
-            let message = "a cycle has no gates: its review sends nobody back".to_owned();
+            let message = "a cycle has no gates".to_owned();
             return (
                 message,
-                "write `ok: {score: 40}` for a review that is not content, `fail` for a phase that fails",
+                "write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails",
             );
         }
-        let message = format!("step `{step}` has no `loop_back_to`, so it has no gate that could fail");
-        (message, "write `fail` for a step that fails; a gate is set up in the workflow")
+        let message = format!("step `{step}` has no `loop_back_to`, so it is not a gate");
+        (message, "write `fail` for a step that fails, or set `loop_back_to` in the workflow")
     }
 
-    /// The command that prints a script for them.
+    /// Returns the command that prints a script template.
     pub(super) fn printed_by(&self) -> &'static str {
         if self.have_outputs() {
             "`callboard rehearse-script --peer`"
@@ -102,8 +101,8 @@ impl Roles {
         }
     }
 
-    /// Whether any of them produces an output of its own.
+    /// Whether the steps have outputs.
     pub(super) fn have_outputs(&self) -> bool {
-        self.roles.iter().any(|role| !role.says.is_empty())
+        self.steps.iter().any(|step| !step.says.is_empty())
     }
 }

@@ -1,8 +1,8 @@
-//! The script that `callboard rehearse-script` prints: every step, every kind of part, nothing that goes wrong yet.
+//! The script template that `callboard rehearse-script` prints: every step succeeds, and comments show every kind.
 
 use std::fmt::Write as _;
 
-use super::roles::Roles;
+use super::script_steps::ScriptSteps;
 
 const KINDS: &str = r#"#   - ok                               # a report that the work is done; one small file in the run's artifacts/
 #   - ok:                              # the same, with more to show
@@ -25,7 +25,7 @@ const MORE_KINDS: &str = r#"#   - take: 2s                         # takes its t
 #   - report_then_hang                 # `ok`, but the process does not end
 "#;
 
-/// Of phases, which have outputs.
+/// For phases, which have outputs.
 const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output instead of a small one that will do; one that will not costs an attempt
 #   - ok: {output: null}               # none at all, which costs an attempt
 #   - partial: {progress: "half"}      # handed in as progress, then `ok`; a list makes several; may stand beside any kind
@@ -36,9 +36,9 @@ const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output in
 #   - ok: {cycle_summary: {success: false}, insights: {questions_for_user: ["Which one?"]}}
 "#;
 
-pub(super) fn script(roles: &Roles) -> String {
-    let Roles { word: (one, many), title, .. } = roles;
-    let anew = if roles.have_outputs() {
+pub(super) fn script(steps: &ScriptSteps) -> String {
+    let ScriptSteps { word: (one, many), title, .. } = steps;
+    let anew = if steps.have_outputs() {
         "A new cycle\n# begins"
     } else {
         "An iteration (the step was sent back\n# by a gate) and `callboard retry` begin"
@@ -47,20 +47,20 @@ pub(super) fn script(roles: &Roles) -> String {
         "# {title}\n#\n# Below each {one} stands a list of parts, one for each attempt; the last one repeats. {anew} the list \
          anew. A {one} that is left out plays `ok`.\n#\n# Kinds of parts:\n#\n{KINDS}"
     );
-    if !roles.have_outputs() {
+    if !steps.have_outputs() {
         text.push_str(GATES);
     }
     text.push_str(MORE_KINDS);
-    if roles.have_outputs() {
+    if steps.have_outputs() {
         text.push_str(OUTPUTS);
     }
     write!(text, "\n{many}:\n").expect("BUG: a string grows");
-    for role in &roles.roles {
-        let gate = match &role.gate {
+    for step in &steps.steps {
+        let gate = match &step.gate {
             Some(target) => format!("   # a gate: `gate_fail` sends back to `{target}`"),
             None => String::new(),
         };
-        write!(text, "  {}:{gate}\n    - ok\n", key(role.step.as_str())).expect("BUG: a string grows");
+        write!(text, "  {}:{gate}\n    - ok\n", key(step.step.as_str())).expect("BUG: a string grows");
     }
     text
 }

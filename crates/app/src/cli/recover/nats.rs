@@ -1,27 +1,27 @@
-//! A store on NATS. Its servers keep what they have sound: here its runs are checked, and what was deleted is named.
+//! Recovers a store on NATS. The servers guard their own data, so only runs are verified and deleted streams reported.
 
 use protocol::RunId;
 use store::{AnyStore, NatsWarning, Store as _, Unavailable};
 
 use super::report::RecoveryReport;
-use super::{Arguments, lost, sound, strangers};
+use super::{Arguments, foreign_messages, lost_stream, verify};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::Workspace;
 
-/// Verifies every run, and mends the files that show them.
+/// Verifies every run and writes missing views.
 pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
-    let settings = workspace.nats.as_deref().expect("BUG: we are here because of it");
+    let settings = workspace.nats.as_deref().expect("BUG: the store is not on NATS");
     let store = match AnyStore::connect(settings.clone(), &workspace.location, output::store_waiting).await {
         Err(Unavailable::NoStream { server, stream }) => {
-            return Err(lost::with(workspace, settings, server, stream).await);
+            return Err(lost_stream::failure(workspace, settings, server, stream).await);
         }
         store => store?,
     };
-    let mut told = RecoveryReport::new(workspace, arguments);
+    let mut report = RecoveryReport::new(workspace, arguments);
     if let AnyStore::Nats(nats, _) = &store {
-        strangers::set_aside(nats, arguments.dry_run, &mut told).await?;
+        foreign_messages::set_aside(nats, arguments.dry_run, &mut report).await?;
     }
     let deleted = store.warnings().await?.iter().filter_map(|note| match note {
         NatsWarning::StreamDeleted { stream } => Some(format!("the stream `{stream}` was deleted")),
@@ -32,62 +32,65 @@ pub(super) async fn check(workspace: &Workspace, arguments: &Arguments) -> Resul
     });
     let deleted: Vec<_> = deleted.collect();
     let is_deleted = !deleted.is_empty();
-    told.damage.extend(deleted);
+    report.damage.extend(deleted);
     if is_deleted && arguments.dry_run {
-        told.notes.push("each document in it would be written again from the journal".to_owned());
-        return Ok(told.tell());
+        report.notes.push("each document in it would be written again from the journal".to_owned());
+        return Ok(report.print());
     }
     let buckets = match &store {
         AnyStore::Nats(nats, _) => nats.rebuild_buckets().await?,
         AnyStore::Embedded(_) => Vec::new(),
     };
     if !buckets.is_empty() {
-        rebuild(workspace, &store, &buckets, &mut told).await?;
+        rebuild(workspace, &store, &buckets, &mut report).await?;
     }
-    let inconsistencies = sound::check(workspace, arguments.dry_run, &mut told).await?;
+    let inconsistencies = verify::check(workspace, arguments.dry_run, &mut report).await?;
     if inconsistencies == 0 {
-        return Ok(told.tell());
+        return Ok(report.print());
     }
-    let what = format!("{inconsistencies} of the runs at `{}` do not add up", workspace.store_name());
-    let mut failure = Failure::new(Exit::Store, what).code(Code::Damaged);
-    failure.causes.extend(told.damage);
-    Err(failure.hint("nothing was changed; bring the streams back from a copy (`nats stream restore`)"))
+    let runs = output::count(inconsistencies, "run is", "runs are");
+    let message = format!("{runs} inconsistent in the store `{}`", workspace.store_name());
+    let mut failure = Failure::new(Exit::Store, message).code(Code::Damaged);
+    failure.causes.extend(report.damage);
+    Err(failure.hint("restore the streams from a backup with `nats stream restore`; nothing was changed"))
 }
 
-/// Puts every document back into buckets that were deleted. A run whose journal does not give it is told, and keeps no other
-/// from its own.
+/// Writes every document into buckets that were deleted. A run whose document cannot be rebuilt is reported and does not
+/// stop the others.
 async fn rebuild(
     workspace: &Workspace,
     store: &AnyStore,
     buckets: &[String],
-    told: &mut RecoveryReport,
+    report: &mut RecoveryReport,
 ) -> Result<(), Failure> {
     let mut written = 0;
     for row in store.runs().await?.iter().filter(|row| present::is_known(&row.protocol)) {
-        match present::by_name(&row.protocol, &row.run, Rebuilding { workspace, store, run: &row.run }).await
+        match present::by_name(&row.protocol, &row.run, RebuildDocument { workspace, store, run: &row.run })
+            .await
         {
             Ok(true) => written += 1,
             Ok(false) => {}
-            Err(failure) => {
-                told.notes.push(format!("the document of run `{}`: {}", row.run, failure.message))
-            }
+            Err(failure) => report
+                .notes
+                .push(format!("cannot rebuild the document of run `{}`: {}", row.run, failure.message)),
         }
     }
     let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();
     let documents = output::count(written, "document was", "documents were");
-    told.notes
-        .push(format!("bucket {} is there again; {documents} written from the journal", names.join(", ")));
+    report
+        .notes
+        .push(format!("bucket {} was created again; {documents} written from the journal", names.join(", ")));
     Ok(())
 }
 
-/// To put the document of one run back. Says whether it had to be.
-struct Rebuilding<'a> {
+/// Rebuilds the document of one run. Returns whether it was missing.
+struct RebuildDocument<'a> {
     workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
 }
 
-impl Deed for Rebuilding<'_> {
+impl Deed for RebuildDocument<'_> {
     type Done = bool;
 
     async fn with<P: Presentation>(self) -> Result<bool, Failure> {

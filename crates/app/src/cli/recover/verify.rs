@@ -1,4 +1,4 @@
-//! A store that SQLite has nothing to say against: do its runs add up, and do their files show them?
+//! Verifies the runs of a readable store and their views.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,58 +13,58 @@ use crate::failure::{Exit, Failure};
 use crate::present::{self, Deed, Presentation};
 use crate::workspace::Workspace;
 
-/// Verifies every run and mends its views. Answers how many runs do not add up.
+/// Verifies every run and writes missing views. Returns the number of inconsistent runs.
 pub(super) async fn check(
     workspace: &Workspace,
     dry_run: bool,
-    told: &mut RecoveryReport,
+    report: &mut RecoveryReport,
 ) -> Result<usize, Failure> {
     let Some(store) = workspace.existing_store().await? else { return Ok(0) };
     let mut inconsistencies = 0;
     for row in store.runs().await? {
         if !present::is_known(&row.protocol) {
-            told.runs.push(RunRecovery::of_another_protocol(&row));
+            report.runs.push(RunRecovery::of_another_protocol(&row));
             continue;
         }
-        let checking = Checking { workspace, store: &store, run: &row.run, dry_run, told };
-        match present::by_name(&row.protocol, &row.run, checking).await? {
+        let verify = VerifyRun { workspace, store: &store, run: &row.run, dry_run, report };
+        match present::by_name(&row.protocol, &row.run, verify).await? {
             Ok(()) => {}
-            // To cut it there would be damage of our own making.
+            // Do not cut a run at an entry that only a newer version understands.
             Err(inconsistency) if inconsistency.is_from_newer_version() => {
                 return Err(Failure::from_error(Exit::Store, &inconsistency)
-                    .while_doing(format_args!("cannot check run `{}`", row.run))
-                    .hint("a newer callboard has written to this store: use that one; nothing was changed"));
+                    .while_doing(format_args!("cannot verify run `{}`", row.run))
+                    .hint("use the newer version of callboard that wrote it; nothing was changed"));
             }
             Err(inconsistency) => {
                 inconsistencies += 1;
-                told.damage.push(format!("run `{}`: {}", row.run, runner::with_causes(&inconsistency)));
+                report.damage.push(format!("run `{}`: {}", row.run, runner::with_causes(&inconsistency)));
             }
         }
     }
     if inconsistencies > 0 {
-        told.runs.clear();
+        report.runs.clear();
     }
     Ok(inconsistencies)
 }
 
-/// To verify one run and mend its views.
-struct Checking<'a> {
+/// Verifies one run and writes its missing views.
+struct VerifyRun<'a> {
     workspace: &'a Workspace,
     store: &'a AnyStore,
     run: &'a RunId,
     dry_run: bool,
-    told: &'a mut RecoveryReport,
+    report: &'a mut RecoveryReport,
 }
 
-impl Deed for Checking<'_> {
+impl Deed for VerifyRun<'_> {
     type Done = Result<(), Inconsistency>;
 
     async fn with<P: Presentation>(self) -> Result<Self::Done, Failure> {
-        let Self { workspace, store, run, dry_run, told } = self;
+        let Self { workspace, store, run, dry_run, report } = self;
         match runner::verify::<P, _>(store, &workspace.clock, run).await {
             Ok(Some(journal)) => {
-                told.runs.push(RunRecovery::sound(&journal));
-                show(workspace, store, &journal, dry_run, told).await?;
+                report.runs.push(RunRecovery::intact(&journal));
+                write_views(workspace, store, &journal, dry_run, report).await?;
             }
             Ok(None) => {}
             Err(inconsistency) => return Ok(Err(inconsistency)),
@@ -73,13 +73,13 @@ impl Deed for Checking<'_> {
     }
 }
 
-/// Writes the views of a run if they do not show it.
-async fn show<P: Presentation>(
+/// Writes the views of a run if one is missing or differs from its document.
+async fn write_views<P: Presentation>(
     workspace: &Workspace,
     store: &AnyStore,
     journal: &Journal<P, AnyStore>,
     dry_run: bool,
-    told: &mut RecoveryReport,
+    report: &mut RecoveryReport,
 ) -> Result<(), Failure> {
     let wrong = wrong_views(journal);
     if wrong.is_empty() {
@@ -87,8 +87,8 @@ async fn show<P: Presentation>(
     }
     let repo = Path::new(&journal.spec.options.location.repo_dir);
     if !repo.is_dir() {
-        told.notes.push(format!(
-            "run `{}` was played in `{}`, which is not there; its files were not written",
+        report.notes.push(format!(
+            "the views of run `{}` were not written: its repository `{}` does not exist",
             journal.run,
             repo.display()
         ));
@@ -96,16 +96,18 @@ async fn show<P: Presentation>(
     }
     if !dry_run {
         let Some(mut set_aside) = views::write::<P>(workspace, store, &journal.run).await? else {
-            told.notes.push(format!("run `{}` has an engine, which writes its files itself", journal.run));
+            report
+                .notes
+                .push(format!("the views of run `{}` were not written: its engine does that", journal.run));
             return Ok(());
         };
-        told.quarantined.append(&mut set_aside);
+        report.quarantined.append(&mut set_aside);
     }
-    told.views.extend(wrong);
+    report.views.extend(wrong);
     Ok(())
 }
 
-/// Files that are missing or show something else.
+/// Returns the views that are missing or differ from the document.
 fn wrong_views<P: Presentation>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> {
     let view = P::view(&journal.document);
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
