@@ -39,7 +39,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     let resumed = scene.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(
-        resumed.stderr.contains(&format!("its engine, process {}, goes on", running.pid())),
+        resumed.stderr.contains(&format!("its engine, process {}, continues", running.pid())),
         "{}",
         resumed.stderr
     );
@@ -63,7 +63,7 @@ fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     running.wait_until_it_says("a#1.1 failed, retrying in");
     other_gate.open();
     // The engine's loop has run once more since the back-off elapsed.
-    running.wait_until_it_says("other#1.1 done");
+    running.wait_until_it_says("other#1.1 finished");
     assert_eq!(scene.agent_log().started().len(), 2, "{:?}", scene.agent_log().started());
     assert_eq!(scene.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
@@ -187,7 +187,7 @@ fn a_retry_where_nothing_failed_is_refused() {
     $ callboard retry trial aa
     error: run `trial` has no step `aa`
 
-    hint: `callboard show trial` lists its steps
+    hint: run `callboard show trial` to list its steps
     [exit 2]
     ");
     running.interrupt();
@@ -213,7 +213,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     scene.agent_log().wait_for_start("c#1.1");
     // It is not queued when its own needs are done.
     gate.open();
-    running.wait_until_it_says("a#1.1 done");
+    running.wait_until_it_says("a#1.1 finished");
     c_gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(scene.agent_log().started(), ["a#1.1", "c#1.1"]);
@@ -287,7 +287,7 @@ fn agents_cannot_control_their_own_run() {
     assert_eq!(refused.len(), 10, "each is in the journal");
     assert!(refused.iter().all(|refused| refused["attempt"] == "a#1.1"), "{refused:?}");
     let log = scene.callboard(&["log", "trial"]).run();
-    assert!(log.stdout.contains("skip b was refused: it came from inside a#1.1"), "{}", log.stdout);
+    assert!(log.stdout.contains("skip b it came from inside a#1.1"), "{}", log.stdout);
     assert_eq!(status(&scene.document("trial"), "b"), "COMPLETED", "and nothing came of it");
 }
 
@@ -360,7 +360,7 @@ fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
     scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 done");
+    running.wait_until_it_says("a#1.1 finished");
     assert_eq!(scene.callboard(&["skip", "trial", "b", "--reason", "enough"]).run().code, 0);
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());

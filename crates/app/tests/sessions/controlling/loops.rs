@@ -189,7 +189,7 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
     scene.plan(&[CODE, style, "logic * gate-failure 1"]);
     let (mut gate, mut style_gate) = (scene.gate("gate"), scene.gate("style-gate"));
     let running = scene.run(&["--jobs", "2"]).start();
-    running.wait_until_it_says("the gate of logic failed");
+    running.wait_until_it_says("gate logic failed");
     style_gate.open();
     scene.agent_log().wait_for_start("code#2.1");
     gate.open();
@@ -231,8 +231,8 @@ fn a_final_failure_wins_over_a_loop_back() {
     scene.plan(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2", "--max-attempts", "1"]).start();
-    running.wait_until_it_says("the gate of review failed");
-    scene.agent_log().wait_for_start("lint#1.1");
+    running.wait_until_it_says("gate review failed");
+    scene.agent_log().wait_for_begin("lint#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -260,7 +260,7 @@ fn of_nested_loop_backs_the_longer_one_is_taken() {
     scene.plan(&[plan, style, "logic * gate-failure 1"]);
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2"]).start();
-    running.wait_until_it_says("the gate of logic failed");
+    running.wait_until_it_says("gate logic failed");
     gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!((scene.agent_log().ends_of("plan"), scene.agent_log().ends_of("code")), (2, 2));

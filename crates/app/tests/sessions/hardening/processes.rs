@@ -113,7 +113,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     let resumed = scene.callboard(&["resume", "--jobs", "2"]).start();
     // The engine has looked at the forged record before the other step ends.
     other_gate.open();
-    resumed.wait_until_it_says("other#1.1 done");
+    resumed.wait_until_it_says("other#1.1 finished");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -21,7 +21,7 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     note: the prompt lacks the results of steps that have not succeeded yet: `a`
     ");
     gate.open();
-    running.wait_until_it_says("a#1.1 done");
+    running.wait_until_it_says("a#1.1 finished");
     let prompt = scene.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(prompt.stderr, @"note: `b` has no attempt yet; this is the prompt it would get now");
     let context = scene.callboard(&["prompt", "trial", "b", "--context"]).run();

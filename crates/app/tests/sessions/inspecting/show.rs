@@ -101,7 +101,7 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
     scene.agent_log().wait_for_start("a#1.1");
     assert_eq!(scene.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 done");
+    running.wait_until_it_says("a#1.1 finished");
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  paused  1/2 steps  revision 4
