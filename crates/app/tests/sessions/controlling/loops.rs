@@ -232,7 +232,7 @@ fn a_final_failure_wins_over_a_loop_back() {
     let mut gate = scene.gate("gate");
     let running = scene.run(&["--jobs", "2", "--max-attempts", "1"]).start();
     running.wait_until_it_says("gate review failed");
-    scene.agent_log().wait_for_begin("lint#1.1");
+    scene.agent_log().wait_for_start("lint#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
