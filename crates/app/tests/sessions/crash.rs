@@ -161,7 +161,7 @@ fn a_detached_run_continues_in_the_background() {
     let session = scene.run(&["--detach"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --detach
-    note: `callboard watch trial` follows it, `callboard stop trial` stops it
+    note: run `callboard watch trial` to follow it, `callboard stop trial` to stop it
     trial
     [exit 0]
     ");

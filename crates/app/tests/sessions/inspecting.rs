@@ -34,12 +34,12 @@ fn a_run_can_be_listed_shown_and_read_back() {
     ");
     assert_snapshot!(scene.callboard(&["log", "trial"]).run().transcript(), @"
     $ callboard log trial
-       1 [WHEN]  opened  tester on [HOST]
+       1 [WHEN]  run started  tester on [HOST]
        2 [WHEN]  resume  engine [PID] on [HOST]
            ▸ a#1.1 started
            [STORE]/attempts/trial/a/1.1
        3 [WHEN]  a#1.1 ended  engine [PID] on [HOST]
-           reported that it is done: did a
+           reported success: did a
            ✓ a#1.1 finished [TIME]
            ▸ b#1.1 started
            [STORE]/attempts/trial/b/1.1
@@ -49,7 +49,7 @@ fn a_run_can_be_listed_shown_and_read_back() {
            ▸ b#1.2 started
            [STORE]/attempts/trial/b/1.2
        6 [WHEN]  b#1.2 ended  engine [PID] on [HOST]
-           reported that it is done: did b
+           reported success: did b
            ✓ b#1.2 finished [TIME]
            the run succeeded
     [exit 0]
@@ -87,15 +87,15 @@ fn events_are_one_json_object_per_line() {
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     });
     assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
-    began a#1.1
-    over a#1.1 failed Agent process exited with code 3 without a report: a gives up
-    began a#1.2
-    over a#1.2 done
-    began b#1.1
-    over b#1.1 done
+    started a#1.1
+    ended a#1.1 failed Agent process exited with code 3 without a report: a gives up
+    started a#1.2
+    ended a#1.2 reported
+    started b#1.1
+    ended b#1.1 reported
     status
     status
-    rest succeeded
+    result succeeded
     ");
 }
 
@@ -128,9 +128,9 @@ fn a_prefix_must_be_of_one_run_only() {
     assert_eq!(scene.callboard(&["show", "palm"]).run().code, 0);
     assert_snapshot!(scene.callboard(&["show", "pal"]).run().transcript(), @"
     $ callboard show pal
-    error[E011]: `pal` could be `pale` or `palm`
+    error[E011]: `pal` is ambiguous: it matches `pale`, `palm`
 
-    hint: give more of the name
+    hint: type more characters of the name
     [exit 2]
     ");
 }
@@ -169,7 +169,7 @@ fn errors_in_the_configuration_are_shown_with_their_position() {
     scene.write("callboard.toml", "job = 3\nmax_attempts = 0\n");
     assert_snapshot!(scene.callboard(&["config"]).run().transcript(), @"
     $ callboard config
-    error[E010]: the configuration has 1 error
+    error[E010]: the configuration has 2 errors
       [REPO]/callboard.toml:1:1: unknown key `job`
         hint: did you mean `jobs`?
       [REPO]/callboard.toml:2:16: `max_attempts` is 0; it must be a whole number from 1

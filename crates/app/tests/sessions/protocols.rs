@@ -70,11 +70,11 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
     ✓ review#1.1 finished [TIME]
-    ✓ reviewed: a success
+    ✓ the review is successful
     the cycle is completed
 
     run `peer.spec.feature-name.cycle.1` succeeded: 4 of 4 phases done, [TIME]
-    review: success, score 85, medium
+    review: successful, score 85, medium
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
@@ -166,13 +166,13 @@ fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
     $ callboard show peer.spec.feature-name.cycle.1
     peer.spec.feature-name.cycle.1 create-spec feature-name  incomplete  4/4 phases  revision 15
       create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
-    improvement is a new cycle: `callboard peer refine-spec --spec feature-name` opens one with what the review recommends
+    run `callboard peer refine-spec --spec feature-name` to start a new cycle with the recommendations of the review
       succeeded (completed) plan     [TIME]  output 66 bytes
       succeeded (completed) execute  [TIME]  output 19 bytes
       succeeded (completed) express  [TIME]  output 25 bytes
       succeeded (completed) review   [TIME]  output 20 bytes
-    review: no success, score 40, requires_attention
-    it asks you:
+    review: unsuccessful, score 40, requires_attention
+    questions for you:
       ? Which mail server?
     [exit 0]
     ");
@@ -193,9 +193,9 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     ✗ execute#1.1 failed, retrying in [TIME]: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
     ▸ execute#1.2 started
     ✗ execute#1.2 failed: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
-    ✗ the cycle has failed in execute
+    ✗ the cycle failed in execute
 
-    note: `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    note: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     run `peer.spec.feature-name.cycle.1` failed: 1 of 4 phases done, [TIME]
       failed    execute  Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
       pending   express
@@ -249,18 +249,18 @@ fn reused_phases_are_shown() {
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.2 in [REPO]
-    » plan is taken over from the cycle before
+    » plan reused from the previous cycle
     ▸ execute#1.1 started
     ✓ execute#1.1 finished [TIME]
     ▸ express#1.1 started
     ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
     ✓ review#1.1 finished [TIME]
-    ✓ reviewed: a success
+    ✓ the review is successful
     the cycle is completed
 
     run `peer.spec.feature-name.cycle.2` succeeded: 4 of 4 phases done, [TIME]
-    review: success, score 85, medium
+    review: successful, score 85, medium
     [exit 0]
     ");
     let shown = scene.callboard(&["show", "peer:spec:feature-name:cycle:2", "--at", "12"]).run();
@@ -284,7 +284,7 @@ fn a_stopped_cycle_has_ended() {
     open(&scene);
     assert_snapshot!(scene.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
     $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
-    run `peer.spec.feature-name.cycle.1` failed; `callboard peer --continue --spec feature-name` goes on in a new cycle, with what was completed in this one
+    run `peer.spec.feature-name.cycle.1` failed; run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 0]
     ");
     assert_snapshot!(scene.callboard(&["show", CYCLE]).run().transcript(), @"
@@ -346,9 +346,9 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     open(&scene);
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
-    error[E006]: run `trial` is a `opera` run, which this program does not know
+    error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
 
-    hint: it knows `steps`, `peer`; a newer callboard has opened that run: use that one
+    hint: use the newer version that started the run; this one has `steps`, `peer`
     [exit 5]
     ");
     assert!(scene.journal("trial").len() > 2, "its journal can be read all the same");

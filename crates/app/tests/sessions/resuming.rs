@@ -9,9 +9,9 @@ fn without_an_unfinished_run_there_is_nothing_to_resume() {
     let scene = scene();
     assert_snapshot!(scene.callboard(&["resume"]).run().transcript(), @"
     $ callboard resume
-    error: no run is unfinished
+    error: there is no unfinished run
 
-    hint: `callboard run WORKFLOW` starts one; `callboard ls` lists all runs
+    hint: run `callboard run WORKFLOW` to start one, or `callboard ls` to list all runs
     [exit 2]
     ");
     scene.workflow(&["a"]);
@@ -26,10 +26,10 @@ fn a_succeeded_run_is_not_resumed() {
     assert_eq!(scene.run(&[]).run().code, 0);
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
-    error[E013]: cannot go on with run `trial`
+    error[E013]: cannot continue run `trial`
       caused by: it has succeeded
 
-    hint: `callboard log trial` shows what it did; `callboard run` starts a new one
+    hint: run `callboard log trial` to see its journal, or `callboard run` to start a new run
     [exit 3]
     ");
 }
@@ -53,7 +53,7 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     interrupt("second");
     assert_snapshot!(scene.callboard(&["resume"]).run().transcript(), @"
     $ callboard resume
-    error: 2 runs are unfinished; name one
+    error: 2 runs are unfinished; name one of them
 
     hint: `callboard resume first`  trial
     hint: `callboard resume second`  trial
@@ -80,7 +80,7 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     $ callboard resume
     error[E001]: run `trial` already has an engine: process [PID] on `[HOST]`
 
-    hint: `callboard watch trial` follows it; `callboard stop trial` stops it
+    hint: run `callboard watch trial` to follow it, or `callboard stop trial` to stop it
     [exit 5]
     ");
     gate.open();
@@ -129,10 +129,10 @@ fn a_failed_run_is_retried_not_resumed() {
     assert_eq!(scene.run(&[]).run().code, 1);
     assert_snapshot!(scene.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
-    error[E013]: cannot go on with run `trial`
+    error[E013]: cannot continue run `trial`
       caused by: it has failed
 
-    hint: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
+    hint: run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
     [exit 3]
     ");
 }

@@ -129,7 +129,7 @@ fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
     error[E021]: cannot change the document of run `trial`
       caused by: only the engine writes this document
 
-    hint: an agent says what it has done with `callboard report`
+    hint: report the result of an attempt with `callboard report`
     [exit 3]
     ");
     let writes = scene.callboard(&["state", "history", "trial", "--json"]).run().events();
@@ -198,7 +198,7 @@ fn a_conflict_is_reported_as_text_and_json() {
       caused by: it was read at sequence 2 (revision 4), and is at 3 (revision 5) now: `/phases/plan` has been changed since
       caused by: the last change is 3: plan progress by tester at [WHEN]
 
-    hint: read it again, decide again, try again: `callboard state get KEY --json` has the new `sequence`
+    hint: read the document again (`callboard state get KEY --json`) and repeat the change with its new `sequence`
     [exit 3]
     ");
     let answer = patch(&scene, read, &["--set", set]).json();

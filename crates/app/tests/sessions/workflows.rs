@@ -48,7 +48,7 @@ fn a_missing_workflow() {
     error: cannot read the workflow `nowhere.yaml`
       caused by: No such file or directory (os error 2)
 
-    hint: give the path of a workflow file; a relative one counts from the current directory
+    hint: name a workflow file; a relative path starts at the current directory
     [exit 2]
     ");
 }
@@ -90,11 +90,11 @@ fn an_agent_without_a_command() {
     $ callboard run wf.yaml
     error[E007]: no command is configured for agent `profile` (used by step `a`)
 
-    hint: give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:
+    hint: add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:
 
         [adapters.profile]
         command = ["your-agent", "{prompt}"]
-        report = "required"    # without this line its exit code is its report
+        report = "required"    # without this line the exit code is the report
     [exit 2]
     "#);
 }

@@ -28,7 +28,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
     }
     assert_snapshot!(shown.join("\n"), @r#"
     $ callboard log trial --full
-       1 [WHEN]  opened  tester on [HOST]
+       1 [WHEN]  run started  tester on [HOST]
        2 [WHEN]  resume  engine [PID] on [HOST]
            ▸ a#1.1 started
            [STORE]/attempts/trial/a/1.1
@@ -79,7 +79,7 @@ fn log_full_shows_prompt_answer_and_decision_of_each_attempt() {
            │   "memory_updates": []
            │ }
          decision:
-           reported that it is done: did a
+           reported success: did a
            ✓ a#1.2 finished [TIME]
            the run succeeded
     [exit 0]
@@ -167,7 +167,7 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
     $ callboard log trial --step c
     error: run `trial` has no step `c`
 
-    hint: `callboard show trial` lists its steps
+    hint: run `callboard show trial` to list its steps
     [exit 2]
     ");
 }

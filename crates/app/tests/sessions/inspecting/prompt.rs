@@ -86,7 +86,7 @@ fn any_attempt_can_be_named() {
     $ callboard prompt trial bb
     error: run `trial` has no step `bb`
 
-    hint: `callboard show trial` lists its steps
+    hint: run `callboard show trial` to list its steps
     [exit 2]
     ");
     fs::remove_dir_all(scene.attempt("trial", "a", "1.2")).unwrap();

@@ -133,7 +133,7 @@ fn a_gate_shows_its_used_iterations() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  failed  1/2 steps  revision 12
-    `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
+    run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
       succeeded (COMPLETED) code    [TIME]
       failed                review  [TIME]
     last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 2 (execution 3, the last)
@@ -189,7 +189,7 @@ fn an_unknown_revision_is_an_error_with_the_valid_range() {
     $ callboard show trial --at 0
     error: run `trial` has no revision 0: it has 1 to 3
 
-    hint: `callboard log trial` lists its revisions
+    hint: run `callboard log trial` to list its revisions
     [exit 2]
     ");
     for command in
@@ -214,7 +214,7 @@ fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
     assert_snapshot!(scene.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  failed  0/1 steps  revision 5
-    `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
+    run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
       failed a  attempt 2  [TIME]
     last error: a#1.2, [TIME] ago: Agent process exited with code 3 without a report: a gives up
       its directory is gone

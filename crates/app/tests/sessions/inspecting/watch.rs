@@ -40,17 +40,17 @@ fn a_run_can_be_watched_from_another_terminal() {
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     });
     assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
-    found
-    engine at_work
-    at_work a#1.1
-    over a#1.1 done
-    began b#1.1
-    over b#1.1 failed
-    began b#1.2
-    over b#1.2 done
-    status
-    status
-    rest succeeded
+    snapshot running
+    engine running
+    running a#1.1
+    ended a#1.1 reported
+    started b#1.1
+    ended b#1.1 failed
+    started b#1.2
+    ended b#1.2 reported
+    status stopping
+    status succeeded
+    result succeeded
     ");
 }
 
@@ -99,7 +99,7 @@ fn watch_exits_with_the_runs_exit_code() {
     $ callboard watch trial
     run trial in [REPO]: failed, 0 of 1 steps done
 
-    note: `callboard retry trial` tries what failed again, `callboard skip trial STEP --reason WHY` goes on without it
+    note: run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
     run `trial` failed: 0 of 1 steps done, [TIME]
       FAILED    a  Agent process exited with code 1 without a report: a gives up
     [exit 1]

@@ -84,11 +84,11 @@ fn every_phase_needs_an_adapter() {
     $ callboard peer create-spec 'dark mode'
     error[E007]: no command is configured for agent `planner` (used by step `plan`)
 
-    hint: give `--wrapper PROGRAM` or `--command-template COMMAND`, or add to callboard.toml:
+    hint: add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:
 
         [adapters.planner]
         command = ["your-agent", "{prompt}"]
-        report = "required"    # without this line its exit code is its report
+        report = "required"    # without this line the exit code is the report
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);

@@ -20,17 +20,17 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     $ callboard peer --continue
     cycle peer:spec:x:cycle:2 is run peer.spec.x.cycle.2: create-spec, continues peer:spec:x:cycle:1
     run peer.spec.x.cycle.2 in [REPO]
-    » plan is taken over from the cycle before
-    » execute is taken over from the cycle before
+    » plan reused from the previous cycle
+    » execute reused from the previous cycle
     ▸ express#1.1 started
     ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
     ✓ review#1.1 finished [TIME]
-    ✓ reviewed: a success
+    ✓ the review is successful
     the cycle is completed
 
     run `peer.spec.x.cycle.2` succeeded: 4 of 4 phases done, [TIME]
-    review: success, score 90, high
+    review: successful, score 90, high
     [exit 0]
     ");
     let document = document(&scene, "peer:spec:x:cycle:2");
@@ -80,11 +80,11 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
     ✓ review#1.1 finished [TIME]
-    ✓ reviewed: a success
+    ✓ the review is successful
     the cycle is completed
 
     run `peer.spec.x.cycle.1` succeeded: 4 of 4 phases done, [TIME]
-    review: success, score 90, high
+    review: successful, score 90, high
     [exit 0]
     ");
     assert_eq!(transitions(&document(&scene, "peer:spec:x:cycle:1")), ALL);

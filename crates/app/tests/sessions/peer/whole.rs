@@ -73,15 +73,15 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
     ✓ express#1.1 finished [TIME]
     ▸ review#1.1 started
     ✓ review#1.1 finished [TIME]
-    ✗ reviewed: no success
+    ✗ the review is unsuccessful
     the cycle is completed
 
-    note: improvement is a new cycle: `callboard peer refine-spec --spec mail` opens one with what the review recommends
+    note: run `callboard peer refine-spec --spec mail` to start a new cycle with the recommendations of the review
     run `peer.spec.mail.cycle.1` incomplete: 4 of 4 phases done, [TIME]
-    review: no success, score 40, requires_attention
+    review: unsuccessful, score 40, requires_attention
       The cycle was rehearsed by the built-in scripted agent.
       next: Run it with real agents
-    it asks you:
+    questions for you:
       ? Which mail server?
     [exit 1]
     ");
