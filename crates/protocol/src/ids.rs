@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_key_of_every_cycle_is_a_run_id() {
-        use crate::peer::name::{LARGEST, LONGEST_ESCAPED};
+        use crate::peer::names::{LARGEST, LONGEST_ESCAPED};
         use crate::peer::{Scope, SpecName};
         let longest = SpecName::new(&"x".repeat(LONGEST_ESCAPED)).unwrap();
         let key = Scope::Spec(longest).cycle(LARGEST).key();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::peer::name::LARGEST;
+use protocol::peer::names::LARGEST;
 use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
 use protocol::{RunId, RunLocation};
 use runner::{AgentProfile, Clock, OpenError, RunOptions, RunSpec};

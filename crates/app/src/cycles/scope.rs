@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protocol::peer::name::{NoScope, Scoping};
+use protocol::peer::names::{NoScope, Scoping};
 use protocol::peer::{Instruction, Scope, SpecName};
 
 use super::folders::{self, SPECS};

@@ -4,9 +4,9 @@
 //! order of phases, `S` the sequences. F8 (fields that the seed does not know are kept) and most of S4 cannot be broken by a
 //! document alone: they hold between two, and [`transition`](super::transition) sees to them.
 
-mod facts;
 mod fields;
 mod order;
+mod parsed;
 mod phases;
 mod sequences;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::document::{Document, VERSION};
 use crate::check::{At, Findings, Violation};
-use facts::Facts;
+use parsed::Facts;
 
 /// What checking a document has shown, in the order of the seed's tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

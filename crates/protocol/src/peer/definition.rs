@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::change::Opening;
 use super::document::{Mode, Phase};
-use super::name::CycleId;
+use super::names::CycleId;
 
 /// What a cycle is opened with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

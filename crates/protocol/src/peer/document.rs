@@ -3,16 +3,20 @@
 //! What reads without an error here may still break the rules of the seed.
 
 mod history;
+pub(super) mod parts;
 mod phase;
+mod position;
+pub(super) mod progress;
 mod second;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::name::{CycleId, Scope, SpecName};
+use super::names::{CycleId, Scope, SpecName};
 
 pub use history::{Event, HistoryEntry};
 pub use phase::{Phase, PhaseDocument, PhaseError, PhaseStatus, Phases};
+pub use position::{InvalidTransition, Position};
 pub use second::{BadSecond, Second};
 
 /// The version of the format.

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::check::check;
 use super::decide::{self, Change, State};
 use super::definition::Definition;
+use super::document::Position;
 use super::document::{Document, Phase};
-use super::name::LARGEST;
+use super::names::LARGEST;
 use super::output;
-use super::position::Position;
 use crate::rules::{Move, NotImportable};
 
 pub(super) fn import(

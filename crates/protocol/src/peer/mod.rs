@@ -16,13 +16,9 @@ mod definition;
 pub mod document;
 mod edit;
 mod import;
-mod lean;
-pub mod name;
-pub mod old;
+pub mod migrate;
+pub mod names;
 pub mod output;
-mod parts;
-mod position;
-pub mod prompts;
 mod record;
 mod step;
 pub mod transition;
@@ -33,12 +29,11 @@ pub use check::{Checked, check, check_document};
 pub use decide::{Change, State, Verdict};
 pub use definition::{Advice, Continued, Definition};
 pub use document::{
-    Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseDocument, PhaseError,
-    PhaseStatus, Phases, Second,
+    Context, CycleStatus, Document, Event, HistoryEntry, InvalidTransition, Metadata, Mode, Phase,
+    PhaseDocument, PhaseError, PhaseStatus, Phases, Position, Second,
 };
-pub use name::{CycleId, Instruction, Scope, SpecName};
-pub use position::{InvalidTransition, Position};
-pub use step::{BUCKET, check_report};
+pub use names::{CycleId, Instruction, Scope, SpecName};
+pub use step::{BUCKET, check_report, prompts};
 pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
@@ -181,19 +176,19 @@ impl Protocol for Peer {
     }
 
     fn part(document: &Document, path: &str) -> String {
-        parts::part(document, path)
+        document::parts::part(document, path)
     }
 
     fn assemble(_: &Definition, parts: &[(String, String)]) -> Option<Document> {
-        parts::assemble(parts)
+        document::parts::assemble(parts)
     }
 
     fn assemble_alone(parts: &[(String, String)]) -> Option<Document> {
-        parts::assemble(parts)
+        document::parts::assemble(parts)
     }
 
     fn check_write(old: Option<&Document>, new: &Document) -> Result<(), Unrecordable> {
-        let checked = match old.and_then(|old| lean::lean_both(old, new)) {
+        let checked = match old.and_then(|old| document::progress::lean_both(old, new)) {
             Some((old, new)) => check_write(Some(&old), &new.to_value()),
             None => check_write(old, &new.to_value()),
         };

@@ -1,11 +1,13 @@
 //! The four steps: what each is told, and what its report says.
 
+pub mod prompts;
+
 use serde_json::Value;
 
 use super::decide::Verdict;
 use super::definition::Definition;
 use super::document::{Document, Phase};
-use super::{output, prompts};
+use super::output;
 use crate::brief::{Brief, Whereabouts};
 use crate::check::Violation;
 use crate::report::{Form, Report, Status};

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use protocol::depth::{DEEPEST_GIVEN, is_deeper};
-use protocol::peer::old::{TEMP_FILES, value_of};
+use protocol::peer::migrate::{TEMP_FILES, value_of};
 use serde::Serialize;
 use serde_json::Value;
 

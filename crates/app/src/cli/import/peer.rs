@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::entry::{Entry, Input, RecoverySource};
-use protocol::peer::old::{Migrated, Old, Origin};
+use protocol::peer::migrate::{Migrated, Old, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, Second};
 use protocol::run::RunStatus;
 use protocol::{Revision, RunId, RunLocation, Stamp};

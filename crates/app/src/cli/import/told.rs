@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use protocol::RunId;
 use protocol::peer::Position;
-use protocol::peer::old::{Ignored, Migrated, NoteKind, Source};
+use protocol::peer::migrate::{Ignored, Migrated, NoteKind, Source};
 use serde::Serialize;
 
 use super::dump::Unread;

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::facts::Facts;
+use super::parsed::Facts;
 use crate::check::{At, Findings};
 use crate::closest;
 use crate::peer::document::{BadSecond, CycleStatus, Mode, Phase, PhaseStatus, Second};
-use crate::peer::name::{BadId, CycleId, LARGEST, Scope, SpecName};
+use crate::peer::names::{BadId, CycleId, LARGEST, Scope, SpecName};
 
 pub(super) type Object = Map<String, Value>;
 

@@ -1,6 +1,6 @@
 //! P1 to P5: the order of phases, and the cycle's status beside it.
 
-use super::facts::{Facts, PhaseFacts};
+use super::parsed::{Facts, PhaseFacts};
 use crate::check::{At, Findings};
 use crate::peer::document::{CycleStatus, Phase, PhaseStatus};
 

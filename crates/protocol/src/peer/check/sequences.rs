@@ -1,6 +1,6 @@
 //! S1 to S3: the numbers of writes, in the history and in the phases. That numbers start at 1 (S4) is checked as a field.
 
-use super::facts::{EntryFacts, Facts, PhaseFacts};
+use super::parsed::{EntryFacts, Facts, PhaseFacts};
 use crate::check::{At, Findings};
 use crate::closest;
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};

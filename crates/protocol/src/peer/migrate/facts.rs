@@ -7,7 +7,7 @@ use super::claim::{Claim, Of, Slot};
 use super::fit::{Fitted, fit};
 use super::words::{Said, Standing, phase, said, text, time};
 use crate::peer::document::{Mode, Phase, Second};
-use crate::peer::name::CycleId;
+use crate::peer::names::CycleId;
 
 /// What is known of a cycle.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::change::{self, ChangeError, Closing, Foreign};
 use super::check::check;
+use super::document::InvalidTransition;
 use super::document::{CycleStatus, Document, Event, HistoryEntry, Phase, PhaseDocument, PhaseStatus};
-use super::position::InvalidTransition;
 use crate::check::Violation;
 use differences::differences;
 

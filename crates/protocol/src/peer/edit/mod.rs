@@ -4,21 +4,21 @@
 //! of the run may do the same, and change fields that the seed does not know. All else is the engine's.
 
 mod external;
-mod section;
+mod sections;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::change::{self, Foreign};
+use super::document::Position;
+use super::document::progress::{lean, with_history};
 use super::document::{Document, Event, HistoryEntry, Phase, Second};
-use super::lean::{lean, with_history};
-use super::position::Position;
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, Patch, Uneditable};
 pub(super) use external::external_edit;
-use section::{Owner, Place, differing};
+use sections::{Owner, Place, differing};
 
 /// What a write may not touch has no rule of its own in the seed's lists: it follows from the matrix.
 const MATRIX: &str = "matrix";

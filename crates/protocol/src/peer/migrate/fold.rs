@@ -12,7 +12,7 @@ use super::fate::{Failing, Fate, fate};
 use super::words::{Standing, text, time};
 use crate::peer::change::{self, Opening};
 use crate::peer::document::{Document, Mode, Phase, PhaseError, Second, Unknown};
-use crate::peer::name::CycleId;
+use crate::peer::names::CycleId;
 
 /// Plays the cycle again as far as it came. No time is later than `at`.
 pub(super) fn fold(

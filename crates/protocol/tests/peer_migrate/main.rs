@@ -7,7 +7,7 @@ mod random;
 mod shapes;
 
 use protocol::Stamp;
-use protocol::peer::old::{Ignored, Migrated, Note, Old, Origin, value_of};
+use protocol::peer::migrate::{Ignored, Migrated, Note, Old, Origin, value_of};
 use protocol::peer::transition::{Transition, check_write};
 use protocol::peer::{Second, check_document};
 use serde_json::Value;

@@ -3,16 +3,16 @@
 //! An agent may note its progress a thousand times, and each time the whole document would be held against the rules. They
 //! are the same with fewer entries of mere progress: so a write costs the same however many were made before it.
 
-use super::document::{Document, Event, HistoryEntry};
+use super::{Document, Event, HistoryEntry};
 
 /// The document without its entries of mere progress.
-pub(super) fn lean(document: &Document) -> Document {
+pub(in crate::peer) fn lean(document: &Document) -> Document {
     with_history(document, transitions(&document.history))
 }
 
 /// The same of a document and the one that follows it, with every entry that the second one adds. `None` if the second one
 /// does more to the history than add to it: then it has to be looked at as it is.
-pub(super) fn lean_both(old: &Document, new: &Document) -> Option<(Document, Document)> {
+pub(in crate::peer) fn lean_both(old: &Document, new: &Document) -> Option<(Document, Document)> {
     let added = new.history.strip_prefix(&old.history[..])?;
     let old = lean(old);
     let history = [&old.history, added].concat();
@@ -20,7 +20,7 @@ pub(super) fn lean_both(old: &Document, new: &Document) -> Option<(Document, Doc
 }
 
 /// The document with another history. Does not copy its own, which may be long.
-pub(super) fn with_history(document: &Document, history: Vec<HistoryEntry>) -> Document {
+pub(in crate::peer) fn with_history(document: &Document, history: Vec<HistoryEntry>) -> Document {
     let Document { version, sequence, cycle_id, metadata, context, phases, .. } = document;
     Document {
         version: *version,
@@ -51,12 +51,12 @@ mod tests {
     use crate::peer::{Document, check_document};
 
     fn example() -> Document {
-        serde_json::from_str(include_str!("../../tests/fixtures/peer/cycle.json")).unwrap()
+        serde_json::from_str(include_str!("../../../tests/fixtures/peer/cycle.json")).unwrap()
     }
 
     fn progress(document: &Document) -> Document {
         let at = document.metadata.updated_at;
-        super::super::change::set_foreign(document, super::super::change::Foreign::of(document), at)
+        crate::peer::change::set_foreign(document, crate::peer::change::Foreign::of(document), at)
     }
 
     #[test]

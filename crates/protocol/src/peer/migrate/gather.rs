@@ -11,7 +11,7 @@ use super::temp::Temp;
 use super::words::time;
 use crate::peer::check;
 use crate::peer::document::{Document, Event, Second, VERSION};
-use crate::peer::name::{CycleId, LARGEST, Scope};
+use crate::peer::names::{CycleId, LARGEST, Scope};
 
 /// The keys of one cycle.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::claim::Generation;
 use crate::peer::document::Document;
-use crate::peer::name::CycleId;
+use crate::peer::names::CycleId;
 
 /// A cycle of a dump, as a document of version 2.
 #[derive(Debug, Clone, PartialEq, Serialize)]

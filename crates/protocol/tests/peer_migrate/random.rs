@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use protocol::peer::old::MIGRATED_FROM;
+use protocol::peer::migrate::MIGRATED_FROM;
 use serde_json::json;
 
 use super::*;

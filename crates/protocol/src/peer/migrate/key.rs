@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::words::phase_word;
 use crate::peer::document::Phase;
-use crate::peer::name::{LARGEST, SpecName};
+use crate::peer::names::{LARGEST, SpecName};
 
 /// What stands before `meta` or `cycle` in a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

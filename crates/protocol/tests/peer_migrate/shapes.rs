@@ -1,6 +1,6 @@
 //! Each generation, with dots and with colons.
 
-use protocol::peer::old::MIGRATED_FROM;
+use protocol::peer::migrate::MIGRATED_FROM;
 use protocol::peer::{CycleStatus, Document, Phase, PhaseStatus, Position};
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::document::{CycleStatus, Document, Phase, PhaseStatus};
-use super::name::CycleId;
+use super::{CycleStatus, Document, Phase, PhaseStatus};
 use crate::check::Violation;
+use crate::peer::names::CycleId;
 
 /// Where a cycle stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

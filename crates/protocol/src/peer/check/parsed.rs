@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
-use crate::peer::name::{CycleId, LARGEST, Scope};
+use crate::peer::names::{CycleId, LARGEST, Scope};
 
 pub(super) struct Facts {
     pub(super) cycle: Option<CycleId>,

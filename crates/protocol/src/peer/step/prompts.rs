@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::definition::Advice;
-use super::document::{Document, Phase, PhaseStatus};
-use super::name::Scope;
+use crate::peer::definition::Advice;
+use crate::peer::document::{Document, Phase, PhaseStatus};
+use crate::peer::names::Scope;
 
 /// The template of a phase's prompt.
 pub fn template(phase: Phase) -> &'static str {

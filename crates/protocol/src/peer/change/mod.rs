@@ -5,7 +5,7 @@
 //! [`transition`](super::transition) recognises it.
 
 mod compact;
-mod foreign;
+mod unknown_fields;
 
 use serde_json::{Map, Value};
 
@@ -13,12 +13,12 @@ use super::document::{
     Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseError, PhaseStatus,
     Phases, Second, Unknown, VERSION,
 };
-use super::name::CycleId;
+use super::document::{InvalidTransition, Position};
+use super::names::CycleId;
 use super::output;
-use super::position::{InvalidTransition, Position};
 use crate::check::Violation;
 pub use compact::compact;
-pub use foreign::{Foreign, set_foreign};
+pub use unknown_fields::{Foreign, set_foreign};
 
 /// What a cycle is opened with.
 #[derive(Debug, Clone, PartialEq, Eq)]

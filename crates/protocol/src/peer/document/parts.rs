@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::document::{Context, Document, HistoryEntry, Metadata, Phase, PhaseDocument, Phases, Unknown};
-use super::name::CycleId;
+use super::{Context, Document, HistoryEntry, Metadata, Phase, PhaseDocument, Phases, Unknown};
+use crate::peer::names::CycleId;
 
 /// The path of the part that holds all but phases and history.
 const HEAD: &str = "head";
@@ -40,9 +40,9 @@ struct Head {
     sequence: u64,
     metadata: Metadata,
     context: Context,
-    #[serde(default, deserialize_with = "super::document::given")]
+    #[serde(default, deserialize_with = "super::given")]
     cycle_summary: Given,
-    #[serde(default, deserialize_with = "super::document::given")]
+    #[serde(default, deserialize_with = "super::given")]
     insights: Given,
     #[serde(flatten)]
     unknown: Unknown,
@@ -66,14 +66,14 @@ fn chunk(document: &Document, chunk: usize) -> &[HistoryEntry] {
     &rest[..rest.len().min(CHUNK)]
 }
 
-pub(super) fn all(document: &Document) -> Vec<String> {
+pub(in crate::peer) fn all(document: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().map(phase_part);
     let history = (0..chunks(document)).map(history_part);
     std::iter::once(HEAD.to_owned()).chain(phases).chain(history).collect()
 }
 
 /// The parts that a write has changed.
-pub(super) fn changed(old: &Document, new: &Document) -> Vec<String> {
+pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().filter(|phase| old.phases[*phase] != new.phases[*phase]);
     let mut parts: Vec<_> = std::iter::once(HEAD.to_owned()).chain(phases.map(phase_part)).collect();
     // A history that became shorter leaves empty chunks behind.
@@ -83,7 +83,7 @@ pub(super) fn changed(old: &Document, new: &Document) -> Vec<String> {
 }
 
 /// The JSON text of one part.
-pub(super) fn part(document: &Document, path: &str) -> String {
+pub(in crate::peer) fn part(document: &Document, path: &str) -> String {
     let text = if let Some(phase) = path.strip_prefix(PHASES).and_then(Phase::from_word) {
         serde_json::to_string(&document.phases[phase])
     } else if let Some(index) = path.strip_prefix(HISTORY).and_then(|index| index.parse().ok()) {
@@ -104,7 +104,7 @@ pub(super) fn part(document: &Document, path: &str) -> String {
 }
 
 /// Puts a document together again; `None` if a part is missing or malformed.
-pub(super) fn assemble(parts: &[(String, String)]) -> Option<Document> {
+pub(in crate::peer) fn assemble(parts: &[(String, String)]) -> Option<Document> {
     let (mut head, mut history) = (None, Vec::new());
     let mut phases: [Option<PhaseDocument>; 4] = [const { None }; 4];
     for (path, body) in parts {

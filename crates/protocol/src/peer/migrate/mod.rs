@@ -27,7 +27,7 @@ use serde_json::Value;
 
 use super::change;
 use super::document::{Document, Second};
-use super::name::CycleId;
+use super::names::CycleId;
 pub use account::{Ignored, Migrated, Note, NoteKind, Origin, Source};
 pub use claim::Generation;
 use facts::Facts;
