@@ -1,5 +1,4 @@
-//! Older formats of a cycle: every shape there ever was becomes a document that keeps the rules, whatever is missing, in
-//! whatever order its keys come, and nothing is lost.
+//! Migration of earlier formats: every old shape becomes a document that keeps the rules, and no value is lost.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -7,7 +6,7 @@ mod random;
 mod shapes;
 
 use protocol::Stamp;
-use protocol::peer::migrate::{Ignored, Migrated, Note, Old, Origin, value_of};
+use protocol::peer::migrate::{MigratedCycle, Note, OldCycles, Origin, SkippedKey, value_of};
 use protocol::peer::transition::{Transition, check_write};
 use protocol::peer::{Second, check_document};
 use serde_json::Value;
@@ -39,29 +38,26 @@ fn dump(fixture: &str, separator: &str) -> Dump {
     lines.map(item).collect()
 }
 
-fn migrate(dump: &Dump) -> (Vec<Migrated>, Vec<Ignored>) {
-    let old = Old::read(dump.clone());
+/// Migrates a dump, and checks that each document keeps the rules and that its first write is a migration.
+fn migrate(dump: &Dump) -> (Vec<MigratedCycle>, Vec<SkippedKey>) {
+    let old = OldCycles::read(dump.clone());
     let cycles = old.cycles(now());
-    cycles.iter().for_each(keeps_the_rules);
-    (cycles, old.ignored)
-}
-
-/// That the document passes the rules, and its first write is a migration.
-fn keeps_the_rules(migrated: &Migrated) {
-    let checked = check_document(&migrated.document);
-    assert_eq!(checked.violations, [], "{}", migrated.document.render());
-    assert_eq!(migrated.document.cycle_id, migrated.cycle);
-    if migrated.origin == Origin::RunState {
-        assert_eq!(checked.warnings, []);
-        let (transition, _) = check_write(None, &migrated.document.to_value()).unwrap();
-        assert_eq!(transition, Transition::Migrated);
-        // The time by which it is known again; so nothing in it may be later.
-        assert_eq!(migrated.document.metadata.updated_at, now());
+    for MigratedCycle { cycle, origin, document, .. } in &cycles {
+        let checked = check_document(document);
+        assert_eq!(checked.violations, [], "{}", document.render());
+        assert_eq!(document.cycle_id, *cycle);
+        if *origin == Origin::Migrated {
+            assert_eq!(checked.warnings, []);
+            let (transition, _) = check_write(None, &document.to_value()).unwrap();
+            assert_eq!(transition, Transition::Migrated);
+            assert_eq!(document.metadata.updated_at, now(), "no time is later than the migration");
+        }
     }
+    (cycles, old.skipped)
 }
 
-/// A cycle in a few lines: where it stands, what happened, what was decided.
-fn told(migrated: &Migrated) -> String {
+/// A cycle in a few lines: its position, its history, its errors, and the notes.
+fn summary(migrated: &MigratedCycle) -> String {
     let document = &migrated.document;
     let mut lines = vec![format!("{}: {}", migrated.cycle, document.position())];
     let events = document.history.iter().map(|entry| {
@@ -73,15 +69,9 @@ fn told(migrated: &Migrated) -> String {
         let errors = shown.errors().iter();
         lines.extend(errors.map(|error| format!("  error of {phase}: {}: {}", error.kind, error.message)));
     }
-    lines.extend(migrated.notes.iter().map(|Note { kind, message, key, .. }| {
+    lines.extend(migrated.notes.iter().map(|Note { kind, message, key }| {
         let key = key.as_ref().map(|key| format!(" [{key}]")).unwrap_or_default();
         format!("  {}: {message}{key}", kind.as_str())
     }));
     lines.join("\n")
-}
-
-fn shown(dump: &Dump) -> String {
-    let (cycles, ignored) = migrate(dump);
-    let ignored = ignored.iter().map(|Ignored { key, why, .. }| format!("{key}: {why}"));
-    cycles.iter().map(told).chain(ignored).collect::<Vec<_>>().join("\n")
 }

@@ -1,52 +1,46 @@
-//! Older formats of a cycle → documents of version 2.
+//! Migration of cycles that were stored before version 2 of the document.
 //!
-//! Before version 2 a cycle was many keys, or one of several documents, under names with dots or colons. All of them are
-//! understood, in any mixture: [`Old::read`] sorts the keys of a dump into cycles, and [`Old::cycles`] plays each cycle again
-//! as far as it came, so that what comes out keeps every rule. Nothing is written here, and nothing is lost: what has no place
-//! in version 2 is kept under [`MIGRATED_FROM`], and every decision is in the account.
+//! Earlier formats kept a cycle in many keys, or in one of several documents, with dots or colons as separators.
+//! [`OldCycles::read`] sorts the keys of a dump into cycles. [`OldCycles::cycles`] replays each cycle with the functions
+//! that make every other write, as far as the cycle got. So the result keeps every rule. Nothing is written here.
 //!
-//! Where keys disagree, the latest generation that says something is believed. A cycle that says that it is completed, but
-//! lacks the output of a phase, has failed there.
+//! * One format counts per cycle: a document of version 2, else the newest whole document, else the keys of
+//!   generation 1, else an archived copy.
+//! * A cycle that is marked completed but lacks the output of a phase becomes failed in that phase.
+//! * Values that version 2 has no field for are preserved under [`MIGRATED_FROM`], by key.
 
-mod account;
-mod claim;
-mod facts;
-mod fate;
-mod fit;
-mod fold;
-mod gather;
-mod kept;
+mod group;
 mod key;
+mod outcome;
 mod read;
-mod temp;
-mod words;
+mod replay;
+mod report;
+mod reshape;
+mod status;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::change;
 use super::document::{Document, Second};
 use super::names::CycleId;
-pub use account::{Ignored, Migrated, Note, NoteKind, Origin, Source};
-pub use claim::Generation;
-use facts::Facts;
-use gather::Bundle;
-pub use kept::MIGRATED_FROM;
+use group::{CycleKeys, Fragment};
+use key::Part;
+pub use report::{MigratedCycle, Note, NoteKind, Origin, SkippedKey, Source};
 
-/// The files of the scripts of old that are understood beside a dump's keys.
-pub const TEMP_FILES: [&str; 4] =
-    ["peer_args.txt", "peer_context.txt", "peer_cycle.txt", "determined_spec_name.txt"];
+/// The root field that preserves what version 2 has no field for.
+pub const MIGRATED_FROM: &str = "migrated_from";
 
-/// A dump, sorted into cycles.
+/// The cycles of a dump.
 #[derive(Debug)]
-pub struct Old {
-    cycles: BTreeMap<CycleId, Bundle>,
-    /// Keys that are no part of a cycle, and what was shared by several.
-    pub ignored: Vec<Ignored>,
+pub struct OldCycles {
+    cycles: BTreeMap<CycleId, CycleKeys>,
+    /// Keys that belong to no single cycle.
+    pub skipped: Vec<SkippedKey>,
 }
 
-/// What the text under a key says: JSON if it is an object, a list or a quoted text, else the text itself.
+/// Parses the text under a key: JSON if it is an object, a list or a quoted text, else the text itself.
 pub fn value_of(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_) | Value::String(_))) => value,
@@ -54,92 +48,99 @@ pub fn value_of(text: &str) -> Value {
     }
 }
 
-impl Old {
-    /// Reads the keys of a dump. Their order does not matter, but that of a key given twice the last counts.
+impl OldCycles {
+    /// Reads the keys of a dump, in any order. If a key occurs twice, the last value counts.
     pub fn read(dump: impl IntoIterator<Item = (String, Value)>) -> Self {
-        let (mut last, mut repeated) = (BTreeMap::new(), Vec::new());
-        for (key, value) in dump {
-            if let Some(value) = last.insert(key.clone(), value) {
-                let why = "the same key comes again later, and that counts".to_owned();
-                repeated.push(Ignored { key, why, value });
-            }
-        }
-        let (cycles, mut ignored) = gather::gather(last.into_iter().collect());
-        ignored.extend(repeated);
-        ignored.sort_by(|one, other| one.key.cmp(&other.key));
-        Self { cycles, ignored }
+        let (cycles, skipped) = group::group(dump.into_iter().collect());
+        Self { cycles, skipped }
     }
 
-    /// All cycles, as they are entered at this time.
-    pub fn cycles(&self, at: Second) -> Vec<Migrated> {
-        self.cycles.iter().map(|(cycle, bundle)| migrated(cycle, bundle, at)).collect()
+    /// Migrates all cycles. `at` is the time of the migration; no time in the result is later.
+    pub fn cycles(&self, at: Second) -> Vec<MigratedCycle> {
+        self.cycles.iter().map(|(cycle, keys)| migrate(cycle, keys, at)).collect()
     }
 
-    /// One of them.
-    pub fn cycle(&self, cycle: &CycleId, at: Second) -> Option<Migrated> {
-        self.cycles.get(cycle).map(|bundle| migrated(cycle, bundle, at))
+    /// Migrates one cycle. The same dump and the same time give the same document.
+    pub fn cycle(&self, cycle: &CycleId, at: Second) -> Option<MigratedCycle> {
+        self.cycles.get(cycle).map(|keys| migrate(cycle, keys, at))
     }
 }
 
-fn migrated(cycle: &CycleId, bundle: &Bundle, at: Second) -> Migrated {
-    let mut current: Vec<_> = bundle.current.iter().collect();
-    current.sort_by(|(one, a), (other, b)| b.sequence.cmp(&a.sequence).then_with(|| one.cmp(other)));
-    if let Some(((key, document), others)) = current.split_first() {
-        return taken(cycle, bundle, (key, document), others);
+fn migrate(cycle: &CycleId, keys: &CycleKeys, at: Second) -> MigratedCycle {
+    if let Some(current) = newest(&keys.current) {
+        return take_current(cycle, keys, current);
     }
-    let mut notes = bundle.notes.clone();
-    let mut claims = bundle.claims.clone();
-    claims.extend(bundle.fragments.iter().flat_map(read::read));
-    let unreadable =
-        bundle.fragments.iter().find(|it| it.piece == key::Piece::Whole && !it.value.is_object());
-    let unreadable = unreadable.map(|fragment| fragment.key.as_str());
-    if let Some(key) = unreadable {
-        notes.push(Note::new(NoteKind::Unreadable, "it should be a document, and is none").of(key));
+    let mut notes = keys.notes.clone();
+    let read = keys.describing();
+    let facts = read::read(&read, keys.instruction.as_deref(), at, &mut notes);
+    let replayed = replay::replay(cycle, &facts, at, &mut notes);
+    let names: Vec<_> = keys.fragments.iter().map(|fragment| fragment.key.clone()).collect();
+    let mut document = change::migrate(&replayed, &names, at);
+    let current = document.to_value();
+    let (mut sources, mut preserved) = (Vec::new(), Map::new());
+    for fragment in &keys.fragments {
+        let remainder = remainder(&fragment.value, fragment.target(&current));
+        sources.push(Source {
+            key: fragment.key.clone(),
+            read: read.iter().any(|read| read.key == fragment.key),
+            preserved: remainder.is_some(),
+        });
+        preserved.extend(remainder.map(|remainder| (fragment.key.clone(), remainder)));
     }
-    let facts = Facts::of(cycle, claims.clone(), at, &mut notes);
-    let played = fold::fold(cycle, &facts, unreadable, at, &mut notes);
-    let keys: Vec<_> = bundle.fragments.iter().map(|fragment| fragment.key.clone()).collect();
-    let mut document = change::migrate(&played, &keys, at);
-    let (sources, rest) = kept::keep(&document.to_value(), &bundle.fragments, &claims, &facts.believed);
-    if !rest.is_empty() {
-        document.unknown.insert(MIGRATED_FROM.to_owned(), rest.into());
+    if !preserved.is_empty() {
+        document.unknown.insert(MIGRATED_FROM.to_owned(), preserved.into());
     }
-    Migrated {
-        cycle: cycle.clone(),
-        origin: Origin::RunState,
-        sources,
-        notes,
-        left_out: Vec::new(),
-        document,
-    }
+    let cycle = cycle.clone();
+    MigratedCycle { cycle, origin: Origin::Migrated, sources, notes, superseded: Vec::new(), document }
 }
 
-/// A document of version 2 needs no migration; whatever else there is of its cycle is older.
-fn taken(
-    cycle: &CycleId,
-    bundle: &Bundle,
-    (key, document): (&String, &Document),
-    others: &[&(String, Document)],
-) -> Migrated {
-    let left = |key: &str, value: Value| {
-        let why = "the cycle has a document of version 2, and that counts".to_owned();
-        Ignored { key: key.to_owned(), why, value }
-    };
-    let others = others.iter().filter(|(_, other)| other != document);
-    let mut left_out: Vec<_> = others.map(|(key, other)| left(key, other.to_value())).collect();
-    left_out.extend(bundle.fragments.iter().map(|it| left(&it.key, it.value.clone())));
-    Migrated {
+/// The document that was written last.
+fn newest(documents: &[(String, Document)]) -> Option<&(String, Document)> {
+    documents.iter().max_by(|(one, a), (other, b)| a.sequence.cmp(&b.sequence).then_with(|| other.cmp(one)))
+}
+
+/// Takes a document of version 2 as it is. The cycle's other keys are older.
+fn take_current(cycle: &CycleId, keys: &CycleKeys, (key, document): &(String, Document)) -> MigratedCycle {
+    let others = keys.current.iter().filter(|(_, other)| other != document);
+    let others = others.map(|(key, other)| (key.clone(), other.to_value()));
+    let older = keys.fragments.iter().map(|fragment| (fragment.key.clone(), fragment.value.clone()));
+    let why = "the cycle has a newer document of version 2";
+    MigratedCycle {
         cycle: cycle.clone(),
         origin: Origin::Current,
-        sources: vec![Source {
-            key: key.clone(),
-            generation: None,
-            gave: vec![String::new()],
-            decided: Vec::new(),
-            rest: false,
-        }],
-        notes: bundle.notes.clone(),
-        left_out,
+        sources: vec![Source { key: key.clone(), read: true, preserved: false }],
+        notes: keys.notes.clone(),
+        superseded: others.chain(older).map(|(key, value)| SkippedKey::new(key, value, why)).collect(),
         document: document.clone(),
+    }
+}
+
+/// What of an old value is not in the document at the same place; `None` if all of it is there.
+fn remainder(old: &Value, new: Option<&Value>) -> Option<Value> {
+    match (old, new) {
+        (Value::Null, _) => None,
+        (old, Some(new)) if old == new => None,
+        (Value::Object(old), Some(Value::Object(new))) => {
+            let rest =
+                old.iter().filter_map(|(name, value)| Some((name.clone(), remainder(value, new.get(name))?)));
+            let rest: Map<_, _> = rest.collect();
+            (!rest.is_empty()).then(|| rest.into())
+        }
+        (old, _) => Some(old.clone()),
+    }
+}
+
+impl Fragment {
+    /// Where version 2 has the fields of this key, if it has them under the same names.
+    fn target<'d>(&self, document: &'d Value) -> Option<&'d Value> {
+        match self.part {
+            Part::Document => Some(document),
+            Part::Metadata => document.get("metadata"),
+            Part::Context => document.get("context"),
+            Part::Output(phase) => document["phases"][phase.as_str()].get("output"),
+            Part::Meta | Part::PhaseStatus(_) | Part::Status | Part::State | Part::Error => None,
+            Part::CompletedAt | Part::FailedAt | Part::PhasesCompleted => None,
+            Part::Instruction | Part::Mode | Part::Other => None,
+        }
     }
 }

@@ -28,9 +28,9 @@ pub enum Scoping {
 /// Why an instruction has no scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoScope {
-    #[error("`{0}` is about a spec that exists, and none is named")]
+    #[error("`{0}` needs an existing spec")]
     SpecNeeded(Instruction),
-    #[error("`{0}` is about the whole repository, not about a spec")]
+    #[error("`{0}` takes no spec: it is about the whole repository")]
     SpecNotTaken(Instruction),
 }
 

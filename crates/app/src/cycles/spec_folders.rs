@@ -1,4 +1,4 @@
-//! The folders of specs: `.agent-os/specs/<YYYY-MM-DD>-<name>/`. A cycle knows the name without the date.
+//! The folders of specs: `.agent-os/specs/<YYYY-MM-DD>-<name>/`. The name of the spec has no date.
 
 use std::fs;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 use jiff::civil::Date;
 use protocol::peer::SpecName;
 
-/// Where specs have their folders, from the top of a repository.
+/// Where the folders are, relative to the repository.
 pub(super) const SPECS: &str = ".agent-os/specs";
 
-/// The specs whose folders have the newest date there is, by name. Whatever else lies there is passed over.
+/// Returns the specs with the newest date, sorted by name. Other files and folders are ignored.
 pub(super) fn newest(repo: &Path) -> io::Result<Vec<SpecName>> {
     let entries = match fs::read_dir(repo.join(SPECS)) {
         Ok(entries) => entries,
@@ -23,7 +23,7 @@ pub(super) fn newest(repo: &Path) -> io::Result<Vec<SpecName>> {
         if !entry.path().is_dir() {
             continue;
         }
-        found.extend(entry.file_name().to_str().and_then(dated));
+        found.extend(entry.file_name().to_str().and_then(parse));
     }
     let newest = found.iter().map(|(date, _)| *date).max();
     let mut names: Vec<_> =
@@ -33,16 +33,16 @@ pub(super) fn newest(repo: &Path) -> io::Result<Vec<SpecName>> {
     Ok(names)
 }
 
-/// The spec whose folder somebody has typed in the place of its name, if there is such a folder.
-pub(super) fn typed(repo: &Path, folder: &str) -> Option<SpecName> {
-    let (_, name) = dated(folder)?;
+/// Returns the name of the spec in this folder, if the folder exists.
+pub(super) fn spec_in(repo: &Path, folder: &str) -> Option<SpecName> {
+    let (_, name) = parse(folder)?;
     repo.join(SPECS).join(folder).is_dir().then_some(name)
 }
 
-/// The date and the name of a spec's folder.
-fn dated(folder: &str) -> Option<(Date, SpecName)> {
+/// Parses the name of a spec's folder.
+fn parse(folder: &str) -> Option<(Date, SpecName)> {
     let (date, name) = folder.split_at_checked("2025-08-05".len())?;
-    // Strict: no other spelling of a date has this length and these hyphens.
+    // Refuses other spellings of a date.
     let date = date.parse().ok().filter(|parsed: &Date| parsed.to_string() == date)?;
     Some((date, SpecName::typed(name.strip_prefix('-')?).ok()?))
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_date_wins_and_what_is_no_spec_is_passed_over() {
+    fn the_newest_date_wins_and_other_entries_are_ignored() {
         let repo = tempfile::tempdir().unwrap();
         let named = |repo: &Path| newest(repo).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(named(repo.path()).is_empty());
@@ -64,11 +64,11 @@ mod tests {
         fs::write(specs.join("2027-01-01-a-file"), "").unwrap();
         assert_eq!(named(repo.path()), ["login"]);
         fs::create_dir(specs.join("2025-08-05-2024-01-01-odd")).unwrap();
-        assert_eq!(named(repo.path()), ["2024-01-01-odd", "login"], "two of one day");
+        assert_eq!(named(repo.path()), ["2024-01-01-odd", "login"], "two on the same day");
         fs::create_dir(specs.join("2025-08-06-日本")).unwrap();
         assert_eq!(named(repo.path()), ["日本"]);
-        let typed = |folder| typed(repo.path(), folder).map(|name| name.to_string());
-        assert_eq!(typed("2025-08-05-login").as_deref(), Some("login"));
-        assert_eq!((typed("2025-08-07-login"), typed("login"), typed("notes")), (None, None, None));
+        let spec_in = |folder| spec_in(repo.path(), folder).map(|name| name.to_string());
+        assert_eq!(spec_in("2025-08-05-login").as_deref(), Some("login"));
+        assert_eq!((spec_in("2025-08-07-login"), spec_in("login"), spec_in("notes")), (None, None, None));
     }
 }
