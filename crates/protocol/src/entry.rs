@@ -1,6 +1,6 @@
-//! The journal: one entry per commit, with the input *and* the decision's result.
+//! The journal: one entry per commit, with the input *and* the result of the decision.
 //!
-//! Folding an entry never calls `decide`: a fix to a protocol's table does not rewrite history, and a parked run
+//! Folding an entry never calls `decide`, so a fix to a protocol's table does not rewrite history and a paused run
 //! survives an upgrade.
 
 use std::collections::BTreeMap;
@@ -12,20 +12,15 @@ use crate::rules::Protocol;
 use crate::run::{Action, Attempt, Change, ChangeOf, Fact, Request, Run};
 use crate::{AttemptId, Revision, Stamp};
 
-/// The version this program writes. Older ones are lifted by [`Entry::decode`].
-///
-/// * 1: the first
-/// * 2: adds [`Input::Recovered`]; what version 1 could say is said as before
-/// * 3: adds [`Input::Edited`], [`Evidence::kind`] and [`RecoverySource::Migrated`]; what version 2 could say is said as before
-/// * 4: adds [`Author::Client`]; what version 3 could say is said as before
-pub const ENTRY_VERSION: u32 = 4;
+/// The version of entries that this program reads and writes. [`Entry::decode`] refuses newer ones.
+pub const ENTRY_VERSION: u32 = 1;
 
 /// The record of one commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Entry<P: Protocol> {
     pub v: u32,
-    /// The run's own time: it never runs backwards.
+    /// The run's own time, which never goes backwards.
     pub at: Stamp,
     pub by: Author,
     pub input: Input<P>,
@@ -41,16 +36,16 @@ pub struct Entry<P: Protocol> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "who")]
 pub enum Author {
-    /// The engine, on what it saw.
+    /// The engine that drives the run.
     Engine { host: String, boot_id: String, pid: u32 },
-    /// A person or program at the command line.
+    /// A person or a program that used a command.
     Person { name: String, host: String },
-    /// Another client of the bucket in which documents are kept, by the entry of this sequence.
+    /// Another client of the NATS bucket that holds the documents; `sequence` is the message it wrote.
     Client { bucket: String, sequence: u64 },
 }
 
 impl Author {
-    /// The machine it was written on; of another client nobody knows it.
+    /// Returns the host the entry was written on; empty for another client, whose host is unknown.
     pub fn host(&self) -> &str {
         match self {
             Self::Engine { host, .. } | Self::Person { host, .. } => host,
@@ -59,44 +54,44 @@ impl Author {
     }
 }
 
-/// What came in.
+/// What caused an entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound = "")]
 pub enum Input<P: Protocol> {
-    /// The run was opened; the digest names the frozen definition.
+    /// The run was opened; `definition` is the digest of the frozen definition.
     Opened { definition: String },
     Fact {
         #[serde(flatten)]
         fact: Fact<P::Step, P::Verdict>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         evidence: Option<Box<Evidence>>,
     },
     Request {
         request: Request<P::Step>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Somebody asked for what only a person may ask for.
+    /// An attempt made a request that only a person may make.
     Refused {
         request: Request<P::Step>,
-        /// The attempt it was asked from.
+        /// The attempt that made the request.
         attempt: String,
     },
-    /// Somebody wrote into the document. The run stays as it is.
+    /// The document was edited. The state of the run does not change.
     Edited {
         edit: P::Edit,
-        /// The attempt from inside which it was written.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The attempt that wrote the edit, if one did.
+        #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<AttemptId>,
     },
-    /// Nothing came in: what was due has been done.
+    /// No input: the protocol's deferred transition was applied.
     Deferred,
-    /// The run was put together again from what was left of it.
+    /// The run was restored after damage, or created from data of another store.
     Recovered { source: RecoverySource },
 }
 
 impl<P: Protocol> Input<P> {
-    /// What lies behind a fact.
+    /// Returns the evidence of a fact; `None` for every other input.
     pub fn evidence(&self) -> Option<&Evidence> {
         match self {
             Self::Fact { evidence, .. } => evidence.as_deref(),
@@ -110,34 +105,37 @@ impl<P: Protocol> Input<P> {
     }
 }
 
-/// What a run was put together from.
+/// What a run was recovered from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoverySource {
-    /// A damaged store: its journal ends with the entry before this one, for this reason.
+    /// A damaged store, whose journal ends with the entry before this one. `lost` says why.
     Journal {
         lost: String,
-        /// The last revision that was left, and the newest that is known to have been.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The last readable revision, and the newest one that is known to have existed.
+        #[serde(skip_serializing_if = "Option::is_none")]
         gap: Option<(Revision, Revision)>,
     },
-    /// The document was not what it should have been; this is what was put in its place.
+    /// A document that replaces a broken one.
     Document {
         document: serde_json::Value,
-        /// The revision at which the run had this document, and the one at which it was found broken.
-        from: Revision,
-        bad: Revision,
-        /// The highest `sequence` that anybody can have seen.
-        highest: u64,
-        /// What was wrong, and where the bad bytes are kept, if there were any.
-        what: String,
-        kept: String,
+        /// The revision at which the run had this document.
+        restored_from: Revision,
+        /// The revision at which the document was found broken.
+        broken_at: Revision,
+        /// The highest `sequence` of the document that a client can have read.
+        highest_sequence: u64,
+        /// What was wrong with the document.
+        problem: String,
+        /// Where the broken bytes were moved to, if there were any.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        quarantine: Option<String>,
     },
-    /// A view, as it was found; nothing of its journal was left.
+    /// A view file; the journal is lost.
     View { path: String, document: serde_json::Value },
-    /// An archive, written elsewhere.
+    /// An archive written on another host.
     Archive { host: String },
-    /// A dump of a store that was not ours, and the document that was made of it.
+    /// A document read from the dump of a foreign store.
     Migrated { from: String, document: serde_json::Value },
 }
 
@@ -145,15 +143,15 @@ impl std::fmt::Display for RecoverySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Journal { lost, .. } => write!(f, "recovered from a damaged store: {lost}"),
-            Self::Document { from, what, kept, .. } => {
-                write!(f, "its document was put back as of revision {from}: {what}")?;
-                match kept.as_str() {
-                    "" => Ok(()),
-                    kept => write!(f, "; the bad bytes are kept in `{kept}`"),
+            Self::Document { restored_from, problem, quarantine, .. } => {
+                write!(f, "document restored from revision {restored_from}: {problem}")?;
+                match quarantine {
+                    None => Ok(()),
+                    Some(path) => write!(f, "; the broken bytes are in `{path}`"),
                 }
             }
             Self::View { path, .. } => {
-                write!(f, "rebuilt from its view `{path}`; its journal before is lost")
+                write!(f, "rebuilt from its view `{path}`; the journal before this entry is lost")
             }
             Self::Archive { host } => write!(f, "imported from an archive written on `{host}`"),
             Self::Migrated { from, .. } => write!(f, "migrated from the dump `{from}`"),
@@ -161,50 +159,51 @@ impl std::fmt::Display for RecoverySource {
     }
 }
 
-/// What lies behind the end of an attempt, for people and the document; deciding does not look at it.
+/// How an attempt ended, in detail. People and the document read it; `decide` does not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Evidence {
-    /// What went wrong, in a word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kind: Option<FaultKind>,
-    /// What went wrong, in a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The class of the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<FailureKind>,
+    /// The failure in one sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The report, if it was valid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
-/// What can go wrong with an attempt, for programs.
+/// Why an attempt failed, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FaultKind {
+pub enum FailureKind {
     /// It could not be started.
     NotStarted,
-    /// It ended by itself and left no report.
+    /// It exited by itself without a report.
     NoReport,
-    /// It left a report that cannot be accepted.
-    UnfitReport,
+    /// Its report was not accepted.
+    InvalidReport,
     /// Its report says that it failed.
     ReportedFailure,
-    /// Its time was over.
+    /// It exceeded its timeout.
     Timeout,
-    /// It was silent for too long.
+    /// It wrote no output for too long.
     Silence,
-    /// It was killed, by nobody of ours.
+    /// It was killed by something other than the engine.
     Interrupted,
-    /// Somebody stopped it.
+    /// A user stopped it.
     Cancelled,
 }
 
-impl FaultKind {
+impl FailureKind {
+    /// Returns the name that entries and documents use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotStarted => "not_started",
             Self::NoReport => "no_report",
-            Self::UnfitReport => "unfit_report",
+            Self::InvalidReport => "invalid_report",
             Self::ReportedFailure => "reported_failure",
             Self::Timeout => "timeout",
             Self::Silence => "silence",
@@ -214,22 +213,22 @@ impl FaultKind {
     }
 }
 
-/// A durable timer: it fires once, at `due` or as soon as an engine is there.
+/// A durable back-off timer. It fires once, at `fires_at` or as soon as an engine runs after that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
-    /// The attempt after which it rests.
+    /// The failed attempt after which the step backs off.
     pub attempt: AttemptId,
-    pub due: Stamp,
-    /// How long it was set for: a due time absurdly far ahead means that the clock was changed.
+    pub fires_at: Stamp,
+    /// The length it was set for. A `fires_at` further ahead than this means that the clock was changed.
     pub length_ms: u64,
 }
 
-/// An entry that cannot be read.
+/// Why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum BadEntry {
-    #[error("the entry is not what this program writes")]
+    #[error("the entry is malformed")]
     Malformed(#[from] serde_json::Error),
-    #[error("the entry has version {0}; this program knows up to {ENTRY_VERSION}")]
+    #[error("the entry has version {0}; this program reads up to version {ENTRY_VERSION}")]
     TooNew(u32),
 }
 
@@ -238,49 +237,48 @@ impl<P: Protocol> Entry<P> {
         serde_json::to_string(self).expect("BUG: an entry is plain data")
     }
 
-    /// Reads an entry of this or an earlier version.
+    /// Decodes an entry. Fails if it is malformed or has a newer version.
     pub fn decode(text: &str) -> Result<Self, BadEntry> {
         #[derive(Deserialize)]
         struct Version {
             v: u32,
         }
         match serde_json::from_str::<Version>(text)?.v {
-            1 | 2 | 3 | ENTRY_VERSION => Ok(serde_json::from_str(text)?),
-            newer => Err(BadEntry::TooNew(newer)),
+            newer if newer > ENTRY_VERSION => Err(BadEntry::TooNew(newer)),
+            _ => Ok(serde_json::from_str(text)?),
         }
     }
 }
 
-/// All that folding the journal gives to whoever decides: the run, its timers, where its attempts are, its clock.
+/// What folding the journal yields: the run, its timers, the hosts of its attempts and its clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct RunState<P: Protocol> {
     pub run: Run<P>,
     pub timers: BTreeMap<AttemptId, Timer>,
-    /// The host of each attempt that may be alive: that of the engine whose entry began it. A person's entry begins one
-    /// only if the command was the engine, so its host is as good. Snapshots from before this was kept know of none.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub placed: BTreeMap<AttemptId, String>,
+    /// The host of each attempt that may be alive: the host of the entry that started it. A person's entry starts an
+    /// attempt only if the command was also the engine, so its host is right, too.
+    pub hosts: BTreeMap<AttemptId, String>,
     /// The time of the last entry.
     pub at: Stamp,
 }
 
 impl<P: Protocol> RunState<P> {
-    /// A run before its first entry.
+    /// Returns the state before the first entry.
     pub fn blank(definition: &P::Definition, at: Stamp) -> Self {
-        Self { run: Run::blank(definition), timers: BTreeMap::new(), placed: BTreeMap::new(), at }
+        Self { run: Run::blank(definition), timers: BTreeMap::new(), hosts: BTreeMap::new(), at }
     }
 
-    /// Takes in an entry somebody else decided.
+    /// Applies an entry that was read from the journal.
     pub fn fold(&mut self, entry: &Entry<P>) {
         for change in &entry.changes {
             self.run.apply(change);
         }
-        self.keep_time_and_place(entry);
+        self.fold_context(entry);
     }
 
-    /// The part of folding that deciding has not done already.
-    pub fn keep_time_and_place(&mut self, entry: &Entry<P>) {
+    /// Applies the clock, the timers and the hosts of an entry whose changes the run already has.
+    pub fn fold_context(&mut self, entry: &Entry<P>) {
         self.at = self.at.max(entry.at);
         for change in &entry.changes {
             match change {
@@ -290,29 +288,29 @@ impl<P: Protocol> RunState<P> {
                 }
                 Change::Queued { step, .. } => {
                     let step = P::step_id(step);
-                    self.placed.retain(|attempt, _| attempt.step != step);
+                    self.hosts.retain(|attempt, _| attempt.step != step);
                 }
                 Change::Started { attempt, .. } => {
-                    self.placed.insert(Run::<P>::id(attempt), entry.by.host().to_owned());
+                    self.hosts.insert(Run::<P>::id(attempt), entry.by.host().to_owned());
                 }
                 Change::Ended { attempt, .. } => {
-                    self.placed.remove(&Run::<P>::id(attempt));
+                    self.hosts.remove(&Run::<P>::id(attempt));
                 }
                 Change::Status { .. } | Change::Protocol { .. } | Change::StopRequested { .. } => {}
             }
         }
         self.timers.extend(entry.timers.iter().map(|timer| (timer.attempt.clone(), timer.clone())));
         if let Input::Recovered { source: RecoverySource::Archive { .. } } = &entry.input {
-            // Whoever unpacks a run has its attempts' directories: what was open in it is that host's now.
-            self.placed.values_mut().for_each(|host| entry.by.host().clone_into(host));
+            // An archive brings the directories of its attempts along, so the importing host owns the open ones.
+            self.hosts.values_mut().for_each(|host| entry.by.host().clone_into(host));
         }
     }
 
-    /// Attempts that may be alive on other hosts than this one, and where.
-    pub fn remote<'a>(&'a self, here: &'a str) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
+    /// Returns the attempts that may be alive on hosts other than `local_host`, each with its host.
+    pub fn remote<'a>(&'a self, local_host: &'a str) -> impl Iterator<Item = (Attempt<P::Step>, &'a str)> {
         self.run.live_attempts().filter_map(move |(attempt, _)| {
-            let host = self.placed.get(&Run::<P>::id(&attempt))?;
-            (host != here).then_some((attempt, host.as_str()))
+            let host = self.hosts.get(&Run::<P>::id(&attempt))?;
+            (host != local_host).then_some((attempt, host.as_str()))
         })
     }
 }

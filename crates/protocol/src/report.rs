@@ -85,18 +85,12 @@ pub struct Report {
     pub status: Status,
     pub started_at: String,
     pub ended_at: String,
-    #[serde(default)]
     pub artifacts: Vec<String>,
     /// Values are text, as the run's document stores them; a nested value is kept as compact JSON.
-    #[serde(default)]
     pub metrics: IndexMap<String, String>,
-    #[serde(default)]
     pub logs: Vec<String>,
-    #[serde(default)]
     pub next_suggested_steps: Vec<Value>,
-    #[serde(default)]
     pub gate_failure: bool,
-    #[serde(default)]
     pub memory_updates: Vec<MemoryUpdate>,
     /// Fields we do not know, as they came.
     #[serde(flatten)]

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use protocol::depth::DEEPEST_GIVEN;
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input, RecoverySource};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input, RecoverySource};
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{
@@ -139,7 +139,7 @@ impl Cycle {
                 );
             }
             Reading::Unfit(error) => {
-                let (kind, error, report) = (Some(FaultKind::UnfitReport), Some(error), Some(report));
+                let (kind, error, report) = (Some(FailureKind::InvalidReport), Some(error), Some(report));
                 self.over(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
             }
             Reading::Failed(error) => panic!("{error}"),
@@ -209,14 +209,14 @@ fn an_unsuccessful_review_completes_the_cycle_all_the_same() {
 fn every_failed_attempt_is_kept_and_the_last_fails_the_cycle() {
     let mut cycle = Cycle::open(definition(None));
     cycle.reports(json!({}));
-    assert_eq!(cycle.document.phases.plan.errors()[0].kind, "unfit_report");
+    assert_eq!(cycle.document.phases.plan.errors()[0].kind, "invalid_report");
     assert_eq!(cycle.document.phases.plan.status, PhaseStatus::InProgress);
     cycle.rest();
     let error = Some("Agent process timed out after 9 s".to_owned());
-    cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
+    cycle.over(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.seen(), "initialized, plan started, plan progress, plan failed");
     let kinds: Vec<_> = cycle.document.phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
-    assert_eq!(kinds, ["unfit_report", "timeout"]);
+    assert_eq!(kinds, ["invalid_report", "timeout"]);
     assert_eq!(cycle.document.metadata.status, CycleStatus::Failed);
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
 }
@@ -271,17 +271,17 @@ fn an_attempt_that_fails_after_its_phase_was_put_back_writes_nothing() {
     let decision = protocol::run::import(&mut cycle.run, stands, std::collections::BTreeMap::new());
     let source = RecoverySource::Document {
         document,
-        from: Revision(2),
-        bad: Revision(4),
-        highest,
-        what: "torn".to_owned(),
-        kept: "there".to_owned(),
+        restored_from: Revision(2),
+        broken_at: Revision(4),
+        highest_sequence: highest,
+        problem: "torn".to_owned(),
+        quarantine: Some("there".to_owned()),
     };
     cycle.commit(Input::Recovered { source }, decision);
     cycle.go_on();
     assert_eq!(cycle.live_attempts().step, Phase::Execute, "it is still at work");
     let error = Some("Agent process timed out after 9 s".to_owned());
-    cycle.over(Ending::Failed, Evidence { kind: Some(FaultKind::Timeout), error, ..Evidence::default() });
+    cycle.over(Ending::Failed, Evidence { kind: Some(FailureKind::Timeout), error, ..Evidence::default() });
     assert_eq!(cycle.document.phases.execute.status, PhaseStatus::Pending);
     assert_eq!(cycle.live_attempts(), Attempt { step: Phase::Plan, turn: Turn(2), attempt_no: AttemptNo(1) });
     cycle.reports(json!({ "output": example(Phase::Plan) }));

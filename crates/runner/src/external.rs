@@ -141,11 +141,11 @@ impl<P: Protocol, S: Store> Journal<P, S> {
         let ExternalWrite { bucket, sequence, .. } = foreign;
         let source = RecoverySource::Document {
             document: serde_json::to_value(&self.document).expect("BUG: a document is plain data"),
-            from: revision,
-            bad: revision,
-            highest: claimed.map_or(newest, |claimed| claimed.max(newest)),
-            what: format!("entry {sequence} of the bucket `{bucket}` is not ours: {}", refused.why),
-            kept: refused.kept.clone().unwrap_or_default(),
+            restored_from: revision,
+            broken_at: revision,
+            highest_sequence: claimed.map_or(newest, |claimed| claimed.max(newest)),
+            problem: format!("entry {sequence} of the bucket `{bucket}` is not ours: {}", refused.why),
+            quarantine: refused.kept.clone(),
         };
         Input::Recovered { source }
     }

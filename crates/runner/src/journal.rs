@@ -234,7 +234,7 @@ impl<P: Protocol, S: Store> Journal<P, S> {
             changes: decision.changes,
             actions: decision.actions,
         };
-        self.state.keep_time_and_place(&entry);
+        self.state.fold_context(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision
@@ -393,7 +393,7 @@ fn timers<P: Protocol>(decision: &Decision<P>, at: Stamp, first: Duration) -> Ve
             let length = doubled.min(LONGEST_BACKOFF).mul_f64(0.5 + fastrand::f64() / 2.0);
             Timer {
                 attempt: Run::<P>::id(attempt),
-                due: at.plus(length),
+                fires_at: at.plus(length),
                 length_ms: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
             }
         })

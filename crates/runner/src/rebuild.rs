@@ -93,7 +93,7 @@ impl<P: Protocol> Rebuild<P> {
         if !entry.actions.iter().all(|action| P::knows(definition, &attempt_of(action).step)) {
             return Err(Unfit::Contradicts);
         }
-        self.state.keep_time_and_place(&entry);
+        self.state.fold_context(&entry);
         let changed = P::record(definition, &mut self.document, &entry).map_err(|_| Unfit::Contradicts)?;
         Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
     }

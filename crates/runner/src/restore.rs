@@ -128,11 +128,11 @@ impl<P: Protocol> Corruption<P> {
         let highest = if claimed < highest + PLAUSIBLE { highest.max(claimed) } else { highest };
         let source = RecoverySource::Document {
             document: value,
-            from,
-            bad,
-            highest,
-            what: what.clone(),
-            kept: kept.display().to_string(),
+            restored_from: from,
+            broken_at: bad,
+            highest_sequence: highest,
+            problem: what.clone(),
+            quarantine: Some(kept.display().to_string()),
         };
         let context = CommitContext { epoch, ..CommitContext::default() };
         journal.commit(by, Input::Recovered { source }, decision, context).await?;

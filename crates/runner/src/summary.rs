@@ -33,7 +33,7 @@ impl Summary {
             status: state.run.status,
             progress: P::progress(&spec.definition, &state.run.state),
             running: state.run.live_attempts().count(),
-            hosts: state.placed.values().cloned().collect(),
+            hosts: state.hosts.values().cloned().collect(),
             updated_at: state.at,
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use protocol::entry::{Evidence, FaultKind};
+use protocol::entry::{Evidence, FailureKind};
 use protocol::report::{Expected, Report};
 use protocol::run::Ending;
 use protocol::{Protocol, Reading};
@@ -36,12 +36,12 @@ impl<P: Protocol> Judge<'_, P> {
     pub(crate) fn judge(&self, ended: &Ended) -> Judged<P::Verdict> {
         let over = match ended {
             Ended::NotStarted(error) => {
-                return failure(Ending::Failed, FaultKind::NotStarted, error.clone(), None);
+                return failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
             Ended::Over(Over::Unclaimed) => {
                 return failure(
                     Ending::Interrupted,
-                    FaultKind::Interrupted,
+                    FailureKind::Interrupted,
                     "Agent process was interrupted before it began".to_owned(),
                     None,
                 );
@@ -49,7 +49,7 @@ impl<P: Protocol> Judge<'_, P> {
             Ended::Over(Over::Voided) => {
                 return failure(
                     Ending::Stopped,
-                    FaultKind::Cancelled,
+                    FailureKind::Cancelled,
                     "Agent process was stopped before it began".to_owned(),
                     None,
                 );
@@ -69,7 +69,7 @@ impl<P: Protocol> Judge<'_, P> {
         let Some(record) = over else {
             return failure(
                 Ending::Interrupted,
-                FaultKind::Interrupted,
+                FailureKind::Interrupted,
                 "Agent process was interrupted: its shim was killed".to_owned(),
                 None,
             );
@@ -87,37 +87,41 @@ impl<P: Protocol> Judge<'_, P> {
     fn reported(&self, report: Report, duration_ms: Option<u64>) -> Judged<P::Verdict> {
         let (ending, kind, error) = match P::read_report(self.definition, self.document, self.step, &report) {
             Reading::Verdict(verdict) => (Ending::Reported(verdict), None, None),
-            Reading::Failed(error) => (Ending::Failed, Some(FaultKind::ReportedFailure), Some(error)),
-            Reading::Unfit(error) => (Ending::Failed, Some(FaultKind::UnfitReport), Some(error)),
+            Reading::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
+            Reading::Unfit(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
         };
         Judged { ending, evidence: Evidence { kind, error, report: Some(report), duration_ms } }
     }
 
-    fn failed(&self, record: &ExitRecord, unfit: Option<String>) -> (Ending<P::Verdict>, FaultKind, String) {
+    fn failed(
+        &self,
+        record: &ExitRecord,
+        unfit: Option<String>,
+    ) -> (Ending<P::Verdict>, FailureKind, String) {
         let seconds = record.duration_ms / 1000;
         match record.because {
             Because::Ordered => {
-                (Ending::Stopped, FaultKind::Cancelled, "Agent process was stopped".to_owned())
+                (Ending::Stopped, FailureKind::Cancelled, "Agent process was stopped".to_owned())
             }
             // Files the agent wrote just before a power cut may be gone: that is not the agent's fault.
             Because::Own if record.boot_id != self.boot_id => (
                 Ending::Interrupted,
-                FaultKind::Interrupted,
+                FailureKind::Interrupted,
                 "The machine went down before the report was safe".to_owned(),
             ),
             Because::TimedOut => {
-                (Ending::Failed, FaultKind::Timeout, format!("Agent process timed out after {seconds} s"))
+                (Ending::Failed, FailureKind::Timeout, format!("Agent process timed out after {seconds} s"))
             }
             Because::Silent => (
                 Ending::Failed,
-                FaultKind::Silence,
+                FailureKind::Silence,
                 format!("Agent process was silent for too long and was ended after {seconds} s"),
             ),
             Because::Own => {
                 let kind = match (&unfit, &record.how) {
-                    (Some(_), _) => FaultKind::UnfitReport,
-                    (None, How::NotStarted { .. }) => FaultKind::NotStarted,
-                    (None, How::Exited { .. } | How::Signalled { .. }) => FaultKind::NoReport,
+                    (Some(_), _) => FailureKind::InvalidReport,
+                    (None, How::NotStarted { .. }) => FailureKind::NotStarted,
+                    (None, How::Exited { .. } | How::Signalled { .. }) => FailureKind::NoReport,
                 };
                 (Ending::Failed, kind, own_fault(&self.spec.dir, &record.how, unfit))
             }
@@ -125,7 +129,7 @@ impl<P: Protocol> Judge<'_, P> {
     }
 }
 
-fn failure<V>(ending: Ending<V>, kind: FaultKind, error: String, duration_ms: Option<u64>) -> Judged<V> {
+fn failure<V>(ending: Ending<V>, kind: FailureKind, error: String, duration_ms: Option<u64>) -> Judged<V> {
     let evidence = Evidence { kind: Some(kind), error: Some(error), report: None, duration_ms };
     Judged { ending, evidence }
 }

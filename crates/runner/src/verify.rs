@@ -63,8 +63,8 @@ pub async fn verify<P: Protocol, S: Store>(
         return Err(Inconsistency::Length { found: rebuild.revision(), expected });
     }
     // A snapshot from before places were kept has none for those who were alive then.
-    let known = |attempt: &AttemptId| journal.state.placed.contains_key(attempt);
-    rebuild.state.placed.retain(|attempt, _| known(attempt));
+    let known = |attempt: &AttemptId| journal.state.hosts.contains_key(attempt);
+    rebuild.state.hosts.retain(|attempt, _| known(attempt));
     if rebuild.state != journal.state {
         return Err(Inconsistency::State);
     }

@@ -1,6 +1,6 @@
 //! The face of `peer`.
 
-use protocol::entry::FaultKind;
+use protocol::entry::FailureKind;
 use protocol::peer::output::{self as phase_output, Judgement, Score};
 use protocol::peer::{
     Change, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State, Verdict,
@@ -235,8 +235,8 @@ fn summary(document: &Document) -> Vec<String> {
 /// Tries of a phase that count, the present one among them. Agents may write errors of their own: those are none.
 fn attempts(phase: &PhaseDocument) -> u32 {
     let ours = |kind: &str| {
-        let kind = serde_json::from_value::<FaultKind>(json!(kind));
-        kind.is_ok_and(|kind| kind != FaultKind::Cancelled)
+        let kind = serde_json::from_value::<FailureKind>(json!(kind));
+        kind.is_ok_and(|kind| kind != FailureKind::Cancelled)
     };
     let failed = phase.errors().iter().filter(|error| ours(&error.kind)).count();
     let at_work = match phase.status {

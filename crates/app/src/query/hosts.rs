@@ -27,7 +27,7 @@ pub(crate) fn of<'a, P: Protocol>(
     state: &'a RunState<P>,
     attempt: &AttemptId,
 ) -> Option<&'a str> {
-    let host = state.placed.get(attempt).filter(|_| store.is_shared())?;
+    let host = state.hosts.get(attempt).filter(|_| store.is_shared())?;
     (*host != store::host_name()).then_some(host)
 }
 

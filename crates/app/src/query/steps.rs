@@ -122,7 +122,7 @@ fn live_attempts<P: Presentation>(
             Doing::Ending { attempt, since: asked.unwrap_or(began), host }
         }
         TurnStatus::BackingOff if run_at.state.run.status.starts() => {
-            let deferred = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.due);
+            let deferred = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.fires_at);
             Doing::Resting { since, until: deferred }
         }
         TurnStatus::Queued | TurnStatus::BackingOff if !run_at.state.run.status.starts() => {

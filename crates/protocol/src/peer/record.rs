@@ -13,7 +13,7 @@ use super::document::parts;
 use super::document::{Document, Second};
 use super::edit;
 use super::{Peer, output};
-use crate::entry::{Author, Entry, Evidence, FaultKind, Input, RecoverySource};
+use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
 use crate::rules::Unrecordable;
 use crate::run::{Change, Exit};
 
@@ -54,9 +54,12 @@ fn written(
             let highest = document.sequence + newest.0.saturating_sub(last.0);
             return Some(Ok(change::recover(document, highest, last.0, newest.0, at)));
         }
-        Input::Recovered { source: RecoverySource::Document { document: found, from, bad, highest, .. } } => {
+        Input::Recovered {
+            source:
+                RecoverySource::Document { document: found, restored_from, broken_at, highest_sequence, .. },
+        } => {
             let found: Document = serde_json::from_value(found.clone()).ok()?;
-            return Some(Ok(change::recover(&found, *highest, from.0, bad.0, at)));
+            return Some(Ok(change::recover(&found, *highest_sequence, restored_from.0, broken_at.0, at)));
         }
         Input::Recovered {
             source: RecoverySource::Journal { gap: None, .. } | RecoverySource::Archive { .. },
@@ -123,7 +126,7 @@ fn said(evidence: Option<&Evidence>, field: &str) -> Value {
 }
 
 fn fault(evidence: Option<&Evidence>) -> Fault {
-    let kind = evidence.and_then(|evidence| evidence.kind).unwrap_or(FaultKind::Interrupted);
+    let kind = evidence.and_then(|evidence| evidence.kind).unwrap_or(FailureKind::Interrupted);
     let message = evidence.and_then(|evidence| evidence.error.clone());
     let message = message.unwrap_or_else(|| "The attempt was interrupted too often".to_owned());
     Fault { kind: kind.as_str().to_owned(), message }
@@ -134,7 +137,7 @@ fn why(entry: &Entry<Peer>) -> Fault {
     match &entry.input {
         Input::Request { reason, .. } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let kind = FaultKind::Cancelled.as_str().to_owned();
+            let kind = FailureKind::Cancelled.as_str().to_owned();
             Fault { kind, message: format!("Stopped by {}{reason}", who(&entry.by)) }
         }
         Input::Opened { .. }

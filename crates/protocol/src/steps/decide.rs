@@ -15,14 +15,11 @@ pub struct State {
     /// Completed or skipped: what needs them may begin.
     pub done: BTreeSet<StepId>,
     /// Those of them that were skipped.
-    #[serde(default)]
     pub skipped: BTreeSet<StepId>,
     pub failed: BTreeSet<StepId>,
     /// Steps whose gate failed; the way back is still to be taken.
-    #[serde(default)]
     pub looping: BTreeSet<StepId>,
     /// How often each step was sent back; steps that never were are left out.
-    #[serde(default)]
     pub iterations: BTreeMap<StepId, u32>,
 }
 

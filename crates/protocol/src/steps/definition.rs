@@ -29,18 +29,12 @@ pub struct DefinitionSource {
     /// Tries of a step that does not set its own.
     pub max_attempts: NonZeroU32,
     /// How often a step with a gate is executed at most.
-    #[serde(default = "default_iterations")]
     pub max_iterations: NonZeroU32,
-    #[serde(default)]
     pub on_failure: OnFailure,
 }
 
 /// Executions of a gate unless something says otherwise.
 pub const DEFAULT_ITERATIONS: NonZeroU32 = NonZeroU32::new(4).expect("BUG: four is not zero");
-
-fn default_iterations() -> NonZeroU32 {
-    DEFAULT_ITERATIONS
-}
 
 /// What becomes of the rest when a step has failed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

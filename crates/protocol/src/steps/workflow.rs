@@ -19,9 +19,7 @@ use crate::ids::StepId;
 #[serde(deny_unknown_fields)]
 pub struct Workflow {
     pub name: String,
-    #[serde(default)]
     pub description: String,
-    #[serde(default)]
     pub metadata: Map<String, Value>,
     /// In the order of the file, which is also the order in which ready steps are started.
     pub steps: Vec<StepSpec>,
@@ -37,23 +35,20 @@ pub struct StepSpec {
     /// A reference to the prompt's file, as written; it is resolved when the run is opened.
     pub prompt: String,
     /// The steps that must have completed before this one; the only edges there are.
-    #[serde(default)]
     pub needs: Vec<StepId>,
     /// What the author believes comes next. Checked and shown, but no edge: only `needs` makes a step wait.
-    #[serde(default)]
     pub next_on_success: Vec<StepId>,
     /// Where the run goes back to when this step's report says that its gate failed: one of its ancestors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub loop_back_to: Option<StepId>,
-    #[serde(default)]
     pub metadata: Map<String, Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How long one attempt may take.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "seconds")]
     pub timeout: Option<Duration>,
     /// How many attempts the step has in all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<NonZeroU32>,
 }
 

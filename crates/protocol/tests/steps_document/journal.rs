@@ -85,7 +85,7 @@ impl Journal {
             actions: decision.actions,
             timers: Vec::new(),
         };
-        self.state.keep_time_and_place(&entry);
+        self.state.fold_context(&entry);
         for path in Steps::record(&self.definition, &mut self.document, &entry).unwrap() {
             self.parts.insert(path.clone(), Steps::part(&self.document, &path));
         }

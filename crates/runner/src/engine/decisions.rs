@@ -1,7 +1,7 @@
 //! Inputs become decisions, decisions become commits.
 
 use protocol::Protocol;
-use protocol::entry::{Author, Evidence, FaultKind, Input};
+use protocol::entry::{Author, Evidence, FailureKind, Input};
 use protocol::run::{
     Absorbed, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed, start_queued,
 };
@@ -200,6 +200,6 @@ fn too_large<S, V>(fact: Fact<S, V>, size: usize, limit: usize) -> (Fact<S, V>, 
         Fact::Ended { attempt, .. } => Fact::Ended { attempt, ending: Ending::Failed },
         Fact::BackoffElapsed { attempt } => Fact::BackoffElapsed { attempt },
     };
-    let kind = Some(FaultKind::UnfitReport);
+    let kind = Some(FailureKind::InvalidReport);
     (fact, Some(Evidence { kind, error: Some(error), ..Evidence::default() }))
 }

@@ -1,7 +1,7 @@
 //! Attempts on other hosts. Whether one is alive there cannot be seen from here, so nobody here adopts it, starts it, ends it
 //! or counts it as vanished: an engine there does, or a person says that the host does not come back.
 
-use protocol::entry::{Author, Evidence, FaultKind, RunState};
+use protocol::entry::{Author, Evidence, FailureKind, RunState};
 use protocol::run::{Attempt, Ending, Fact, Run};
 use protocol::{AttemptId, Protocol};
 use store::Store;
@@ -35,8 +35,8 @@ impl Hosts {
     }
 
     pub(super) fn is_elsewhere<P: Protocol>(&self, state: &RunState<P>, attempt: &AttemptId) -> bool {
-        let placed = state.placed.get(attempt);
-        self.here.as_ref().is_some_and(|here| placed.is_some_and(|host| host != here))
+        let host = state.hosts.get(attempt);
+        self.here.as_ref().is_some_and(|here| host.is_some_and(|host| host != here))
     }
 
     /// How many places there are in all, if there are so many here: whoever is elsewhere takes none of ours.
@@ -84,5 +84,5 @@ fn evidence(Abandoned { host, by, reason }: &Abandoned) -> Evidence {
     };
     let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let error = format!("Agent process was interrupted: {who} gave up its host `{host}`{why}");
-    Evidence { kind: Some(FaultKind::Interrupted), error: Some(error), ..Evidence::default() }
+    Evidence { kind: Some(FailureKind::Interrupted), error: Some(error), ..Evidence::default() }
 }

@@ -35,7 +35,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             let deadline = *self.deadlines.0.entry(id.clone()).or_insert_with(|| {
                 // Farther away than it was set for: the clock was set back while nobody waited.
                 let left = state.timers.get(&id).map_or(Duration::ZERO, |timer| {
-                    timer.due.since(wall).min(Duration::from_millis(timer.length_ms))
+                    timer.fires_at.since(wall).min(Duration::from_millis(timer.length_ms))
                 });
                 now + left
             });

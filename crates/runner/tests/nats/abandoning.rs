@@ -1,6 +1,6 @@
 //! A person says that a host does not come back.
 
-use protocol::entry::{Author, FaultKind};
+use protocol::entry::{Author, FailureKind};
 use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
 use protocol::steps::Verdict;
 use runner::{Abandoned, EngineConfig, EngineError, EngineExit};
@@ -23,7 +23,7 @@ async fn what_was_on_it_counts_as_interrupted_and_is_tried_again_here() {
     let over = scene.over(&"first#1.1".parse().unwrap()).await.unwrap();
     assert!(matches!(&over.by, Author::Person { name, .. } if name == "tester"), "{:?}", over.by);
     let evidence = over.input.evidence().unwrap();
-    assert_eq!(evidence.kind, Some(FaultKind::Interrupted));
+    assert_eq!(evidence.kind, Some(FailureKind::Interrupted));
     let told = "Agent process was interrupted: tester gave up its host `a`: its disk died";
     assert_eq!(evidence.error.as_deref(), Some(told));
     // It cost no attempt: there is only one, and it was played here.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FaultKind, Input as EntryInput, Timer};
+use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input as EntryInput, Timer};
 use protocol::run::{Change, Decision, Ending, Exit, Fact, Run};
 use protocol::{Reading, Stamp};
 
@@ -47,18 +47,18 @@ pub(super) fn fact<P: Explored>(
                 Evidence { report: Some(report), duration_ms: Some(1), ..Evidence::default() }
             }
             Ending::Failed => {
-                evidence(FaultKind::NoReport, "Agent process exited with code 1 without a report")
+                evidence(FailureKind::NoReport, "Agent process exited with code 1 without a report")
             }
             Ending::Interrupted => {
-                evidence(FaultKind::Interrupted, "Agent process was interrupted: its shim was killed")
+                evidence(FailureKind::Interrupted, "Agent process was interrupted: its shim was killed")
             }
-            Ending::Stopped => evidence(FaultKind::Cancelled, "Agent process was stopped"),
+            Ending::Stopped => evidence(FailureKind::Cancelled, "Agent process was stopped"),
         })),
     };
     Ok(EntryInput::Fact { fact: fact.clone(), evidence })
 }
 
-fn evidence(kind: FaultKind, error: &str) -> Evidence {
+fn evidence(kind: FailureKind, error: &str) -> Evidence {
     Evidence { kind: Some(kind), error: Some(error.to_owned()), duration_ms: Some(1), ..Evidence::default() }
 }
 
@@ -68,6 +68,6 @@ fn timers<P: Explored>(decision: &Decision<P>, at: Stamp) -> Vec<Timer> {
         Change::Ended { attempt, exit: Exit::WillRetry { .. } } => Some(attempt),
         _ => None,
     });
-    let timer = |attempt| Timer { attempt: Run::<P>::id(attempt), due: at, length_ms: 1 };
+    let timer = |attempt| Timer { attempt: Run::<P>::id(attempt), fires_at: at, length_ms: 1 };
     repeated.map(timer).collect()
 }

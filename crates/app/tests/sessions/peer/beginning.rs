@@ -44,7 +44,7 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     let shown = scene.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
     assert_eq!(shown.json(), json!(document));
     let plan = &document.phases.plan;
-    assert_eq!(plan.errors().iter().map(|error| error.kind.as_str()).collect::<Vec<_>>(), ["unfit_report"]);
+    assert_eq!(plan.errors().iter().map(|error| error.kind.as_str()).collect::<Vec<_>>(), ["invalid_report"]);
     let progress = |phase| {
         let entries = document.history.iter().filter(|entry| entry.event == Event::Progress);
         entries.filter(|entry| entry.phase == Some(phase)).count()
@@ -126,7 +126,7 @@ phases:
         let errors = document.phases[phase].errors();
         errors.iter().map(|error| error.kind.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(kinds(Phase::Plan), ["no_report", "unfit_report", "unfit_report", "no_report"]);
+    assert_eq!(kinds(Phase::Plan), ["no_report", "invalid_report", "invalid_report", "no_report"]);
     assert_eq!(kinds(Phase::Execute), ["reported_failure"; 5]);
     assert_eq!(document.metadata.status, CycleStatus::Failed);
     assert_eq!(transitions(&document).last().unwrap(), "execute failed");
