@@ -148,10 +148,10 @@ fn has_profile(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failur
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     let asked = Phase::ALL.into_iter().skip(taken_over);
     let mut alone =
-        asked.filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.step()));
+        asked.filter(|phase| draft.profile.is_none() && !engine_config.by_agent.contains_key(phase.agent()));
     match alone.next() {
         None => Ok(()),
-        Some(phase) => Err(engine::no_profile(phase.step(), phase.as_str())
+        Some(phase) => Err(engine::no_profile(phase.agent(), phase.as_str())
             .hint("or let the built-in scripted agent play, without an agent: `--rehearse`")),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::peer::names::LARGEST;
+use protocol::peer::names::MAX_SAFE_INTEGER;
 use protocol::peer::{Advice, Continued, CycleId, Definition, Mode, Peer, Scope};
 use protocol::{RunId, RunLocation};
 use runner::{AgentProfile, Clock, OpenError, RunOptions, RunSpec};
@@ -55,7 +55,7 @@ pub(crate) async fn open_as<S: Store>(
     draft: &Draft,
     number: u64,
 ) -> Result<Option<CycleId>, Failure> {
-    if number > LARGEST {
+    if number > MAX_SAFE_INTEGER {
         return Err(Failure::new(
             Exit::Refused,
             format_args!("cannot open a cycle: `{}` has no number left", draft.scope),

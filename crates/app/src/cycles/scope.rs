@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protocol::peer::names::{NoScope, Scoping};
+use protocol::peer::names::{NoScope, ScopeSource};
 use protocol::peer::{Instruction, Scope, SpecName};
 
 use super::spec_folders::{self, SPECS};
@@ -30,7 +30,7 @@ pub(crate) fn spec_name(repo: &Path, typed: &str) -> Result<SpecName, Failure> {
         output::note(format_args!("`{typed}` is the folder of spec `{name}`"));
         return Ok(name);
     }
-    SpecName::typed(typed).map_err(|error| {
+    SpecName::normalized(typed).map_err(|error| {
         let shown: String = output::harmless(typed).chars().take(MAX_PRINTED).collect();
         let more = if typed.chars().count() > MAX_PRINTED { "…" } else { "" };
         Failure::usage(format_args!("`{shown}{more}` cannot name a spec")).because(Some(&error))
@@ -48,8 +48,8 @@ pub(crate) fn scope(
     requirements: &str,
 ) -> Result<Scope, Failure> {
     match instruction.scope(spec, requirements) {
-        Ok(Scoping::Known(scope)) => Ok(scope),
-        Ok(Scoping::NewestSpec) => newest_spec(repo, instruction),
+        Ok(ScopeSource::Known(scope)) => Ok(scope),
+        Ok(ScopeSource::NewestSpec) => newest_spec(repo, instruction),
         Err(error @ NoScope::SpecNeeded(_)) => Err(Failure::usage(error)
             .hint(format_args!("name the spec: `callboard peer {instruction} --spec NAME`"))),
         Err(error @ NoScope::SpecNotTaken(_)) => {

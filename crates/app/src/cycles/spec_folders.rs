@@ -44,7 +44,7 @@ fn parse(folder: &str) -> Option<(Date, SpecName)> {
     let (date, name) = folder.split_at_checked("2025-08-05".len())?;
     // Refuses other spellings of a date.
     let date = date.parse().ok().filter(|parsed: &Date| parsed.to_string() == date)?;
-    Some((date, SpecName::typed(name.strip_prefix('-')?).ok()?))
+    Some((date, SpecName::normalized(name.strip_prefix('-')?).ok()?))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ fn a_cycle_that_only_a_literal_reader_would_mind_is_ok() {
     let session = scene.callboard(&["check", "cycle.json"]).run();
     assert_eq!(session.code, 0);
     // What the warnings look like is shown beside `check` itself.
-    assert_eq!(session.transcript().matches("warning[S3]: the history says nothing of").count(), 3);
+    assert_eq!(session.transcript().matches("warning[S3]: the history has no entry for").count(), 3);
     assert!(session.stdout.ends_with("ok: cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n"));
 }
 

@@ -124,7 +124,7 @@ async fn what_cannot_be_proven_to_be_the_last_is_put_back_only_when_a_person_say
     assert_eq!(journal.document.metadata.status, CycleStatus::Initialized);
     assert_eq!(
         (journal.state.run.status, journal.state.run.state),
-        (RunStatus::Running, State::Before(protocol::peer::Phase::Plan))
+        (RunStatus::Running, State::Ready(protocol::peer::Phase::Plan))
     );
     assert!(stopped.kept()?.to_string().contains("fai"));
     Ok(())

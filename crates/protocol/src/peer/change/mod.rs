@@ -1,8 +1,7 @@
-//! The changes of a cycle's document: old → new, one write each.
+//! The writes of a cycle's document, each a function from the old document to the new one.
 //!
-//! Every write adds one to `sequence`, stamps `updated_at`, and appends one entry to the history that carries the new
-//! number. What is not in the seed's matrix is refused. What comes out keeps all rules, and
-//! [`transition`](super::transition) recognises it.
+//! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write that is
+//! not in the seed's matrix is refused. The result keeps all rules, and [`transition`](super::transition) recognises it.
 
 mod compact;
 mod unknown_fields;
@@ -18,49 +17,49 @@ use super::names::CycleId;
 use super::output;
 use crate::check::Violation;
 pub use compact::compact;
-pub use unknown_fields::{Foreign, set_foreign};
+pub use unknown_fields::{UnknownFields, set_unknown_fields};
 
-/// What a cycle is opened with.
+/// What a cycle is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opening {
+pub struct NewCycle {
     pub cycle: CycleId,
     pub instruction: String,
     pub mode: Mode,
     pub instruction_args: String,
     /// Verbatim.
     pub user_requirements: String,
-    /// The failed cycle that this one goes on with.
+    /// The failed cycle that this one continues.
     pub continues: Option<CycleId>,
 }
 
-/// What went wrong, without its time: that is the write's.
+/// An error. Its time is that of the write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// A word for programs, such as `timeout` or `cancelled`.
+pub struct ErrorDetail {
+    /// A machine-readable word, such as `timeout` or `cancelled`.
     pub kind: String,
     pub message: String,
 }
 
-/// What a review adds at the document's root.
+/// What the review adds at the root of the document.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Closing {
+pub struct ReviewFields {
     pub cycle_summary: Option<Value>,
     pub insights: Option<Value>,
 }
 
-/// Why a document cannot be changed so.
+/// Why a change is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
     Invalid(#[from] InvalidTransition),
-    /// Pointers begin at the document.
-    #[error("what `{phase}` produced will not do: {}", .violations.first().map_or("", |first| &first.message))]
+    /// The pointers start at the root of the document.
+    #[error("the output of `{phase}` is invalid: {}", .violations.first().map_or("", |first| &first.message))]
     Output { phase: Phase, violations: Vec<Violation> },
-    #[error("`{phase}` cannot be taken over from `{from}`: {because}")]
+    #[error("cannot reuse `{phase}` of `{from}`: {because}")]
     Reuse { phase: Phase, from: CycleId, because: NotReusable },
 }
 
-/// Why a phase cannot be taken over from an earlier cycle.
+/// Why a phase of an earlier cycle cannot be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotReusable {
     #[error("this cycle does not continue it")]
@@ -69,9 +68,9 @@ pub enum NotReusable {
     NotCompleted,
 }
 
-/// A new cycle, before its first phase.
-pub fn initialise(opening: Opening, at: Second) -> Document {
-    let Opening { cycle, instruction, mode, instruction_args, user_requirements, continues } = opening;
+/// Returns the document of a new cycle.
+pub fn initialise(new: NewCycle, at: Second) -> Document {
+    let NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues } = new;
     let spec_name = cycle.scope.spec().cloned();
     Document {
         version: VERSION,
@@ -104,25 +103,25 @@ pub fn initialise(opening: Opening, at: Second) -> Document {
     }
 }
 
-/// Starts a phase: the first, or the one after the phase that was completed last.
+/// Starts a phase: the first one, or the one after the last completed phase.
 pub fn start(old: &Document, phase: Phase, at: Second) -> Result<Document, ChangeError> {
-    start_as(old, phase, None, at)
+    start_with(old, phase, None, at)
 }
 
-/// The same, for a phase that will not run if its output comes from another cycle.
-pub(super) fn start_as(
+/// Starts a phase. With `reused_from` it will not run: its output comes from that cycle.
+pub(super) fn start_with(
     old: &Document,
     phase: Phase,
     reused_from: Option<CycleId>,
     at: Second,
 ) -> Result<Document, ChangeError> {
     if old.position().startable() != Some(phase) {
-        return Err(no_way(old, Position::Working(phase)));
+        return Err(not_in_matrix(old, Position::InProgress(phase)));
     }
     if let Some(from) = reused_from.clone().filter(|from| old.context.continues.as_ref() != Some(from)) {
         return Err(ChangeError::Reuse { phase, from, because: NotReusable::NotContinued });
     }
-    let (mut new, at) = written(old, at, Some(phase), Event::Started);
+    let (mut new, at) = next_write(old, at, Some(phase), Event::Started);
     new.metadata.status = CycleStatus::InProgress;
     new.metadata.current_phase = phase;
     let sequence = new.sequence;
@@ -130,46 +129,52 @@ pub(super) fn start_as(
     shown.status = PhaseStatus::InProgress;
     shown.started_at = Some(at);
     shown.sequence_at_start = Some(sequence);
-    // There from the start, so that a JSON patch has something to add to.
+    // Present from the start, so that a JSON patch can add to them.
     shown.output.get_or_insert_with(|| Value::Object(Map::new()));
     shown.errors.get_or_insert_default();
     shown.reused_from = reused_from;
     Ok(new)
 }
 
-/// Notes how far the phase in progress is.
+/// Sets the output of the phase in progress.
 pub fn progress(old: &Document, phase: Phase, output: Value, at: Second) -> Result<Document, ChangeError> {
-    touch(old, phase, Some(output), old.phases[phase].errors.clone(), at)
+    update_phase(old, phase, Some(output), old.phases[phase].errors.clone(), at)
 }
 
-/// Notes that an attempt of the phase in progress failed; there will be another.
-pub fn fail_attempt(old: &Document, phase: Phase, fault: Fault, at: Second) -> Result<Document, ChangeError> {
+/// Adds the error of a failed attempt to the phase in progress. Another attempt will follow.
+pub fn fail_attempt(
+    old: &Document,
+    phase: Phase,
+    error: ErrorDetail,
+    at: Second,
+) -> Result<Document, ChangeError> {
     let shown = &old.phases[phase];
     let mut errors = shown.errors().to_vec();
-    errors.push(fault.at(at.max(old.metadata.updated_at)));
-    touch(old, phase, shown.output.clone(), Some(errors), at)
+    errors.push(error.at(at.max(old.metadata.updated_at)));
+    update_phase(old, phase, shown.output.clone(), Some(errors), at)
 }
 
-pub(super) fn touch(
+/// Replaces the output and the errors of the phase in progress.
+pub(super) fn update_phase(
     old: &Document,
     phase: Phase,
     output: Option<Value>,
     errors: Option<Vec<PhaseError>>,
     at: Second,
 ) -> Result<Document, ChangeError> {
-    if old.position() != Position::Working(phase) {
-        return Err(no_way(old, Position::Working(phase)));
+    if old.position() != Position::InProgress(phase) {
+        return Err(not_in_matrix(old, Position::InProgress(phase)));
     }
-    let (mut new, _) = written(old, at, Some(phase), Event::Progress);
+    let (mut new, _) = next_write(old, at, Some(phase), Event::Progress);
     new.phases[phase].output = output;
     new.phases[phase].errors = errors;
     Ok(new)
 }
 
-/// Ends the cycle because of a fault: in the phase in progress, else in the first that is not completed, which then never
+/// Ends the cycle with an error: in the phase in progress, else in the first that is not completed, which then never
 /// starts.
-pub fn fail(old: &Document, phase: Phase, fault: Fault, at: Second) -> Result<Document, ChangeError> {
-    fail_with(old, phase, fault.at(at), at)
+pub fn fail(old: &Document, phase: Phase, error: ErrorDetail, at: Second) -> Result<Document, ChangeError> {
+    fail_with(old, phase, error.at(at), at)
 }
 
 pub(super) fn fail_with(
@@ -179,22 +184,22 @@ pub(super) fn fail_with(
     at: Second,
 ) -> Result<Document, ChangeError> {
     if old.position().failable() != Some(phase) {
-        return Err(no_way(old, Position::Failed(phase)));
+        return Err(not_in_matrix(old, Position::Failed(phase)));
     }
-    let (mut new, at) = written(old, at, Some(phase), Event::Failed);
+    let (mut new, at) = next_write(old, at, Some(phase), Event::Failed);
     new.metadata.status = CycleStatus::Failed;
     new.phases[phase].status = PhaseStatus::Failed;
     new.phases[phase].errors.get_or_insert_default().push(PhaseError { timestamp: at, ..error });
     Ok(new)
 }
 
-/// Completes the phase in progress with what it has produced.
+/// Completes the phase in progress with its output. Fails if the output is invalid.
 pub fn complete(old: &Document, phase: Phase, output: Value, at: Second) -> Result<Document, ChangeError> {
-    if old.position() != Position::Working(phase) {
-        return Err(no_way(old, Position::Resting(phase)));
+    if old.position() != Position::InProgress(phase) {
+        return Err(not_in_matrix(old, Position::PhaseCompleted(phase)));
     }
-    fits(phase, &format!("/phases/{phase}/output"), output::verify(phase, &output))?;
-    let (mut new, at) = written(old, at, Some(phase), Event::Completed);
+    check_output(phase, &format!("/phases/{phase}/output"), output::verify(phase, &output))?;
+    let (mut new, at) = next_write(old, at, Some(phase), Event::Completed);
     let sequence = new.sequence;
     let shown = &mut new.phases[phase];
     shown.status = PhaseStatus::Completed;
@@ -204,38 +209,38 @@ pub fn complete(old: &Document, phase: Phase, output: Value, at: Second) -> Resu
     Ok(new)
 }
 
-/// Completes the review, with what it adds at the root.
+/// Completes the review, with its fields at the root.
 pub fn complete_review(
     old: &Document,
     output: Value,
-    closing: Closing,
+    fields: ReviewFields,
     at: Second,
 ) -> Result<Document, ChangeError> {
     let phase = Phase::Review;
     let mut new = complete(old, phase, output, at)?;
-    if let Some(summary) = closing.cycle_summary {
-        fits(phase, "/cycle_summary", output::verify_summary(&summary))?;
+    if let Some(summary) = fields.cycle_summary {
+        check_output(phase, "/cycle_summary", output::verify_summary(&summary))?;
         new.cycle_summary = Some(summary);
     }
-    if let Some(insights) = closing.insights {
-        fits(phase, "/insights", output::verify_insights(&insights))?;
+    if let Some(insights) = fields.insights {
+        check_output(phase, "/insights", output::verify_insights(&insights))?;
         new.insights = Some(insights);
     }
     Ok(new)
 }
 
-/// Closes a cycle whose four phases are completed. A write of its own, whatever the review says.
+/// Closes a cycle whose four phases are completed, whatever the review says.
 pub fn complete_cycle(old: &Document, at: Second) -> Result<Document, ChangeError> {
-    if old.position() != Position::Resting(Phase::Review) {
-        return Err(no_way(old, Position::Completed));
+    if old.position() != Position::PhaseCompleted(Phase::Review) {
+        return Err(not_in_matrix(old, Position::Completed));
     }
-    let (mut new, _) = written(old, at, None, Event::Completed);
+    let (mut new, _) = next_write(old, at, None, Event::Completed);
     new.metadata.status = CycleStatus::Completed;
     Ok(new)
 }
 
-/// Enters a phase as completed without running it, with the output it had in the cycle that this one continues. Two
-/// writes, as for any phase: the order and the numbers of phases hold for it, too.
+/// Completes a phase without running it, with its output in the cycle that this one continues. Makes two writes, as for any
+/// phase, so that the rules about order and numbers hold.
 pub fn reuse(
     old: &Document,
     phase: Phase,
@@ -243,20 +248,20 @@ pub fn reuse(
     at: Second,
 ) -> Result<[Document; 2], ChangeError> {
     let from = || earlier.cycle_id.clone();
-    let there = &earlier.phases[phase];
-    let output = match there.status {
-        PhaseStatus::Completed => there.output.clone().unwrap_or_default(),
+    let reused = &earlier.phases[phase];
+    let output = match reused.status {
+        PhaseStatus::Completed => reused.output.clone().unwrap_or_default(),
         PhaseStatus::Pending | PhaseStatus::InProgress | PhaseStatus::Failed => {
             return Err(ChangeError::Reuse { phase, from: from(), because: NotReusable::NotCompleted });
         }
     };
-    let started = start_as(old, phase, Some(from()), at)?;
+    let started = start_with(old, phase, Some(from()), at)?;
     let completed = complete(&started, phase, output, at)?;
     Ok([started, completed])
 }
 
-/// Puts a valid earlier document in the place of a corrupted one. `highest` is the highest sequence ever seen for the
-/// cycle: the number never goes back, not even for what was lost.
+/// Replaces a corrupted document by a valid earlier one. `highest` is the highest sequence ever seen for the cycle, since the
+/// sequence never goes back.
 pub fn recover(
     candidate: &Document,
     highest: u64,
@@ -265,23 +270,23 @@ pub fn recover(
     at: Second,
 ) -> Document {
     let before = Document { sequence: candidate.sequence.max(highest), ..candidate.clone() };
-    let (mut new, _) = written(&before, at, None, Event::Recovered);
-    let entry = new.history.last_mut().expect("BUG: every write has its entry");
+    let (mut new, _) = next_write(&before, at, None, Event::Recovered);
+    let entry = new.history.last_mut().expect("BUG: a write without a history entry");
     entry.unknown.insert("from_revision".to_owned(), from_revision.into());
     entry.unknown.insert("bad_revision".to_owned(), bad_revision.into());
     new
 }
 
-/// Enters a cycle that was played again from an older format, whose keys are named. It is the first write of its document.
-pub(super) fn migrate(played: &Document, keys: &[String], at: Second) -> Document {
-    let (mut new, _) = written(played, at, None, Event::Migrated);
-    let entry = new.history.last_mut().expect("BUG: every write has its entry");
+/// Finishes a cycle that was replayed from these keys of an earlier format. It is the first write of its document.
+pub(super) fn migrate(replayed: &Document, keys: &[String], at: Second) -> Document {
+    let (mut new, _) = next_write(replayed, at, None, Event::Migrated);
+    let entry = new.history.last_mut().expect("BUG: a write without a history entry");
     entry.unknown.insert("from".to_owned(), keys.into());
     new
 }
 
-/// What every write does. Answers the time it really has: never before the last one.
-fn written(old: &Document, at: Second, phase: Option<Phase>, event: Event) -> (Document, Second) {
+/// Does what every write does. Returns the new document and the time of the write, which is never before the last one.
+fn next_write(old: &Document, at: Second, phase: Option<Phase>, event: Event) -> (Document, Second) {
     let mut new = old.clone();
     let at = at.max(old.metadata.updated_at);
     new.sequence += 1;
@@ -290,13 +295,13 @@ fn written(old: &Document, at: Second, phase: Option<Phase>, event: Event) -> (D
     (new, at)
 }
 
-fn no_way(old: &Document, to: Position) -> ChangeError {
+fn not_in_matrix(old: &Document, to: Position) -> ChangeError {
     let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
     ChangeError::Invalid(InvalidTransition { cycle_id, from, to, because: Vec::new() })
 }
 
-/// Moves the pointers of what will not do to where it would stand in the document.
-fn fits(phase: Phase, at: &str, verified: Result<(), Vec<Violation>>) -> Result<(), ChangeError> {
+/// Converts violations of an output, whose pointers start at the output, into an error with pointers into the document.
+fn check_output(phase: Phase, at: &str, verified: Result<(), Vec<Violation>>) -> Result<(), ChangeError> {
     verified.map_err(|violations| {
         let moved = violations
             .into_iter()
@@ -305,7 +310,7 @@ fn fits(phase: Phase, at: &str, verified: Result<(), Vec<Violation>>) -> Result<
     })
 }
 
-impl Fault {
+impl ErrorDetail {
     fn at(self, timestamp: Second) -> PhaseError {
         PhaseError { kind: self.kind, message: self.message, timestamp, unknown: Unknown::new() }
     }

@@ -1,20 +1,18 @@
-//! Fields that the seed does not know. They are their writers' own: kept through every other change, changed only by
-//! their writers.
+//! Fields that the seed does not define. Every other write preserves them.
 
-use super::written;
+use super::next_write;
 use crate::peer::document::{Document, Event, Phase, Second, Unknown};
 
-/// All fields of a document that the seed does not know and that may be changed. (Those of history entries and of errors
-/// may not: what has happened has happened.)
+/// All unknown fields that may be changed. Those of history entries and of errors may not.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Foreign {
+pub struct UnknownFields {
     pub root: Unknown,
     pub metadata: Unknown,
     pub context: Unknown,
     pub phases: [Unknown; 4],
 }
 
-impl Foreign {
+impl UnknownFields {
     pub fn of(document: &Document) -> Self {
         Self {
             root: document.unknown.clone(),
@@ -24,7 +22,7 @@ impl Foreign {
         }
     }
 
-    /// Puts them in the place of the document's own.
+    /// Replaces the unknown fields of a document.
     pub(in crate::peer) fn put(self, document: &mut Document) {
         document.unknown = self.root;
         document.metadata.unknown = self.metadata;
@@ -35,9 +33,9 @@ impl Foreign {
     }
 }
 
-/// Changes fields that the seed does not know, and nothing else. Possible wherever the cycle stands.
-pub fn set_foreign(old: &Document, foreign: Foreign, at: Second) -> Document {
-    let (mut new, _) = written(old, at, None, Event::Progress);
-    foreign.put(&mut new);
+/// Changes unknown fields and nothing else. Possible in every position of the cycle.
+pub fn set_unknown_fields(old: &Document, fields: UnknownFields, at: Second) -> Document {
+    let (mut new, _) = next_write(old, at, None, Event::Progress);
+    fields.put(&mut new);
     new
 }

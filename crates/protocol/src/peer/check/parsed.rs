@@ -1,13 +1,13 @@
-//! What a document says about order and sequences, as far as it can be read. What cannot was reported by the rules about
-//! fields; the other rules hold their tongue about it.
+//! The fields that the rules about order and sequences need, as far as they can be parsed. The rules about fields report what
+//! cannot be parsed; the other rules skip it.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
-use crate::peer::names::{CycleId, LARGEST, Scope};
+use crate::peer::names::{CycleId, MAX_SAFE_INTEGER, Scope};
 
-pub(super) struct Facts {
+pub(super) struct ParsedDocument {
     pub(super) cycle: Option<CycleId>,
     pub(super) scope: Option<Scope>,
     pub(super) number: Option<u64>,
@@ -17,28 +17,28 @@ pub(super) struct Facts {
     pub(super) sequence: Option<u64>,
     pub(super) status: Option<CycleStatus>,
     pub(super) current: Option<Phase>,
-    pub(super) phases: [PhaseFacts; 4],
-    pub(super) history: Vec<EntryFacts>,
+    pub(super) phases: [ParsedPhase; 4],
+    pub(super) history: Vec<ParsedEntry>,
 }
 
-pub(super) struct PhaseFacts {
+pub(super) struct ParsedPhase {
     pub(super) phase: Phase,
     pub(super) status: Option<PhaseStatus>,
     pub(super) start: Option<u64>,
     pub(super) complete: Option<u64>,
 }
 
-pub(super) struct EntryFacts {
+pub(super) struct ParsedEntry {
     pub(super) index: usize,
-    /// None inside for the cycle as a whole; none outside if it cannot be read.
+    /// `Some(None)` for the cycle as a whole; `None` if it cannot be parsed.
     pub(super) phase: Option<Option<Phase>>,
     pub(super) event: Option<Event>,
     pub(super) sequence: Option<u64>,
-    /// What a `compacted` entry stands for.
+    /// The range that a `compacted` entry replaces.
     pub(super) compacted: Option<(u64, u64)>,
 }
 
-impl Facts {
+impl ParsedDocument {
     pub(super) fn read(document: &Value) -> Self {
         let (metadata, context) = (&document["metadata"], &document["context"]);
         let entries = document["history"].as_array().into_iter().flatten().enumerate();
@@ -51,12 +51,12 @@ impl Facts {
             sequence: count(document, "sequence"),
             status: read(metadata, "status"),
             current: read(metadata, "current_phase"),
-            phases: Phase::ALL.map(|phase| PhaseFacts::read(&document["phases"][phase.as_str()], phase)),
-            history: entries.map(|(index, entry)| EntryFacts::read(entry, index)).collect(),
+            phases: Phase::ALL.map(|phase| ParsedPhase::read(&document["phases"][phase.as_str()], phase)),
+            history: entries.map(|(index, entry)| ParsedEntry::read(entry, index)).collect(),
         }
     }
 
-    pub(super) fn phase(&self, phase: Phase) -> &PhaseFacts {
+    pub(super) fn phase(&self, phase: Phase) -> &ParsedPhase {
         match phase {
             Phase::Plan => &self.phases[0],
             Phase::Execute => &self.phases[1],
@@ -70,20 +70,20 @@ impl Facts {
         self.phases.iter().filter(|phase| phase.status == Some(status)).count()
     }
 
-    /// Whether every entry can be read; else one that seems to be missing may be there.
-    pub(super) fn has_whole_history(&self) -> bool {
+    /// Whether every entry could be parsed. Otherwise an entry that seems to be missing may be present.
+    pub(super) fn has_complete_history(&self) -> bool {
         self.history.iter().all(|entry| entry.phase.is_some() && entry.event.is_some())
     }
 
-    /// The entries that say this.
-    pub(super) fn entries(&self, phase: Option<Phase>, event: Event) -> impl Iterator<Item = &EntryFacts> {
-        let says =
-            move |entry: &&EntryFacts| entry.phase == Some(phase) && entry.event.as_ref() == Some(&event);
-        self.history.iter().filter(says)
+    /// The entries with this phase and event.
+    pub(super) fn entries(&self, phase: Option<Phase>, event: Event) -> impl Iterator<Item = &ParsedEntry> {
+        let matches =
+            move |entry: &&ParsedEntry| entry.phase == Some(phase) && entry.event.as_ref() == Some(&event);
+        self.history.iter().filter(matches)
     }
 }
 
-impl PhaseFacts {
+impl ParsedPhase {
     fn read(shown: &Value, phase: Phase) -> Self {
         Self {
             phase,
@@ -98,7 +98,7 @@ impl PhaseFacts {
     }
 }
 
-impl EntryFacts {
+impl ParsedEntry {
     fn read(entry: &Value, index: usize) -> Self {
         Self {
             index,
@@ -115,5 +115,5 @@ fn read<T: DeserializeOwned>(owner: &Value, name: &str) -> Option<T> {
 }
 
 fn count(owner: &Value, name: &str) -> Option<u64> {
-    read(owner, name).filter(|number| (1..=LARGEST).contains(number))
+    read(owner, name).filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))
 }

@@ -1,5 +1,5 @@
-//! The document in parts, so that a write costs what it changes: everything above the phases, each phase, and the history
-//! in chunks.
+//! The parts in which the document is stored: the head, each phase, and chunks of the history. A write stores only the parts
+//! that it changes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{Context, Document, HistoryEntry, Metadata, Phase, PhaseDocument, Phases, Unknown};
 use crate::peer::names::CycleId;
 
-/// The path of the part that holds all but phases and history.
+/// The path of the part with everything except phases and history.
 const HEAD: &str = "head";
 const PHASES: &str = "phases/";
 const HISTORY: &str = "history/";
 
-/// How many entries of the history make a part.
+/// How many history entries a chunk has.
 const CHUNK: usize = 32;
 
 #[derive(Serialize)]
@@ -30,9 +30,6 @@ struct HeadOf<'a> {
     unknown: &'a Unknown,
 }
 
-/// A field of the reviewer's that was given, be it null.
-type Given = Option<Value>;
-
 #[derive(Deserialize)]
 struct Head {
     version: u64,
@@ -40,10 +37,10 @@ struct Head {
     sequence: u64,
     metadata: Metadata,
     context: Context,
-    #[serde(default, deserialize_with = "super::given")]
-    cycle_summary: Given,
-    #[serde(default, deserialize_with = "super::given")]
-    insights: Given,
+    #[serde(default, deserialize_with = "super::deserialize_present")]
+    cycle_summary: Option<Value>,
+    #[serde(default, deserialize_with = "super::deserialize_present")]
+    insights: Option<Value>,
     #[serde(flatten)]
     unknown: Unknown,
 }
@@ -52,7 +49,7 @@ fn phase_part(phase: Phase) -> String {
     format!("{PHASES}{phase}")
 }
 
-/// Chunks sort by their paths.
+/// The path of a chunk. Paths sort like chunks.
 fn history_part(chunk: usize) -> String {
     format!("{HISTORY}{chunk:06}")
 }
@@ -72,11 +69,11 @@ pub(in crate::peer) fn all(document: &Document) -> Vec<String> {
     std::iter::once(HEAD.to_owned()).chain(phases).chain(history).collect()
 }
 
-/// The parts that a write has changed.
+/// The parts that a write changed.
 pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().filter(|phase| old.phases[*phase] != new.phases[*phase]);
     let mut parts: Vec<_> = std::iter::once(HEAD.to_owned()).chain(phases.map(phase_part)).collect();
-    // A history that became shorter leaves empty chunks behind.
+    // Chunks that a shorter history no longer has are stored empty.
     let most = chunks(old).max(chunks(new));
     parts.extend((0..most).filter(|index| chunk(old, *index) != chunk(new, *index)).map(history_part));
     parts
@@ -100,10 +97,10 @@ pub(in crate::peer) fn part(document: &Document, path: &str) -> String {
             unknown: &document.unknown,
         })
     };
-    text.expect("BUG: a document is plain data")
+    text.expect("BUG: a document cannot be serialized")
 }
 
-/// Puts a document together again; `None` if a part is missing or malformed.
+/// Assembles a document from its parts; `None` if a part is missing or malformed.
 pub(in crate::peer) fn assemble(parts: &[(String, String)]) -> Option<Document> {
     let (mut head, mut history) = (None, Vec::new());
     let mut phases: [Option<PhaseDocument>; 4] = [const { None }; 4];

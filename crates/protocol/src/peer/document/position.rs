@@ -1,4 +1,4 @@
-//! Where a cycle stands: a row or a column of the seed's transition matrix.
+//! Where a cycle is in the seed's transition matrix.
 
 use std::fmt;
 
@@ -6,37 +6,37 @@ use super::{CycleStatus, Document, Phase, PhaseStatus};
 use crate::check::Violation;
 use crate::peer::names::CycleId;
 
-/// Where a cycle stands.
+/// A row or a column of the transition matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Position {
     Initialized,
     /// The phase is in progress.
-    Working(Phase),
-    /// The phase is completed, and what follows has not begun.
-    Resting(Phase),
+    InProgress(Phase),
+    /// The phase is completed, and the next one has not started.
+    PhaseCompleted(Phase),
     Completed,
     Failed(Phase),
 }
 
-/// `invalid_transition`: a change that is not in the matrix. Nothing is written.
+/// `invalid_transition`: the change is not in the matrix. Nothing is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidTransition {
     pub cycle_id: CycleId,
-    /// None if there was no document.
+    /// `None` if there was no document.
     pub from: Option<Position>,
     pub to: Position,
-    /// What the change may not touch. Empty if there is no such way at all.
+    /// What the change may not touch. Empty if the matrix has no such transition at all.
     pub because: Vec<Violation>,
 }
 
 impl Document {
-    /// Where the cycle stands. Of a document that keeps the rules: of others it is a guess.
+    /// The position of a valid document. That of an invalid one is a guess.
     pub fn position(&self) -> Position {
         match self.metadata.status {
             CycleStatus::Initialized => Position::Initialized,
             CycleStatus::InProgress => match self.phases.find(PhaseStatus::InProgress) {
-                Some(phase) => Position::Working(phase),
-                None => Position::Resting(self.metadata.current_phase),
+                Some(phase) => Position::InProgress(phase),
+                None => Position::PhaseCompleted(self.metadata.current_phase),
             },
             CycleStatus::Completed => Position::Completed,
             CycleStatus::Failed => {
@@ -51,17 +51,17 @@ impl Position {
     pub fn startable(self) -> Option<Phase> {
         match self {
             Self::Initialized => Some(Phase::Plan),
-            Self::Resting(phase) => phase.next(),
-            Self::Working(_) | Self::Completed | Self::Failed(_) => None,
+            Self::PhaseCompleted(phase) => phase.next(),
+            Self::InProgress(_) | Self::Completed | Self::Failed(_) => None,
         }
     }
 
-    /// The phase that fails if something goes wrong here: the one in progress, else the first that is not completed. Once
-    /// all are completed nothing can fail.
+    /// The phase that fails if the cycle fails here: the one in progress, else the first that is not completed. `None` if all
+    /// are completed.
     pub fn failable(self) -> Option<Phase> {
         match self {
-            Self::Working(phase) => Some(phase),
-            Self::Initialized | Self::Resting(_) => self.startable(),
+            Self::InProgress(phase) => Some(phase),
+            Self::Initialized | Self::PhaseCompleted(_) => self.startable(),
             Self::Completed | Self::Failed(_) => None,
         }
     }
@@ -71,8 +71,8 @@ impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Initialized => f.write_str("initialized"),
-            Self::Working(phase) => write!(f, "{phase} in_progress"),
-            Self::Resting(phase) => write!(f, "{phase} completed"),
+            Self::InProgress(phase) => write!(f, "{phase} in_progress"),
+            Self::PhaseCompleted(phase) => write!(f, "{phase} completed"),
             Self::Completed => f.write_str("completed"),
             Self::Failed(phase) => write!(f, "{phase} failed"),
         }

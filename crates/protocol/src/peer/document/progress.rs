@@ -1,25 +1,25 @@
-//! Documents without those entries of their history that no rule asks for.
+//! Documents without the progress entries of their history.
 //!
-//! An agent may note its progress a thousand times, and each time the whole document would be held against the rules. They
-//! are the same with fewer entries of mere progress: so a write costs the same however many were made before it.
+//! No rule needs these entries, and an agent may add thousands of them. Checks that leave them out cost the same for every
+//! write.
 
 use super::{Document, Event, HistoryEntry};
 
-/// The document without its entries of mere progress.
-pub(in crate::peer) fn lean(document: &Document) -> Document {
-    with_history(document, transitions(&document.history))
+/// Returns the document without its progress entries.
+pub(in crate::peer) fn without_progress(document: &Document) -> Document {
+    with_history(document, without_progress_entries(&document.history))
 }
 
-/// The same of a document and the one that follows it, with every entry that the second one adds. `None` if the second one
-/// does more to the history than add to it: then it has to be looked at as it is.
-pub(in crate::peer) fn lean_both(old: &Document, new: &Document) -> Option<(Document, Document)> {
+/// Returns two consecutive documents without the progress entries that both have. `None` if the second one does more to the
+/// history than append to it: then the whole documents must be checked.
+pub(in crate::peer) fn without_progress_pair(old: &Document, new: &Document) -> Option<(Document, Document)> {
     let added = new.history.strip_prefix(&old.history[..])?;
-    let old = lean(old);
+    let old = without_progress(old);
     let history = [&old.history, added].concat();
     Some((old, with_history(new, history)))
 }
 
-/// The document with another history. Does not copy its own, which may be long.
+/// Returns the document with another history. Does not copy its own, which may be long.
 pub(in crate::peer) fn with_history(document: &Document, history: Vec<HistoryEntry>) -> Document {
     let Document { version, sequence, cycle_id, metadata, context, phases, .. } = document;
     Document {
@@ -36,51 +36,46 @@ pub(in crate::peer) fn with_history(document: &Document, history: Vec<HistoryEnt
     }
 }
 
-fn transitions(history: &[HistoryEntry]) -> Vec<HistoryEntry> {
-    let counts = |entry: &&HistoryEntry| match entry.event {
-        Event::Progress => false,
-        Event::Initialized | Event::Started | Event::Completed | Event::Failed => true,
-        Event::Recovered | Event::Migrated | Event::Compacted | Event::Other(_) => true,
-    };
-    history.iter().filter(counts).cloned().collect()
+fn without_progress_entries(history: &[HistoryEntry]) -> Vec<HistoryEntry> {
+    history.iter().filter(|entry| entry.event != Event::Progress).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::{Document, check_document};
+    use crate::peer::change::{UnknownFields, set_unknown_fields};
+    use crate::peer::check_document;
 
     fn example() -> Document {
         serde_json::from_str(include_str!("../../../tests/fixtures/peer/cycle.json")).unwrap()
     }
 
     fn progress(document: &Document) -> Document {
-        let at = document.metadata.updated_at;
-        crate::peer::change::set_foreign(document, crate::peer::change::Foreign::of(document), at)
+        set_unknown_fields(document, UnknownFields::of(document), document.metadata.updated_at)
     }
 
     #[test]
-    fn a_document_keeps_the_rules_without_its_progress_and_breaks_them_as_before() {
+    fn a_document_without_progress_keeps_and_breaks_the_same_rules() {
         let long = (0..40).fold(example(), |document, _| progress(&document));
-        assert_eq!(lean(&long).history, example().history);
-        assert!(check_document(&lean(&long)).violations.is_empty());
+        assert_eq!(without_progress(&long).history, example().history);
+        assert!(check_document(&without_progress(&long)).violations.is_empty());
         let mut broken = long;
         broken.history.remove(0);
         let found = |document: &Document| check_document(document).violations;
         assert!(!found(&broken).is_empty());
-        assert_eq!(found(&lean(&broken)).len(), found(&broken).len());
+        assert_eq!(found(&without_progress(&broken)).len(), found(&broken).len());
     }
 
     #[test]
-    fn what_is_added_stays_and_what_is_rewritten_is_not_passed_over() {
+    fn an_added_entry_stays_and_a_rewritten_history_is_checked_in_full() {
         let old = progress(&example());
         let new = progress(&old);
-        let (lean_old, lean_new) = lean_both(&old, &new).unwrap();
-        assert_eq!(lean_old.history, example().history);
-        assert_eq!(lean_new.history.last(), new.history.last());
-        assert_eq!(lean_new.history.len(), lean_old.history.len() + 1);
+        let (short_old, short_new) = without_progress_pair(&old, &new).unwrap();
+        assert_eq!(short_old.history, example().history);
+        assert_eq!(short_new.history.last(), new.history.last());
+        assert_eq!(short_new.history.len(), short_old.history.len() + 1);
         let mut rewritten = new;
         rewritten.history[3].sequence += 1;
-        assert_eq!(lean_both(&old, &rewritten), None);
+        assert_eq!(without_progress_pair(&old, &rewritten), None);
     }
 }

@@ -1,7 +1,7 @@
-//! Edits of a cycle's document: what agents and people may change in it themselves, and what happens if others were faster.
+//! Edits of a cycle's document by agents and other clients, and how concurrent edits are merged.
 //!
-//! Whoever is at work in a phase may change what that phase has produced so far and add to its errors; whoever is no part
-//! of the run may do the same, and change fields that the seed does not know. All else is the engine's.
+//! The agent of the phase in progress may change the output of the phase and add to its errors. A client outside the run may do
+//! the same, and may change unknown fields. Only the engine writes the rest.
 
 mod external;
 mod sections;
@@ -10,142 +10,145 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::change::{self, Foreign};
-use super::document::Position;
-use super::document::progress::{lean, with_history};
-use super::document::{Document, Event, HistoryEntry, Phase, Second};
+use super::change::{self, UnknownFields};
+use super::document::progress::{with_history, without_progress};
+use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, Position, Second};
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, Patch, Uneditable};
 pub(super) use external::external_edit;
-use sections::{Owner, Place, differing};
+use sections::{ChangedField, Owner, changed_fields};
 
-/// What a write may not touch has no rule of its own in the seed's lists: it follows from the matrix.
+/// The rule that an edit breaks if it touches too much. It has no id of its own in the seed's tables.
 const MATRIX: &str = "matrix";
 
-/// Turns a patch into the operations that lead from the document as it is now to the one its author wants. `based_on` is
-/// the document that the author had read; `None` if all is already as the patch wants it.
+/// Turns a patch into the operations that lead from the current document to the one that the author wants. `based_on` is the
+/// document that the author read. Returns `None` if the document already is as the patch wants it.
 ///
-/// If others have written since: what they have already done is done; what they have not touched can still be changed; what
-/// they have touched as well is a conflict, and so is a patch that no longer fits.
+/// If other writes came in between, a patch of other sections still applies. A patch of the same section is a conflict, and
+/// so is one that can no longer be applied.
 pub(super) fn edit(
     based_on: &Document,
     current: &Document,
     author: &EditAuthor<Phase>,
     patch: &Patch,
 ) -> Result<Option<json_patch::Patch>, Uneditable> {
-    let as_it_was = tried_on(based_on, patch);
-    let as_it_is = tried_on(current, patch);
-    let now = Trial::of(&as_it_is, author, patch);
+    let based_on_short = shortened_for(based_on, patch);
+    let current_short = shortened_for(current, patch);
+    let on_current = AppliedPatch::new(&current_short, author, patch);
     if based_on == current {
-        return Ok(now?.map(Trial::operations));
+        return Ok(on_current?.map(AppliedPatch::operations));
     }
-    if matches!(now, Ok(None)) {
+    if matches!(on_current, Ok(None)) {
         return Ok(None);
     }
-    // What would have been refused then is refused for the same reason now: nobody else is to blame.
-    let then = Trial::of(&as_it_was, author, patch)?;
-    // Both, for the same patch can touch more of one document than of the other.
-    let ours: BTreeSet<String> = then.iter().chain(now.iter().flatten()).flat_map(Trial::sections).collect();
-    let theirs = differing(&as_it_was.to_value(), &as_it_is.to_value());
+    // A patch that was invalid from the start is no conflict.
+    let on_based_on = AppliedPatch::new(&based_on_short, author, patch)?;
+    // The same patch can touch more of one document than of the other.
+    let ours: BTreeSet<String> =
+        on_based_on.iter().chain(on_current.iter().flatten()).flat_map(AppliedPatch::sections).collect();
+    let theirs = changed_fields(&based_on_short.to_value(), &current_short.to_value());
     let sources = patch.sources();
-    let copied = sources.iter().find(|source| theirs.iter().any(|place| place.overlaps(source)));
-    let both = theirs.iter().map(Place::section).find(|section| ours.contains(section));
+    let copied = sources.iter().find(|source| theirs.iter().any(|field| field.overlaps(source)));
+    let both = theirs.iter().map(ChangedField::section).find(|section| ours.contains(section));
     if let Some(both) = copied.cloned().or(both) {
         return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
     }
-    match now {
-        Ok(trial) => Ok(trial.map(Trial::operations)),
-        Err(gone) => {
-            Err(Uneditable::Conflict { why: format!("it does not apply any more: {}", spelt_out(&gone)) })
+    match on_current {
+        Ok(applied) => Ok(applied.map(AppliedPatch::operations)),
+        Err(error) => {
+            Err(Uneditable::Conflict { why: format!("it can no longer be applied: {}", with_cause(&error)) })
         }
     }
 }
 
-/// What of a document the patch has to be tried on.
-fn tried_on(document: &Document, patch: &Patch) -> Document {
-    if patch.reaches("history") { document.clone() } else { lean(document) }
+/// The document without progress entries, unless the patch refers to the history.
+fn shortened_for(document: &Document, patch: &Patch) -> Document {
+    if patch.reaches("history") { document.clone() } else { without_progress(document) }
 }
 
-/// Writes an edit into the document, under the name of whoever made it. `None` for an edit of a damaged journal: it does
-/// not fit the document, or changes what no edit may.
+/// Applies an edit to the document, under the name of its author. `None` if the edit cannot be applied or changes what no edit
+/// may, as in a damaged journal.
 pub(super) fn apply(
     document: &Document,
     edit: &json_patch::Patch,
     by: String,
     at: Second,
 ) -> Option<Document> {
-    let mut edited = read_with(document, edit)?;
+    let mut edited = patched(document, edit)?;
     let mut new = match document.position() {
-        Position::Working(phase) if has_moved(&document.phases[phase], &edited.phases[phase]) => {
+        Position::InProgress(phase) if has_progressed(&document.phases[phase], &edited.phases[phase]) => {
             let (output, errors) = (edited.phases[phase].output.clone(), edited.phases[phase].errors.clone());
-            let mut new = change::touch(document, phase, output, errors, at).ok()?;
-            Foreign::of(&edited).put(&mut new);
+            let mut new = change::update_phase(document, phase, output, errors, at).ok()?;
+            UnknownFields::of(&edited).put(&mut new);
             new
         }
-        Position::Working(_)
+        Position::InProgress(_)
         | Position::Initialized
-        | Position::Resting(_)
+        | Position::PhaseCompleted(_)
         | Position::Completed
-        | Position::Failed(_) => change::set_foreign(document, Foreign::of(&edited), at),
+        | Position::Failed(_) => change::set_unknown_fields(document, UnknownFields::of(&edited), at),
     };
     new.history.last_mut()?.unknown.insert("by".to_owned(), by.into());
     edited.sequence = new.sequence;
     edited.metadata.updated_at = new.metadata.updated_at;
     let history = std::mem::take(&mut new.history);
-    let fits = edited == new;
+    let is_allowed = edited == new;
     new.history = history;
-    fits.then_some(new)
+    is_allowed.then_some(new)
 }
 
 /// The document after these operations, without its history.
-fn read_with(document: &Document, edit: &json_patch::Patch) -> Option<Document> {
+fn patched(document: &Document, edit: &json_patch::Patch) -> Option<Document> {
     let mut edited = with_history(document, Vec::new()).to_value();
     json_patch::patch_unsafe(&mut edited, edit).ok()?;
     serde_json::from_value(edited).ok()
 }
 
-fn has_moved(before: &super::PhaseDocument, after: &super::PhaseDocument) -> bool {
+fn has_progressed(before: &PhaseDocument, after: &PhaseDocument) -> bool {
     before.output != after.output || before.errors != after.errors
 }
 
-/// A patch tried on a document: allowed, and with a result that keeps the rules.
-struct Trial {
+/// A patch that was applied to a document: its author may make it, and the result keeps the rules.
+struct AppliedPatch {
     old: Value,
     new: Value,
-    places: Vec<Place>,
+    fields: Vec<ChangedField>,
 }
 
-impl Trial {
-    /// `None` if it changes nothing.
-    fn of(
+impl AppliedPatch {
+    /// Applies a patch. Returns `None` if it changes nothing.
+    fn new(
         document: &Document,
         author: &EditAuthor<Phase>,
         patch: &Patch,
     ) -> Result<Option<Self>, Uneditable> {
         let old = document.to_value();
-        let working = match document.position() {
-            Position::Working(phase) => Some(phase),
-            Position::Initialized | Position::Resting(_) | Position::Completed | Position::Failed(_) => None,
+        let in_progress = match document.position() {
+            Position::InProgress(phase) => Some(phase),
+            Position::Initialized
+            | Position::PhaseCompleted(_)
+            | Position::Completed
+            | Position::Failed(_) => None,
         };
         let new = match patch.apply(&old) {
             Ok(new) => new,
-            Err(unfit) => {
-                // That it may not write there says more than that there is nothing.
-                let place = unfit.pointer().map(Place::of);
-                refuse_the_engines(document, working, place.as_slice())?;
-                return Err(unfit.into());
+            Err(error) => {
+                // A refusal says more than a missing field.
+                let field = error.pointer().map(ChangedField::at);
+                refuse_engine_fields(document, in_progress, field.as_slice())?;
+                return Err(error.into());
             }
         };
-        let places = differing(&old, &new);
-        if places.is_empty() {
+        let fields = changed_fields(&old, &new);
+        if fields.is_empty() {
             return Ok(None);
         }
-        refuse_the_engines(document, working, &places)?;
-        refuse_others(author, &places)?;
-        let progress = places.iter().any(|place| matches!(place.owner, Owner::Work(_)));
-        check(document, new.clone(), working.filter(|_| progress))?;
-        Ok(Some(Self { old, new, places }))
+        refuse_engine_fields(document, in_progress, &fields)?;
+        refuse_fields_of_others(author, &fields)?;
+        let is_progress = fields.iter().any(|field| matches!(field.owner, Owner::Agent(_)));
+        check(document, new.clone(), in_progress.filter(|_| is_progress))?;
+        Ok(Some(Self { old, new, fields }))
     }
 
     fn operations(self) -> json_patch::Patch {
@@ -153,32 +156,31 @@ impl Trial {
     }
 
     fn sections(&self) -> impl Iterator<Item = String> {
-        self.places.iter().map(Place::section)
+        self.fields.iter().map(ChangedField::section)
     }
 }
 
-/// `invalid_transition`: what nobody but the engine may change, and phases that are not in progress.
-fn refuse_the_engines(
+/// Refuses, as `invalid_transition`, fields that only the engine writes, and phases that are not in progress.
+fn refuse_engine_fields(
     document: &Document,
-    working: Option<Phase>,
-    places: &[Place],
+    in_progress: Option<Phase>,
+    fields: &[ChangedField],
 ) -> Result<(), Uneditable> {
-    let because: Vec<_> = places
+    let because: Vec<_> = fields
         .iter()
-        .filter_map(|place| {
-            let (message, repair) = match place.owner {
-                Owner::Work(phase) if working == Some(phase) => return None,
-                Owner::Foreign(_) => return None,
-                Owner::Work(phase) => (
-                    format!("`{}` cannot be changed: `{phase}` is not in progress", place.pointer),
+        .filter_map(|field| {
+            let (message, repair) = match field.owner {
+                Owner::Agent(phase) if in_progress == Some(phase) => return None,
+                Owner::Anyone(_) => return None,
+                Owner::Agent(phase) => (
+                    format!("`{}` cannot be changed: `{phase}` is not in progress", field.pointer),
                     "leave it as it is".to_owned(),
                 ),
-                Owner::Engine(_) => (
-                    format!("`{}` is the engine's to write", place.pointer),
-                    "leave it as it is; the engine counts, stamps and moves on".to_owned(),
-                ),
+                Owner::Engine(_) => {
+                    (format!("only the engine writes `{}`", field.pointer), "leave it as it is".to_owned())
+                }
             };
-            Some(Violation { rule: MATRIX, pointer: place.pointer.clone(), message, repair })
+            Some(Violation { rule: MATRIX, pointer: field.pointer.clone(), message, repair })
         })
         .collect();
     let Some(first) = because.first() else { return Ok(()) };
@@ -186,25 +188,25 @@ fn refuse_the_engines(
     Err(Uneditable::InvalidTransition { message, because })
 }
 
-/// What this hand may not write, though others may.
-fn refuse_others(author: &EditAuthor<Phase>, places: &[Place]) -> Result<(), Uneditable> {
+/// Refuses, for an agent, every field that is not its own.
+fn refuse_fields_of_others(author: &EditAuthor<Phase>, fields: &[ChangedField]) -> Result<(), Uneditable> {
     let EditAuthor::Step(own) = author else { return Ok(()) };
-    let not_yours = |place: &Place| match place.owner {
-        Owner::Work(phase) => phase != *own,
-        Owner::Foreign(_) | Owner::Engine(_) => true,
+    let is_not_own = |field: &&ChangedField| match field.owner {
+        Owner::Agent(phase) => phase != *own,
+        Owner::Anyone(_) | Owner::Engine(_) => true,
     };
-    let Some(place) = places.iter().find(|place| not_yours(place)) else { return Ok(()) };
-    let because = format!("from inside, the {} writes `output` and `errors` of `{own}`", own.step());
-    Err(Uneditable::NotYours { pointer: place.pointer.clone(), because })
+    let Some(field) = fields.iter().find(is_not_own) else { return Ok(()) };
+    let because = format!("the {} may write only `output` and `errors` of `{own}`", own.agent());
+    Err(Uneditable::NotYours { pointer: field.pointer.clone(), because })
 }
 
-/// Holds the document as it would be written against all rules, and the step to it against the matrix.
+/// Checks the document as it would be written, and the transition to it.
 fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<(), Uneditable> {
     let at = document.metadata.updated_at;
     let entry = HistoryEntry::new(at, phase, Event::Progress, document.sequence + 1);
     new["sequence"] = entry.sequence.into();
     if let Some(history) = new["history"].as_array_mut() {
-        history.push(serde_json::to_value(&entry).expect("BUG: an entry is plain data"));
+        history.push(serde_json::to_value(&entry).expect("BUG: an entry cannot be serialized"));
     }
     match check_write(Some(document), &new) {
         Ok(_) => Ok(()),
@@ -215,8 +217,8 @@ fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<()
     }
 }
 
-/// An error with what caused it, for a sentence.
-fn spelt_out(error: &Uneditable) -> String {
+/// The message of an error, or of its cause.
+fn with_cause(error: &Uneditable) -> String {
     match error {
         Uneditable::Unpatchable(why) => why.to_string(),
         Uneditable::EngineOnly

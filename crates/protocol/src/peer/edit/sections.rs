@@ -1,13 +1,13 @@
-//! Which places of a document differ, and whose they are.
+//! The fields in which two documents differ, and who may write them.
 //!
-//! Works on plain JSON: what a patch makes of a document need not be one.
+//! Works on JSON, because a patched document may not be valid.
 
 use serde_json::{Map, Value};
 
 use crate::check::member;
 use crate::peer::document::Phase;
 
-/// Fields of the seed, by what they stand in. All others are foreign.
+/// The fields of the seed, by the object that has them. All others are unknown.
 const HEAD: [&str; 9] = [
     "version",
     "cycle_id",
@@ -41,52 +41,52 @@ const PHASE: [&str; 8] = [
     "reused_from",
 ];
 
-/// A place where two documents differ.
+/// A field in which two documents differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ChangedField {
     pub(super) pointer: String,
     pub(super) owner: Owner,
 }
 
-/// Whose a place is.
+/// Who may write a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// `output` or `errors` of a phase.
-    Work(Phase),
-    /// Nobody's whom the seed knows; in a phase, or outside of them.
-    Foreign(Option<Phase>),
-    /// The engine's: another field of a phase, or outside of them.
+    /// The agent of the phase, and clients outside the run: `output` or `errors` of the phase.
+    Agent(Phase),
+    /// Any client outside the run: an unknown field, of a phase or of none.
+    Anyone(Option<Phase>),
+    /// Only the engine: another field, of a phase or of none.
     Engine(Option<Phase>),
 }
 
 impl Owner {
     fn phase(self) -> Option<Phase> {
         match self {
-            Self::Work(phase) => Some(phase),
-            Self::Foreign(phase) | Self::Engine(phase) => phase,
+            Self::Agent(phase) => Some(phase),
+            Self::Anyone(phase) | Self::Engine(phase) => phase,
         }
     }
 }
 
-impl Place {
-    /// The place that a pointer leads to, or into.
-    pub(super) fn of(pointer: &str) -> Self {
+impl ChangedField {
+    /// The field that a pointer refers to, or points into.
+    pub(super) fn at(pointer: &str) -> Self {
         let tokens: Vec<_> = pointer.split('/').skip(1).collect();
         let owner = match tokens[..] {
             ["phases", phase, ref within @ ..] => match (Phase::from_word(phase), within) {
-                (Some(phase), ["output" | "errors", ..]) => Owner::Work(phase),
-                (Some(phase), [field, ..]) if !PHASE.contains(field) => Owner::Foreign(Some(phase)),
+                (Some(phase), ["output" | "errors", ..]) => Owner::Agent(phase),
+                (Some(phase), [field, ..]) if !PHASE.contains(field) => Owner::Anyone(Some(phase)),
                 (phase, _) => Owner::Engine(phase),
             },
-            ["metadata", field, ..] if !METADATA.contains(&field) => Owner::Foreign(None),
-            ["context", field, ..] if !CONTEXT.contains(&field) => Owner::Foreign(None),
-            [field, ..] if !HEAD.contains(&field) => Owner::Foreign(None),
+            ["metadata", field, ..] if !METADATA.contains(&field) => Owner::Anyone(None),
+            ["context", field, ..] if !CONTEXT.contains(&field) => Owner::Anyone(None),
+            [field, ..] if !HEAD.contains(&field) => Owner::Anyone(None),
             [..] => Owner::Engine(None),
         };
         Self { pointer: pointer.to_owned(), owner }
     }
 
-    /// What is written together: a phase with all that is in it, else the one field.
+    /// The unit of conflict: the whole phase, or the single field outside the phases.
     pub(super) fn section(&self) -> String {
         match self.owner.phase() {
             Some(phase) => format!("/phases/{phase}"),
@@ -94,7 +94,7 @@ impl Place {
         }
     }
 
-    /// Whether what a pointer leads to lies in the same region, or has this place in it.
+    /// Whether a pointer points into the same section, or to an object that contains this field.
     pub(super) fn overlaps(&self, pointer: &str) -> bool {
         let within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -103,33 +103,33 @@ impl Place {
     }
 }
 
-/// Every field in which two documents differ.
-pub(super) fn differing(old: &Value, new: &Value) -> Vec<Place> {
-    let mut places = Vec::new();
+/// Returns every field in which two documents differ.
+pub(super) fn changed_fields(old: &Value, new: &Value) -> Vec<ChangedField> {
+    let mut changed = Vec::new();
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
         if old != new {
-            places.push(Place { pointer: String::new(), owner: Owner::Engine(None) });
+            changed.push(ChangedField { pointer: String::new(), owner: Owner::Engine(None) });
         }
-        return places;
+        return changed;
     };
     for (name, pointer) in differing_members(old, new, "") {
         match (name, old.get(name), new.get(name)) {
             ("metadata", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                fields(old, new, &pointer, &METADATA, &mut places);
+                fields(old, new, &pointer, &METADATA, &mut changed);
             }
             ("context", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                fields(old, new, &pointer, &CONTEXT, &mut places);
+                fields(old, new, &pointer, &CONTEXT, &mut changed);
             }
             ("phases", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                phases(old, new, &pointer, &mut places);
+                phases(old, new, &pointer, &mut changed);
             }
             _ => {
-                let owner = if HEAD.contains(&name) { Owner::Engine(None) } else { Owner::Foreign(None) };
-                places.push(Place { pointer, owner });
+                let owner = if HEAD.contains(&name) { Owner::Engine(None) } else { Owner::Anyone(None) };
+                changed.push(ChangedField { pointer, owner });
             }
         }
     }
-    places
+    changed
 }
 
 fn fields(
@@ -137,35 +137,35 @@ fn fields(
     new: &Map<String, Value>,
     at: &str,
     known: &[&str],
-    places: &mut Vec<Place>,
+    changed: &mut Vec<ChangedField>,
 ) {
-    places.extend(differing_members(old, new, at).map(|(name, pointer)| {
-        let owner = if known.contains(&name) { Owner::Engine(None) } else { Owner::Foreign(None) };
-        Place { pointer, owner }
+    changed.extend(differing_members(old, new, at).map(|(name, pointer)| {
+        let owner = if known.contains(&name) { Owner::Engine(None) } else { Owner::Anyone(None) };
+        ChangedField { pointer, owner }
     }));
 }
 
-fn phases(old: &Map<String, Value>, new: &Map<String, Value>, at: &str, places: &mut Vec<Place>) {
+fn phases(old: &Map<String, Value>, new: &Map<String, Value>, at: &str, changed: &mut Vec<ChangedField>) {
     for (name, pointer) in differing_members(old, new, at) {
         let phase = Phase::from_word(name);
         match (phase, old.get(name), new.get(name)) {
             (Some(phase), Some(Value::Object(old)), Some(Value::Object(new))) => {
-                places.extend(differing_members(old, new, &pointer).map(|(name, pointer)| {
+                changed.extend(differing_members(old, new, &pointer).map(|(name, pointer)| {
                     let owner = match name {
-                        "output" | "errors" => Owner::Work(phase),
+                        "output" | "errors" => Owner::Agent(phase),
                         known if PHASE.contains(&known) => Owner::Engine(Some(phase)),
-                        _ => Owner::Foreign(Some(phase)),
+                        _ => Owner::Anyone(Some(phase)),
                     };
-                    Place { pointer, owner }
+                    ChangedField { pointer, owner }
                 }));
             }
             // A phase as a whole, or one that does not exist.
-            _ => places.push(Place { pointer, owner: Owner::Engine(phase) }),
+            _ => changed.push(ChangedField { pointer, owner: Owner::Engine(phase) }),
         }
     }
 }
 
-/// The members that are not the same in both, with their pointers, in the order of the first and then of the second.
+/// The members that differ, with their pointers, in the order of the first object and then of the second.
 fn differing_members<'m>(
     old: &'m Map<String, Value>,
     new: &'m Map<String, Value>,

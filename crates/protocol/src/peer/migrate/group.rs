@@ -10,7 +10,7 @@ use super::read::time;
 use super::report::{Note, NoteKind, SkippedKey};
 use crate::peer::check;
 use crate::peer::document::{Document, Event, Second, VERSION};
-use crate::peer::names::{CycleId, LARGEST, Scope};
+use crate::peer::names::{CycleId, MAX_SAFE_INTEGER, Scope};
 
 /// The keys of one cycle.
 #[derive(Debug, Default)]
@@ -90,7 +90,8 @@ impl Groups {
     fn add_meta(&mut self, key: String, value: Value, prefix: &Prefix) {
         let mut numbers = Vec::new();
         for (number, about) in value["cycles"].as_object().into_iter().flatten() {
-            let Some(number) = number.parse().ok().filter(|number| (1..=LARGEST).contains(number)) else {
+            let Some(number) = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))
+            else {
                 continue;
             };
             numbers.push(number.to_string());

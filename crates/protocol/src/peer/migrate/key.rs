@@ -5,7 +5,7 @@
 
 use super::status::phase_word;
 use crate::peer::document::Phase;
-use crate::peer::names::{LARGEST, SpecName};
+use crate::peer::names::{MAX_SAFE_INTEGER, SpecName};
 
 /// What precedes `meta` or `cycle` in a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ pub(super) fn parse(key: &str) -> Key {
         }
         "global" => split(&format!(".{rest}"), |_| Ok(Prefix::Global)).unwrap_or_else(unknown),
         "spec" => split(rest, |name| {
-            SpecName::typed(name)
+            SpecName::normalized(name)
                 .map(Prefix::Spec)
                 .map_err(|bad| format!("`{name}` cannot name a spec: {bad}"))
         })
@@ -119,7 +119,7 @@ fn suffix(text: &str) -> Option<Suffix> {
         ["meta"] => Some(Suffix::Meta),
         ["cycle", "current"] => Some(Suffix::Pointer),
         ["cycle", number, ref part @ ..] => {
-            let number = number.parse().ok().filter(|number| (1..=LARGEST).contains(number))?;
+            let number = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))?;
             Some(Suffix::Cycle(number, self::part(part)?))
         }
         _ => None,

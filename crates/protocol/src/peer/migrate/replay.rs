@@ -9,7 +9,7 @@ use super::outcome::{Outcome, PhaseFailure, outcome};
 use super::read::{Facts, text, time};
 use super::report::{Note, NoteKind};
 use super::status::OldStatus;
-use crate::peer::change::{self, Opening};
+use crate::peer::change::{self, NewCycle};
 use crate::peer::document::{Document, Mode, Phase, PhaseError, Second, Unknown};
 use crate::peer::names::CycleId;
 
@@ -45,7 +45,7 @@ fn open(cycle: &CycleId, facts: &Facts, at: Second, notes: &mut Vec<Note>) -> Do
         let message = format!("no key says when it was created; {instead} was used");
         notes.push(Note::new(NoteKind::Assumed, message));
     }
-    let opening = Opening {
+    let opening = NewCycle {
         cycle: cycle.clone(),
         instruction: facts.instruction.clone().unwrap_or_else(|| {
             notes.push(Note::new(NoteKind::Assumed, "no key names its instruction; it became `unknown`"));

@@ -1,14 +1,14 @@
-//! Requirements → the name of a new spec, when nobody gave one.
+//! Derives the name of a new spec from its requirements.
 
 use super::{Scope, SpecName};
 
-/// How many keywords make a name at most.
-const MOST_WORDS: usize = 5;
+/// The maximum number of keywords in a name.
+const MAX_WORDS: usize = 5;
 
-/// The name of a spec whose requirements have no word that could name it.
+/// The name for requirements without keywords.
 const FALLBACK: &str = "new-feature";
 
-/// Words that say nothing about what is wanted: of the language, and of asking for something.
+/// Words that are no keywords.
 const STOP_WORDS: &str = "
     a able about add all also an and any are as at be build but by can could create do does each every
     feature for from get has have how i if implement in into is it its just let like make may me might more
@@ -17,8 +17,7 @@ const STOP_WORDS: &str = "
     when where which who will with would you your
 ";
 
-/// The name that requirements suggest: their first keywords, at most five, in lower case with hyphens between. Fewer if
-/// that is all they have, or all that a name has room for.
+/// Derives a name: the first keywords, at most five, in lower case, joined by hyphens. Fewer if the name would be too long.
 pub fn derive(requirements: &str) -> SpecName {
     let mut words: Vec<String> = Vec::new();
     for word in requirements.split(|character: char| !character.is_alphanumeric()) {
@@ -26,17 +25,17 @@ pub fn derive(requirements: &str) -> SpecName {
         if !word.is_empty() && !is_stop_word(&word) && !words.contains(&word) {
             words.push(word);
         }
-        if words.len() == MOST_WORDS {
+        if words.len() == MAX_WORDS {
             break;
         }
     }
     while !words.is_empty() {
-        if let Ok(name) = SpecName::typed(&words.join("-")) {
+        if let Ok(name) = SpecName::normalized(&words.join("-")) {
             return name;
         }
         words.pop();
     }
-    SpecName::new(FALLBACK).expect("BUG: the fallback is a name")
+    SpecName::new(FALLBACK).expect("BUG: the fallback is not a valid name")
 }
 
 fn is_stop_word(word: &str) -> bool {
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_made_of_the_first_keywords() {
+    fn a_name_has_the_first_keywords() {
         for (requirements, name) in [
             ("Users should be able to reset their password by email", "reset-password-email"),
             ("Add dark mode", "dark-mode"),
@@ -72,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_cut_to_what_a_key_holds() {
+    fn a_name_that_is_too_long_has_fewer_keywords() {
         assert_eq!(derive(&format!("search {}", "語".repeat(100))).as_str(), "search");
         assert_eq!(derive(&"語".repeat(100)).as_str(), FALLBACK);
     }
 
     #[test]
-    fn stop_words_are_in_order_and_each_there_once() {
+    fn stop_words_are_sorted_and_unique() {
         assert!(STOP_WORDS.split_whitespace().is_sorted_by(|one, next| one < next));
     }
 }

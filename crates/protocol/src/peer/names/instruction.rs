@@ -1,4 +1,4 @@
-//! What a cycle can be asked to do, and which spec that is about.
+//! Instructions, and the scope of a cycle with each of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{Scope, SpecName};
 use crate::closest;
 
-/// What a cycle is asked to do.
+/// What a cycle does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Instruction {
     CreateSpec,
@@ -17,11 +17,11 @@ pub enum Instruction {
     GitCommit,
 }
 
-/// Where the scope of a new cycle comes from.
+/// How the scope of a new cycle is determined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scoping {
+pub enum ScopeSource {
     Known(Scope),
-    /// The spec whose folder has the newest date: whoever sees the repository finds it.
+    /// The spec whose folder has the newest date. The caller must look into the repository.
     NewestSpec,
 }
 
@@ -34,12 +34,12 @@ pub enum NoScope {
     SpecNotTaken(Instruction),
 }
 
-/// A word that is no instruction.
+/// The word is not an instruction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is not an instruction")]
 pub struct UnknownInstruction {
     pub word: String,
-    /// What was probably meant.
+    /// The most similar instruction.
     pub meant: Option<Instruction>,
 }
 
@@ -64,25 +64,25 @@ impl Instruction {
         }
     }
 
-    /// What a new cycle is about, from the name that was given, if one was, and the requirements.
-    pub fn scope(self, spec: Option<SpecName>, requirements: &str) -> Result<Scoping, NoScope> {
+    /// Determines the scope of a new cycle from the given spec and the requirements.
+    pub fn scope(self, spec: Option<SpecName>, requirements: &str) -> Result<ScopeSource, NoScope> {
         match self {
-            Self::CreateSpec => Ok(Scoping::Known(match spec {
+            Self::CreateSpec => Ok(ScopeSource::Known(match spec {
                 Some(spec) => Scope::Spec(spec),
                 None => Scope::derived(requirements),
             })),
             Self::ExecuteTasks => Ok(match spec {
-                Some(spec) => Scoping::Known(Scope::Spec(spec)),
-                None => Scoping::NewestSpec,
+                Some(spec) => ScopeSource::Known(Scope::Spec(spec)),
+                None => ScopeSource::NewestSpec,
             }),
             Self::RefineSpec => match spec {
-                Some(spec) => Ok(Scoping::Known(Scope::Spec(spec))),
+                Some(spec) => Ok(ScopeSource::Known(Scope::Spec(spec))),
                 None => Err(NoScope::SpecNeeded(self)),
             },
-            Self::AnalyzeProduct => Ok(Scoping::Known(spec.map_or(Scope::Global, Scope::Spec))),
+            Self::AnalyzeProduct => Ok(ScopeSource::Known(spec.map_or(Scope::Global, Scope::Spec))),
             Self::PlanProduct | Self::GitCommit => match spec {
                 Some(_) => Err(NoScope::SpecNotTaken(self)),
-                None => Ok(Scoping::Known(Scope::Global)),
+                None => Ok(ScopeSource::Known(Scope::Global)),
             },
         }
     }
@@ -111,26 +111,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instruction_prints_as_it_parses_and_a_slip_is_recognised() {
+    fn an_instruction_prints_as_it_parses_and_a_typo_gets_a_suggestion() {
         for instruction in Instruction::ALL {
             assert_eq!(instruction.to_string().parse(), Ok(instruction));
         }
-        let slip = "create-spce".parse::<Instruction>().unwrap_err();
+        let typo = "create-spce".parse::<Instruction>().unwrap_err();
         assert_eq!(
-            (slip.to_string().as_str(), slip.meant),
+            (typo.to_string().as_str(), typo.meant),
             ("`create-spce` is not an instruction", Some(Instruction::CreateSpec))
         );
         assert_eq!("deploy".parse::<Instruction>().unwrap_err().meant, None);
     }
 
     #[test]
-    fn each_instruction_knows_what_it_is_about() {
+    fn each_instruction_has_its_scope() {
         let spec = || SpecName::new("login").unwrap();
-        let about = || Ok(Scoping::Known(Scope::Spec(spec())));
-        let global = || Ok(Scoping::Known(Scope::Global));
+        let about = || Ok(ScopeSource::Known(Scope::Spec(spec())));
+        let global = || Ok(ScopeSource::Known(Scope::Global));
         for (instruction, named, unnamed) in [
-            (Instruction::CreateSpec, about(), Ok(Scoping::Known(Scope::derived("dark mode")))),
-            (Instruction::ExecuteTasks, about(), Ok(Scoping::NewestSpec)),
+            (Instruction::CreateSpec, about(), Ok(ScopeSource::Known(Scope::derived("dark mode")))),
+            (Instruction::ExecuteTasks, about(), Ok(ScopeSource::NewestSpec)),
             (Instruction::RefineSpec, about(), Err(NoScope::SpecNeeded(Instruction::RefineSpec))),
             (Instruction::AnalyzeProduct, about(), global()),
             (Instruction::PlanProduct, Err(NoScope::SpecNotTaken(Instruction::PlanProduct)), global()),

@@ -1,24 +1,24 @@
-//! Ids as keys of a store: dots between the tokens, everything unusual escaped, and back again.
+//! Converts cycle ids to store keys and back.
 //!
-//! Stores of the kind the seed has in mind take letters, digits and `-/_=.` only, and watch by token. So a spec is always
-//! one token: letters, digits, `-` and `_` stand for themselves, every other byte of its UTF-8 becomes `=` and two
-//! upper-case hexadecimal digits. `peer:spec:日本:cycle:1` is kept under `peer.spec.=E6=97=A5=E6=9C=AC.cycle.1`.
+//! A NATS key has only letters, digits and `-/_=.`, and watches filter by token. So a spec is always one token: letters,
+//! digits, `-` and `_` are kept, every other byte of its UTF-8 becomes `=` and two upper-case hexadecimal digits. The key of
+//! `peer:spec:日本:cycle:1` is `peer.spec.=E6=97=A5=E6=9C=AC.cycle.1`.
 
 use super::{BadSpecName, CycleId, Scope, SpecName, cycle_number};
 
-/// Why a key is not one of ours.
+/// Why a text is not the key of a cycle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
     #[error("it is neither `peer.spec.<name>.cycle.<number>` nor `peer.global.cycle.<number>`")]
     NotACycle,
-    #[error("its token `{0}` is not escaped as keys are")]
+    #[error("its token `{0}` is not escaped correctly")]
     BadEscape(String),
-    #[error("its spec name cannot be one: {0}")]
+    #[error("its spec name is invalid: {0}")]
     BadSpec(#[from] BadSpecName),
 }
 
 impl Scope {
-    /// The beginning of the keys of its cycles: all but the number.
+    /// The keys of its cycles without the number.
     pub fn key_prefix(&self) -> String {
         match self {
             Self::Spec(name) => format!("peer.spec.{}.cycle.", escape(name.as_str())),
@@ -33,8 +33,7 @@ impl CycleId {
         format!("{}{}", self.scope.key_prefix(), self.number)
     }
 
-    /// The cycle whose document is kept under this key. Only what [`key`](Self::key) answers is accepted: one cycle has
-    /// one key.
+    /// Parses a key. Accepts only what [`key`](Self::key) returns, so that one cycle has one key.
     pub fn from_key(key: &str) -> Result<Self, BadKey> {
         let tokens: Vec<_> = key.split('.').collect();
         let (scope, number) = match tokens[..] {
@@ -63,7 +62,7 @@ pub(super) fn escaped_length(text: &str) -> usize {
     text.bytes().map(|byte| if is_plain(byte) { 1 } else { 3 }).sum()
 }
 
-/// The text of which this is the escaped form, if it is one.
+/// Decodes a token; `None` if it is not correctly escaped.
 fn unescape(token: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = token.as_bytes();
@@ -77,7 +76,7 @@ fn unescape(token: &str) -> Option<String> {
         bytes.push(byte);
         rest = after;
     }
-    // Small letters, a sign, or an escape that was not needed: none of them is what we would have written.
+    // Refuses lower-case digits, a sign, and escapes that are not needed.
     String::from_utf8(bytes).ok().filter(|text| escape(text) == token)
 }
 
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_has_a_key_of_its_own_and_comes_back() {
+    fn every_name_has_its_own_key_and_is_decoded_again() {
         let names = [
             "feature-name",
             "a.b",
@@ -115,12 +114,12 @@ mod tests {
             assert_eq!(key.split('.').count(), 5, "a spec is one token: {key}");
             assert_eq!(CycleId::from_key(&key), Ok(id.clone()), "{key}");
             assert_eq!(id.to_string().parse(), Ok(id), "{name}");
-            assert!(keys.insert(key), "{name} shares its key");
+            assert!(keys.insert(key), "{name} has the key of another name");
         }
     }
 
     #[test]
-    fn keys_look_as_the_manual_says() {
+    fn keys_are_escaped_as_documented() {
         for (id, key) in [
             ("peer:spec:feature-name:cycle:1", "peer.spec.feature-name.cycle.1"),
             ("peer:spec:日本:cycle:1", "peer.spec.=E6=97=A5=E6=9C=AC.cycle.1"),
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_would_not_write_is_no_key() {
+    fn a_key_in_another_spelling_is_refused() {
         for key in [
             "peer.spec.a.cycle",
             "peer.spec.a.b.cycle.1",

@@ -1,7 +1,7 @@
-//! What cycles are called: specs, scopes, cycle ids, and the keys under which a store keeps their documents.
+//! The names of cycles: instructions, specs, scopes, cycle ids and store keys.
 //!
-//! A name is checked once, where text comes in. Ids are for people and documents and use colons; keys are for stores and
-//! use dots and few characters. Each id has exactly one key, and each key one id.
+//! A name is validated when it is parsed. Ids are for users and documents, and have colons. Keys are for stores, and have dots
+//! and a restricted character set. Each id has exactly one key.
 
 mod derive;
 mod instruction;
@@ -14,14 +14,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use derive::derive;
-pub use instruction::{Instruction, NoScope, Scoping, UnknownInstruction};
+pub use instruction::{Instruction, NoScope, ScopeSource, UnknownInstruction};
 pub use key::BadKey;
-pub use spec::{BadSpecName, LONGEST_ESCAPED, SpecName};
+pub use spec::{BadSpecName, MAX_SPEC_KEY_BYTES, SpecName};
 
-/// The largest number that every reader of JSON holds exactly (2^53 − 1).
-pub const LARGEST: u64 = (1 << 53) - 1;
+/// The largest integer that every JSON parser represents exactly (2^53 − 1).
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// What a cycle is about. All cycles of a scope share one counter, whatever their instruction.
+/// What a cycle is about. All cycles of a scope share one counter.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scope {
@@ -35,7 +35,7 @@ pub enum Scope {
 #[serde(try_from = "String", into = "String")]
 pub struct CycleId {
     pub scope: Scope,
-    /// From 1 to [`LARGEST`].
+    /// From 1 to [`MAX_SAFE_INTEGER`].
     pub number: u64,
 }
 
@@ -48,7 +48,7 @@ pub enum BadId {
     NoNumber,
     #[error("its number is `{0}`; numbers are whole, from 1, without leading zeros")]
     BadNumber(String),
-    #[error("its spec name cannot be one: {0}")]
+    #[error("its spec name is invalid: {0}")]
     BadSpec(#[from] BadSpecName),
 }
 
@@ -60,7 +60,7 @@ impl Scope {
         }
     }
 
-    /// Its cycle with this number.
+    /// The cycle of this scope with this number.
     pub fn cycle(self, number: u64) -> CycleId {
         CycleId { scope: self, number }
     }
@@ -96,7 +96,7 @@ impl fmt::Display for CycleId {
 impl FromStr for CycleId {
     type Err = BadId;
 
-    /// Reads from the right: the name of a spec may itself contain `:cycle:9`.
+    /// Parses from the right: the name of a spec may contain `:cycle:9`.
     fn from_str(text: &str) -> Result<Self, BadId> {
         let (scope, number) = text.rsplit_once(":cycle:").ok_or(BadId::NoNumber)?;
         let number = cycle_number(number).ok_or_else(|| BadId::BadNumber(number.to_owned()))?;
@@ -104,10 +104,10 @@ impl FromStr for CycleId {
     }
 }
 
-/// A number as we print it: one cycle has one name.
+/// Parses a number in its only spelling, so that one cycle has one name.
 fn cycle_number(digits: &str) -> Option<u64> {
     let number = digits.parse::<u64>().ok()?;
-    ((1..=LARGEST).contains(&number) && number.to_string() == digits).then_some(number)
+    ((1..=MAX_SAFE_INTEGER).contains(&number) && number.to_string() == digits).then_some(number)
 }
 
 impl TryFrom<String> for Scope {
@@ -141,11 +141,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_prints_as_it_parses_and_is_read_from_the_right() {
+    fn an_id_prints_as_it_parses() {
         for (text, spec, number) in [
             ("peer:spec:feature-name:cycle:1", Some("feature-name"), 1),
             ("peer:spec:a:cycle:9:cycle:10", Some("a:cycle:9"), 10),
-            ("peer:spec:日本:cycle:9007199254740991", Some("日本"), LARGEST),
+            ("peer:spec:日本:cycle:9007199254740991", Some("日本"), MAX_SAFE_INTEGER),
             ("peer:spec:global:cycle:2", Some("global"), 2),
             ("peer:global:cycle:3", None, 3),
         ] {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused_with_the_reason() {
+    fn an_invalid_id_is_refused_with_the_reason() {
         for (text, reason) in [
             ("peer:spec:a", BadId::NoNumber),
             ("peer:spec:a:cycle:", BadId::BadNumber(String::new())),

@@ -1,4 +1,4 @@
-//! The name of a spec: any text, in one spelling.
+//! The name of a spec: any text in Unicode's composed form (NFC).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
 use super::key;
 
-/// How long a name may be in a key, in bytes. With prefix and number it stays far below what any store takes.
-pub const LONGEST_ESCAPED: usize = 200;
+/// The maximum length of an escaped name in bytes. The whole key stays far below the limit of any store.
+pub const MAX_SPEC_KEY_BYTES: usize = 200;
 
-/// A spec, by name. Always in Unicode's composed form (NFC): two names that look the same are the same.
+/// The name of a spec, always in NFC, so that names that look the same are the same.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SpecName(Arc<str>);
@@ -21,15 +21,15 @@ pub struct SpecName(Arc<str>);
 pub enum BadSpecName {
     #[error("it is empty")]
     Empty,
-    #[error("it takes {0} bytes as a key, the limit is {LONGEST_ESCAPED}")]
+    #[error("it takes {0} bytes as a key, the limit is {MAX_SPEC_KEY_BYTES}")]
     TooLong(usize),
     #[error("it is not in Unicode's composed form (NFC), in which it reads `{0}`")]
     NotComposed(String),
 }
 
 impl SpecName {
-    /// Accepts a name as it is written in ids, keys and documents: in composed form, or not at all. To mend it in silence
-    /// would let two documents claim one key.
+    /// Accepts a name in an id, a key or a document. Refuses one that is not in NFC: if it were normalized, two documents could
+    /// have the same key.
     pub fn new(text: &str) -> Result<Self, BadSpecName> {
         if text.trim().is_empty() {
             return Err(BadSpecName::Empty);
@@ -38,14 +38,13 @@ impl SpecName {
             return Err(BadSpecName::NotComposed(text.nfc().collect()));
         }
         match key::escaped_length(text) {
-            length if length > LONGEST_ESCAPED => Err(BadSpecName::TooLong(length)),
+            length if length > MAX_SPEC_KEY_BYTES => Err(BadSpecName::TooLong(length)),
             _ => Ok(Self(text.into())),
         }
     }
 
-    /// Accepts a name as people type it, and brings it into composed form first: some keyboards and file systems
-    /// decompose.
-    pub fn typed(text: &str) -> Result<Self, BadSpecName> {
+    /// Accepts a name that a user typed or that a file system returned, and normalizes it to NFC.
+    pub fn normalized(text: &str) -> Result<Self, BadSpecName> {
         Self::new(&text.nfc().collect::<String>())
     }
 
@@ -87,9 +86,9 @@ mod tests {
     const DECOMPOSED: &str = "cafe\u{301}";
 
     #[test]
-    fn a_decomposed_twin_is_refused_in_documents_and_the_same_name_when_typed() {
+    fn a_decomposed_name_is_refused_or_normalized() {
         assert_eq!(SpecName::new(DECOMPOSED), Err(BadSpecName::NotComposed(COMPOSED.to_owned())));
-        assert_eq!(SpecName::typed(DECOMPOSED), SpecName::new(COMPOSED));
+        assert_eq!(SpecName::normalized(DECOMPOSED), SpecName::new(COMPOSED));
     }
 
     #[test]
@@ -99,7 +98,7 @@ mod tests {
         }
         assert!(SpecName::new(&"x".repeat(200)).is_ok());
         assert_eq!(SpecName::new(&"x".repeat(300)), Err(BadSpecName::TooLong(300)));
-        // Nine bytes each once escaped: what counts is the length as a key.
+        // Nine bytes each when escaped.
         assert_eq!(SpecName::new(&"日".repeat(23)), Err(BadSpecName::TooLong(207)));
         assert!(SpecName::new(&"日".repeat(22)).is_ok());
     }

@@ -1,8 +1,7 @@
 //! What each phase must produce: `phases.<phase>.output`, and the review's two fields at the document's root.
 //!
-//! The seed shows two outputs and the project it comes from shipped others; both shapes are accepted. Written down once, as
-//! tables: [`verify`] holds an output against them, and [`schema`] prints them for agents and editors. Fields that are not
-//! in the tables are welcome.
+//! The seed's shapes and those of the project it comes from are both accepted. The tables define them once: [`verify`] checks an
+//! output against them, and [`schema`] exports them as JSON Schema. Other fields are allowed.
 
 mod review;
 mod shape;
@@ -15,27 +14,27 @@ use crate::check::{At, Findings, Violation};
 pub use review::{Band, Judgement, Score, judge, questions, succeeded};
 use shape::Shape;
 
-/// Where a step's report has what its phase produced.
+/// The field of a report that holds the output of the phase.
 pub const OUTPUT: &str = "output";
-/// Where the reviewer's report, and the document, have the summary of the cycle.
+/// The field of the review's report, and of the document, that holds the summary of the cycle.
 pub const CYCLE_SUMMARY: &str = "cycle_summary";
-/// Where they have what was learnt.
+/// The field of the review's report, and of the document, that holds what was learnt.
 pub const INSIGHTS: &str = "insights";
 
-/// The rule that an unfit output breaks.
+/// The rule that an invalid output breaks.
 pub const RULE: &str = "output";
 
-/// Holds what a phase has produced against what it must produce. Pointers begin at the output.
+/// Checks the output of a phase. Pointers start at the output.
 pub fn verify(phase: Phase, output: &Value) -> Result<(), Vec<Violation>> {
     verify_as(&format!("the output of `{phase}`"), &tables::of(phase), output)
 }
 
-/// Holds the review's `cycle_summary` against what it must say.
+/// Checks the review's `cycle_summary`.
 pub fn verify_summary(summary: &Value) -> Result<(), Vec<Violation>> {
     verify_as("`cycle_summary`", &tables::SUMMARY, summary)
 }
 
-/// Holds the review's `insights` against what they must say.
+/// Checks the review's `insights`.
 pub fn verify_insights(insights: &Value) -> Result<(), Vec<Violation>> {
     verify_as("`insights`", &tables::INSIGHTS, insights)
 }

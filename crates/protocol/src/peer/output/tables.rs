@@ -1,6 +1,6 @@
-//! The tables: what the fields of each output hold. First the seed's, then those of the project it comes from.
+//! The fields of each output: first those of the seed, then those of the project it comes from.
 
-use super::shape::{Field, Shape, needed, optional};
+use super::shape::{Field, Shape, optional, required};
 use crate::peer::document::Phase;
 
 use Shape::{AtMost, Either, Filled, Flag, List, Number, Object, Percent, Text, Word};
@@ -14,22 +14,22 @@ pub(super) fn of(phase: Phase) -> Shape {
     })
 }
 
-/// Something to say in words, or in an object of one's own.
+/// A text, or any object.
 const NOTE: Shape = Either(&[Text, Object(&[])]);
 const NOTES: Shape = List(&NOTE);
 const TEXTS: Shape = List(&Text);
 const ANY_OBJECT: Shape = Object(&[]);
-/// A length of time, or a count with its unit.
+/// A duration or a count, with or without its unit.
 const AMOUNT: Shape = Either(&[Text, Number]);
-/// A judgement in whatever form.
+/// A judgement in any form.
 const FINDING: Shape = Either(&[Text, Percent, Flag, NOTES, ANY_OBJECT]);
 
 pub(super) const EXECUTION: [&str; 3] = ["success", "cancelled", "error"];
 pub(super) const QUALITY: [&str; 4] = ["high", "medium", "low", "requires_attention"];
 
 const PLAN: Shape = Object(&[
-    needed("phases", Filled(&List(&Object(&PLAN_PHASE))), "The stretches of work, in order."),
-    needed(
+    required("phases", Filled(&List(&Object(&PLAN_PHASE))), "The stretches of work, in order."),
+    required(
         "success_criteria",
         Either(&[Filled(&Text), Filled(&NOTES), Filled(&Object(&CRITERIA))]),
         "How to tell that the work is done.",
@@ -44,7 +44,7 @@ const PLAN: Shape = Object(&[
 ]);
 
 const PLAN_PHASE: [Field; 3] = [
-    needed("phase", Filled(&Text), "Its name, such as preparation, execution, validation."),
+    required("phase", Filled(&Text), "Its name, such as preparation, execution, validation."),
     optional("steps", NOTES, "What is to be done, in order."),
     optional("description", Text, "What it is for."),
 ];

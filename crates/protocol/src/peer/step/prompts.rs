@@ -1,7 +1,7 @@
-//! What the four steps are told: a template each, with blanks for what differs from cycle to cycle.
+//! The prompts of the four agents: a template each, with variables for the cycle.
 //!
-//! How to hand in a report is told behind it, as for every step ([`report::instructions`](crate::report::instructions));
-//! the templates say what its field `output` must be.
+//! The templates describe the field `output` of the report. [`report::instructions`](crate::report::instructions), which
+//! follows every prompt, says how to submit the report.
 
 use std::fmt::Write as _;
 
@@ -21,13 +21,13 @@ pub fn template(phase: Phase) -> &'static str {
     }
 }
 
-/// The prompt of a phase of this cycle.
+/// Renders the prompt of a phase.
 pub fn prompt(phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
     let scope = match &document.cycle_id.scope {
         Scope::Spec(name) => format!("the spec `{name}`"),
         Scope::Global => "the repository as a whole".to_owned(),
     };
-    fill(template(phase), |blank| match blank {
+    fill(template(phase), |variable| match variable {
         "cycle_id" => Some(document.cycle_id.to_string()),
         "instruction" => Some(document.metadata.instruction.clone()),
         "scope" => Some(scope.clone()),
@@ -37,24 +37,24 @@ pub fn prompt(phase: Phase, document: &Document, advice: Option<&Advice>) -> Str
     })
 }
 
-/// Fills the blanks of a template in one pass: what is filled in is not looked at again, so nobody's text can pose as a
-/// blank.
-fn fill(template: &str, blank: impl Fn(&str) -> Option<String>) -> String {
+/// Substitutes the variables of a template in one pass. A value is not scanned again, so that a user's text cannot contain a
+/// variable.
+fn fill(template: &str, variable: impl Fn(&str) -> Option<String>) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let filled = part.split_once("}}").and_then(|(name, after)| Some(blank(name)? + after));
-        text.push_str(&filled.unwrap_or_else(|| panic!("BUG: a template has an unknown blank at `{part}`")));
+        let filled = part.split_once("}}").and_then(|(name, after)| Some(variable(name)? + after));
+        text.push_str(&filled.unwrap_or_else(|| panic!("BUG: unknown variable in a template at `{part}`")));
     }
     text
 }
 
-/// What an earlier review recommends, what the phases before have produced, and what this one has already done.
+/// The recommendations of an earlier review, the outputs of earlier phases, and the output of this phase so far.
 fn earlier(phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
     let mut text = String::new();
     let mut show = |title: String, output: &Value| {
-        let output = serde_json::to_string_pretty(output).expect("BUG: an output is plain data");
-        write!(text, "## {title}\n\n```json\n{output}\n```\n\n").expect("BUG: a string grows");
+        let output = serde_json::to_string_pretty(output).expect("BUG: an output cannot be serialized");
+        write!(text, "## {title}\n\n```json\n{output}\n```\n\n").expect("BUG: writing to a string fails");
     };
     if let Some(Advice { cycle, recommendations }) = advice {
         show(format!("What the review of `{cycle}` recommends"), recommendations);

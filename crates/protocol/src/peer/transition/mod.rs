@@ -1,8 +1,8 @@
-//! Any write, old → new: which transition of the seed's matrix it is, or why it is none.
+//! Recognises which transition of the seed's matrix a write is, or why it is none.
 //!
-//! A write is recognised by the history entry it appends. From that, and from what such a transition may bring along (an
-//! output, an error, foreign fields), the new document is [made again](super::change) and compared: whatever differs, the
-//! transition may not touch.
+//! A write is recognised by the history entry that it appends. From the entry and from what the transition may bring (an
+//! output, an error, unknown fields), [`change`] makes the expected document. The transition may not
+//! touch anything that differs from it.
 
 mod differences;
 
@@ -10,42 +10,44 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::change::{self, ChangeError, Closing, Foreign};
+use super::change::{self, ChangeError, ReviewFields, UnknownFields};
 use super::check::check;
 use super::document::InvalidTransition;
-use super::document::{CycleStatus, Document, Event, HistoryEntry, Phase, PhaseDocument, PhaseStatus};
+use super::document::{
+    Context, CycleStatus, Document, Event, HistoryEntry, Phase, PhaseDocument, PhaseStatus,
+};
 use crate::check::Violation;
 use differences::differences;
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transition {
-    /// Nothing at all: the document stays as it is.
+    /// The document is unchanged.
     Unchanged,
     Initialized,
-    /// A document of an older format, entered under its new key.
+    /// The first write of a cycle that was migrated from an earlier format.
     Migrated,
     Started(Phase),
-    /// `foreign`: fields that the seed does not know changed as well.
+    /// `unknown_fields`: unknown fields changed as well.
     Progress {
         phase: Phase,
-        foreign: bool,
+        unknown_fields: bool,
     },
     Completed(Phase),
     Failed(Phase),
     CycleCompleted,
-    /// Only fields that the seed does not know.
-    Foreign,
-    /// Old progress in the history became one entry.
+    /// Only unknown fields changed.
+    UnknownFields,
+    /// One entry replaced old progress entries of the history.
     Compacted,
-    /// An earlier document was put back.
+    /// An earlier document was restored.
     Recovered,
 }
 
 /// Why a write is refused. Nothing is written.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// The new document breaks rules, whatever was there before.
+    /// The new document breaks rules.
     #[error("the document would break {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
     Violations(Vec<Violation>),
     #[error(transparent)]
@@ -53,7 +55,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The seed's word for it.
+    /// The seed's name of the error.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Violations(_) => "schema_validation_failed",
@@ -62,18 +64,17 @@ impl Refusal {
     }
 }
 
-/// Checks a write from anywhere: the new document for itself, then the step from the old one, which is known to be valid.
+/// Checks a write: first the new document, then the transition from the old one, which must be valid.
 pub fn check_write(old: Option<&Document>, new: &Value) -> Result<(Transition, Document), Refusal> {
     let violations = check(new).violations;
     if !violations.is_empty() {
         return Err(Refusal::Violations(violations));
     }
-    let new: Document =
-        serde_json::from_value(new.clone()).expect("BUG: a document that keeps the rules can be read");
+    let new: Document = serde_json::from_value(new.clone()).expect("BUG: a valid document cannot be parsed");
     Ok((recognise(old, &new)?, new))
 }
 
-/// Recognises the step between two documents that keep the rules.
+/// Recognises the transition between two valid documents.
 pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, InvalidTransition> {
     let Some(old) = old else { return opened(new) };
     if old == new {
@@ -83,45 +84,45 @@ pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, I
     if entry.is_some_and(|entry| entry.event == Event::Recovered) {
         return recovered(old, new);
     }
-    let attempt = match entry {
+    let expectation = match entry {
         Some(entry) => with_entry(old, new, entry),
         None => Some(without_entry(old, new)),
     };
-    let no_way = |because| InvalidTransition {
+    let invalid = |because| InvalidTransition {
         cycle_id: old.cycle_id.clone(),
         from: Some(old.position()),
         to: new.position(),
         because,
     };
-    let (transition, expected) = match attempt {
-        None => return Err(no_way(Vec::new())),
-        Some(Err(ChangeError::Invalid(invalid))) => {
-            return Err(InvalidTransition { to: new.position(), ..invalid });
+    let (transition, expected) = match expectation {
+        None => return Err(invalid(Vec::new())),
+        Some(Err(ChangeError::Invalid(error))) => {
+            return Err(InvalidTransition { to: new.position(), ..error });
         }
-        Some(Err(ChangeError::Output { violations, .. })) => return Err(no_way(violations)),
+        Some(Err(ChangeError::Output { violations, .. })) => return Err(invalid(violations)),
         Some(Err(error @ ChangeError::Reuse { phase, .. })) => {
-            return Err(no_way(vec![differences::not_reusable(phase, &error)]));
+            return Err(invalid(vec![differences::not_reusable(phase, &error)]));
         }
         Some(Ok(recognised)) => recognised,
     };
     let differences = differences(&expected, new);
-    if differences.is_empty() { Ok(transition) } else { Err(no_way(differences)) }
+    if differences.is_empty() { Ok(transition) } else { Err(invalid(differences)) }
 }
 
-type Attempt = Result<(Transition, Document), ChangeError>;
+type Expectation = Result<(Transition, Document), ChangeError>;
 
-/// What the write should be, by its own entry; none if no transition has such an entry.
-fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Attempt> {
-    let attempt = match (&entry.event, entry.phase) {
+/// The expected result of a write with this entry; `None` if no transition has such an entry.
+fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<Expectation> {
+    let expectation = match (&entry.event, entry.phase) {
         (Event::Started, Some(phase)) => {
             let reused_from = new.phases[phase].reused_from.clone();
-            change::start_as(old, phase, reused_from, new.metadata.updated_at)
+            change::start_with(old, phase, reused_from, new.metadata.updated_at)
                 .map(|expected| (Transition::Started(phase), expected))
         }
         (Event::Progress, Some(phase)) => progressed(old, new, phase),
         (Event::Progress, None) => {
-            let expected = change::set_foreign(old, Foreign::of(new), new.metadata.updated_at);
-            Ok((Transition::Foreign, expected))
+            let expected = change::set_unknown_fields(old, UnknownFields::of(new), new.metadata.updated_at);
+            Ok((Transition::UnknownFields, expected))
         }
         (Event::Completed, Some(phase)) => {
             completed(old, new, phase).map(|expected| (Transition::Completed(phase), expected))
@@ -142,8 +143,8 @@ fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<At
         | (Event::Compacted, Some(_))
         | (Event::Initialized | Event::Migrated | Event::Recovered | Event::Other(_), _) => return None,
     };
-    Some(attempt.map(|(transition, mut expected)| {
-        // The entry is this write's own: it may say more than we know of, such as who wrote.
+    Some(expectation.map(|(transition, mut expected)| {
+        // The entry may have unknown fields, such as the author.
         if let Some(own) = expected.history.last_mut() {
             own.unknown.clone_from(&entry.unknown);
         }
@@ -151,34 +152,35 @@ fn with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Option<At
     }))
 }
 
-/// Progress without an entry of its own, as the seed's example has it; with one we would leave no gap.
-fn without_entry(old: &Document, new: &Document) -> Attempt {
-    let working = |phase: Phase| {
+/// The expected result of a write without a history entry: progress, as in the seed's example, or unknown fields.
+fn without_entry(old: &Document, new: &Document) -> Expectation {
+    let has_changed = |phase: Phase| {
         let (before, after) = (&old.phases[phase], &new.phases[phase]);
         before.output != after.output || before.errors != after.errors
     };
-    let attempt = match old.phases.find(PhaseStatus::InProgress).filter(|phase| working(*phase)) {
+    let expectation = match old.phases.find(PhaseStatus::InProgress).filter(|phase| has_changed(*phase)) {
         Some(phase) => progressed(old, new, phase),
-        None => {
-            Ok((Transition::Foreign, change::set_foreign(old, Foreign::of(new), new.metadata.updated_at)))
-        }
+        None => Ok((
+            Transition::UnknownFields,
+            change::set_unknown_fields(old, UnknownFields::of(new), new.metadata.updated_at),
+        )),
     };
-    attempt.map(|(transition, mut expected)| {
+    expectation.map(|(transition, mut expected)| {
         expected.history.pop();
         (transition, expected)
     })
 }
 
-fn progressed(old: &Document, new: &Document, phase: Phase) -> Attempt {
+fn progressed(old: &Document, new: &Document, phase: Phase) -> Expectation {
     let (before, after) = (&old.phases[phase], &new.phases[phase]);
-    // Failed tries are evidence: they may become more, never others.
+    // Errors of failed attempts may be added, but not changed or removed.
     let errors = if after.errors().starts_with(before.errors()) { &after.errors } else { &before.errors };
     let at = new.metadata.updated_at;
-    let mut expected = change::touch(old, phase, after.output.clone(), errors.clone(), at)?;
-    let foreign = Foreign::of(new);
-    let changed = foreign != Foreign::of(old);
-    foreign.put(&mut expected);
-    Ok((Transition::Progress { phase, foreign: changed }, expected))
+    let mut expected = change::update_phase(old, phase, after.output.clone(), errors.clone(), at)?;
+    let fields = UnknownFields::of(new);
+    let changed = fields != UnknownFields::of(old);
+    fields.put(&mut expected);
+    Ok((Transition::Progress { phase, unknown_fields: changed }, expected))
 }
 
 fn completed(old: &Document, new: &Document, phase: Phase) -> Result<Document, ChangeError> {
@@ -188,16 +190,16 @@ fn completed(old: &Document, new: &Document, phase: Phase) -> Result<Document, C
         Phase::Plan | Phase::Execute | Phase::Express => change::complete(old, phase, output, at),
         Phase::Review => {
             let added = |old: &Option<Value>, new: &Option<Value>| new.clone().filter(|_| old != new);
-            let closing = Closing {
+            let fields = ReviewFields {
                 cycle_summary: added(&old.cycle_summary, &new.cycle_summary),
                 insights: added(&old.insights, &new.insights),
             };
-            change::complete_review(old, output, closing, at)
+            change::complete_review(old, output, fields, at)
         }
     }
 }
 
-/// The first write of a document: a new cycle, or one of an older format.
+/// Recognises the first write of a document: a new cycle, or a migrated one.
 fn opened(new: &Document) -> Result<Transition, InvalidTransition> {
     let migrated = new.history.last().is_some_and(|entry| entry.event == Event::Migrated);
     let mut expected = new.clone();
@@ -227,16 +229,15 @@ fn opened(new: &Document) -> Result<Transition, InvalidTransition> {
     Err(InvalidTransition { cycle_id: new.cycle_id.clone(), from: None, to: new.position(), because })
 }
 
-/// A recovery puts back what was, as far as it is known: the same cycle, and a history that neither rewrites ours nor is
-/// rewritten by it. Which document it took, only whoever holds the store can judge.
+/// Recognises a recovery: it must keep the cycle, and its history must agree with the old one as far as both go. Which
+/// document is restored is the store's decision.
 fn recovered(old: &Document, new: &Document) -> Result<Transition, InvalidTransition> {
     let mut expected = new.clone();
     expected.cycle_id.clone_from(&old.cycle_id);
     expected.metadata.instruction.clone_from(&old.metadata.instruction);
     expected.metadata.created_at = old.metadata.created_at;
     expected.metadata.updated_at = new.metadata.updated_at.max(old.metadata.updated_at);
-    expected.context =
-        super::document::Context { unknown: new.context.unknown.clone(), ..old.context.clone() };
+    expected.context = Context { unknown: new.context.unknown.clone(), ..old.context.clone() };
     expected.sequence = new.sequence.max(old.sequence + 1);
     if let Some((own, before)) = expected.history.split_last_mut() {
         (own.phase, own.timestamp, own.sequence) = (None, expected.metadata.updated_at, expected.sequence);
@@ -262,7 +263,7 @@ impl fmt::Display for Transition {
             Self::Completed(phase) => write!(f, "{phase} completed"),
             Self::Failed(phase) => write!(f, "{phase} failed"),
             Self::CycleCompleted => f.write_str("cycle completed"),
-            Self::Foreign => f.write_str("foreign fields"),
+            Self::UnknownFields => f.write_str("unknown fields"),
             Self::Compacted => f.write_str("compacted"),
             Self::Recovered => f.write_str("recovered"),
         }

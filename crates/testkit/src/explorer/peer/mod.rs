@@ -79,7 +79,7 @@ impl Explored for Peer {
             schema: SCHEMA.to_owned(),
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
             step_id: Self::step_id(step),
-            agent: step.step().to_owned(),
+            agent: step.agent().to_owned(),
             status: report::Status::Completed,
             started_at: "2025-06-15T15:00:00.000000Z".to_owned(),
             ended_at: "2025-06-15T15:00:01.000000Z".to_owned(),
@@ -104,8 +104,8 @@ impl Explored for Peer {
 
     fn say_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
         let (open, mark) = match state {
-            State::Before(phase) | State::Asked(phase) => (Some(*phase), "·"),
-            State::Entered(phase) => (Some(*phase), "⇐"),
+            State::Ready(phase) | State::Active(phase) => (Some(*phase), "·"),
+            State::Reusing(phase) => (Some(*phase), "⇐"),
             State::Failed(phase) => (Some(*phase), "✗"),
             State::Reviewed { success: true } | State::Closed { success: true } => (None, "✓"),
             State::Reviewed { success: false } | State::Closed { success: false } => (None, "!"),
@@ -122,14 +122,14 @@ impl Explored for Peer {
 
     fn say_change(change: &ProtocolChange) -> String {
         match change {
-            ProtocolChange::Asked(phase) => format!("{phase} asked"),
-            ProtocolChange::Entered(phase) => format!("{phase} entered"),
+            ProtocolChange::Activated(phase) => format!("{phase} asked"),
+            ProtocolChange::ReuseStarted(phase) => format!("{phase} entered"),
             ProtocolChange::Completed(phase) => format!("{phase} completed"),
             ProtocolChange::Reviewed { success: true } => "review completed".to_owned(),
             ProtocolChange::Reviewed { success: false } => "review completed, with fault".to_owned(),
             ProtocolChange::Closed => "cycle completed".to_owned(),
             ProtocolChange::Failed(phase) => format!("{phase} failed"),
-            ProtocolChange::Stands(_) => "taken over".to_owned(),
+            ProtocolChange::Imported(_) => "taken over".to_owned(),
         }
     }
 
@@ -145,8 +145,8 @@ impl Explored for Peer {
         let begun = |phase| run.active_turns.get(&phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle) = match run.state {
             // Whatever was taken over in progress is asked for again, and shown as it was.
-            State::Before(phase) | State::Asked(phase) if !begun(phase) => (Some((phase, None)), None),
-            State::Before(phase) | State::Asked(phase) | State::Entered(phase) => {
+            State::Ready(phase) | State::Active(phase) if !begun(phase) => (Some((phase, None)), None),
+            State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
                 (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
             }
             State::Failed(phase) => (Some((phase, Some(PhaseStatus::Failed))), Some(CycleStatus::Failed)),

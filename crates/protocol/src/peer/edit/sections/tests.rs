@@ -1,4 +1,4 @@
-//! The lists of the seed's fields, held against the document itself.
+//! The lists of the seed's fields agree with the document.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::peer::Document;
 
-/// A document in which every field that can be there is there.
+/// A document with every optional field.
 fn full() -> Document {
     let example = include_str!("../../../../tests/fixtures/peer/cycle.json");
     let mut document: Document = serde_json::from_str(example).unwrap();
@@ -22,7 +22,7 @@ fn full() -> Document {
 }
 
 #[test]
-fn every_field_of_the_document_is_in_its_list_and_no_other() {
+fn the_lists_have_exactly_the_fields_of_the_document() {
     let document = full().to_value();
     for (pointer, known) in
         [("", &HEAD[..]), ("/metadata", &METADATA), ("/context", &CONTEXT), ("/phases/plan", &PHASE)]
@@ -34,31 +34,34 @@ fn every_field_of_the_document_is_in_its_list_and_no_other() {
 }
 
 #[test]
-fn each_place_has_its_owner_and_its_region() {
-    use Owner::{Engine, Foreign, Work};
+fn each_field_has_its_owner_and_its_section() {
+    use Owner::{Agent, Anyone, Engine};
     let old = full().to_value();
     for (pointer, owner, section) in [
-        ("/phases/plan/output", Work(Phase::Plan), "/phases/plan"),
-        ("/phases/execute/errors", Work(Phase::Execute), "/phases/execute"),
+        ("/phases/plan/output", Agent(Phase::Plan), "/phases/plan"),
+        ("/phases/execute/errors", Agent(Phase::Execute), "/phases/execute"),
         ("/phases/plan/status", Engine(Some(Phase::Plan)), "/phases/plan"),
-        ("/phases/plan/note", Foreign(Some(Phase::Plan)), "/phases/plan"),
+        ("/phases/plan/note", Anyone(Some(Phase::Plan)), "/phases/plan"),
         ("/phases/review", Engine(Some(Phase::Review)), "/phases/review"),
         ("/phases/rehearse", Engine(None), "/phases/rehearse"),
         ("/metadata/status", Engine(None), "/metadata/status"),
-        ("/metadata/note", Foreign(None), "/metadata/note"),
-        ("/context/note", Foreign(None), "/context/note"),
+        ("/metadata/note", Anyone(None), "/metadata/note"),
+        ("/context/note", Anyone(None), "/context/note"),
         ("/history", Engine(None), "/history"),
-        ("/a~1b", Foreign(None), "/a~1b"),
+        ("/a~1b", Anyone(None), "/a~1b"),
     ] {
         let new = crate::edit::Patch::Set(vec![(pointer.to_owned(), json!(9))]).apply(&old).unwrap();
-        let places = differing(&old, &new);
-        assert_eq!(places, [Place { pointer: pointer.to_owned(), owner }]);
-        assert_eq!(places[0].section(), section);
-        assert_eq!(Place::of(pointer), places[0]);
+        let changed = changed_fields(&old, &new);
+        assert_eq!(changed, [ChangedField { pointer: pointer.to_owned(), owner }]);
+        assert_eq!(changed[0].section(), section);
+        assert_eq!(ChangedField::at(pointer), changed[0]);
         for overlapping in ["", section, pointer, &format!("{pointer}/and/below")] {
-            assert!(places[0].overlaps(overlapping), "{pointer} {overlapping}");
+            assert!(changed[0].overlaps(overlapping), "{pointer} {overlapping}");
         }
-        assert!(!places[0].overlaps(&format!("{section}s")) && !places[0].overlaps("/version"));
+        assert!(!changed[0].overlaps(&format!("{section}s")) && !changed[0].overlaps("/version"));
     }
-    assert_eq!(differing(&old, &json!(9)), [Place { pointer: String::new(), owner: Engine(None) }]);
+    assert_eq!(
+        changed_fields(&old, &json!(9)),
+        [ChangedField { pointer: String::new(), owner: Engine(None) }]
+    );
 }
