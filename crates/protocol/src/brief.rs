@@ -1,4 +1,4 @@
-//! The brief: all that one attempt is told, as data. The runner turns it into files and an environment.
+//! The brief: all that one attempt is given, as data. The runner turns it into files and environment variables.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,58 +7,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Form, Report};
 
-/// What an attempt is told.
+/// What an attempt is given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Brief {
-    /// What the run is about: the workflow's name.
+    /// The name of the workflow, or the instruction of a cycle.
     pub workflow: String,
-    /// The kind of agent that is asked; an adapter of this name may be configured.
+    /// The agent of the step; an adapter of this name may be configured.
     pub agent: String,
-    /// The frozen prompt, verbatim.
+    /// The prompt as frozen with the run.
     pub prompt: String,
     pub model: Option<String>,
     #[serde(skip)]
     pub timeout: Option<Duration>,
-    /// The number of this attempt among those that count.
-    pub counted: u32,
-    /// How many attempts count in all.
-    pub of: NonZeroU32,
-    /// Why the attempt before this one failed.
+    /// The number of this attempt among those that count towards `max_attempts`.
+    pub counted_attempt: u32,
+    pub max_attempts: NonZeroU32,
+    /// Why the previous attempt failed.
     pub last_error: Option<String>,
-    /// What the report is to have.
+    /// What the report must contain.
     #[serde(skip)]
     pub form: Form,
-    /// Where the run's document is kept, if agents may read and write it themselves.
+    /// Where the document of the run is stored, if agents may read and write it directly.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<Whereabouts>,
-    /// What earlier steps handed over, in the order they are needed.
+    pub state: Option<StateLocation>,
+    /// Results of the steps that this one needs, in the order of `needs`.
     pub upstream: Vec<Upstream>,
-    /// How often the step was sent back.
+    /// How many loop-backs have reset the step.
     pub iteration: u32,
-    /// Why it was sent back, if this is the turn for it.
+    /// The gate failures that caused the latest loop-back to this step.
     pub findings: Vec<Finding>,
 }
 
-/// Where a run's document is kept. The store itself is known to whoever starts the attempt.
+/// Where the document of a run is stored. The runner adds the address of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Whereabouts {
+pub struct StateLocation {
     pub bucket: String,
     pub key: String,
-    /// The document's own name for what it is about.
+    /// The id that the document gives itself.
     pub document: String,
 }
 
-/// What a gate found.
+/// The report of a gate that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The gate's step.
+    /// The id of the gate.
     pub from: String,
-    /// The file that shows its report.
+    /// The file that shows the report.
     pub report_path: String,
     pub report: Report,
 }
 
-/// What an earlier step handed over.
+/// Results of an earlier step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Upstream {
     pub step: String,

@@ -3,12 +3,10 @@
 //! The rules themselves are each protocol's own, in its `check.rs`.
 
 mod findings;
-mod places;
 
 use serde::Serialize;
 
 pub(crate) use findings::{At, Findings, kind};
-pub use places::{Place, Places};
 
 /// One broken rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,7 +31,7 @@ pub(crate) fn entry(pointer: &str, index: usize) -> String {
 }
 
 /// Why a path cannot be an artifact: those are named from the repository's top, and lie in it.
-pub fn artifact_fault(path: &str) -> Option<&'static str> {
+pub fn artifact_path_problem(path: &str) -> Option<&'static str> {
     if path.is_empty() {
         return Some("is empty");
     }

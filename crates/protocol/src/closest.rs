@@ -1,8 +1,8 @@
 //! "Did you mean …?"
 
-/// The candidate a person most likely meant by `word`, if one is near enough to be worth naming.
+/// Returns the candidate that `word` most likely misspells, if one is close enough.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // One slip for every three characters: `neds` is `needs`, but `id` is not `if`'s neighbour.
+    // One typing error for every three characters: `neds` means `needs`, but `id` does not mean `if`.
     let allowed = (word.chars().count() / 3).max(1);
     let folded = word.to_lowercase();
     candidates
@@ -18,7 +18,7 @@ mod tests {
     use super::closest;
 
     #[test]
-    fn the_nearest_word_is_named_and_a_far_one_is_not() {
+    fn a_close_word_is_found_and_a_distant_one_is_not() {
         let words = ["id", "agent", "needs", "next_on_success"];
         for (word, meant) in [
             ("neds", Some("needs")),

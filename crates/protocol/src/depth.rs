@@ -1,29 +1,29 @@
 //! How deep JSON from outside may be nested.
 //!
-//! What is written is read again, and no reader follows brackets without end: ours stops at 128. An entry wraps what it
-//! holds a few times more, so what just can be read when it comes in could never be read again.
+//! serde_json reads at most 128 levels. A journal entry adds a few levels around what it contains, so the limits for input
+//! are lower: otherwise an entry could be written and never be read again.
 
 use serde_json::Value;
 
-/// How deep a report may be, or the value of a key that is imported.
-pub const DEEPEST_GIVEN: usize = 100;
+/// How deep a report or an imported value may be nested.
+pub const MAX_INPUT_DEPTH: usize = 100;
 
-/// How deep a document may become by an edit: it wraps what was given.
-pub const DEEPEST_DOCUMENT: usize = 110;
+/// How deep an edited document may be nested, which adds levels around what was given.
+pub const MAX_DOCUMENT_DEPTH: usize = 110;
 
-/// Whether lists and objects lie in one another in more than so many layers.
-pub fn is_deeper(value: &Value, than: usize) -> bool {
-    let mut open = vec![(value, 0)];
-    while let Some((value, above)) = open.pop() {
-        let inside: Vec<&Value> = match value {
+/// Returns whether lists and objects are nested more than `limit` levels deep.
+pub fn exceeds_depth(value: &Value, limit: usize) -> bool {
+    let mut to_visit = vec![(value, 0)];
+    while let Some((value, depth)) = to_visit.pop() {
+        let children: Vec<&Value> = match value {
             Value::Array(items) => items.iter().collect(),
             Value::Object(members) => members.values().collect(),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => continue,
         };
-        if above == than {
+        if depth == limit {
             return true;
         }
-        open.extend(inside.into_iter().map(|value| (value, above + 1)));
+        to_visit.extend(children.into_iter().map(|value| (value, depth + 1)));
     }
     false
 }
@@ -35,15 +35,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_are_counted_and_nothing_else() {
+    fn lists_and_objects_count_as_levels() {
         for (value, depth) in [
             (json!(1), 0),
             (json!([]), 1),
             (json!({"a": 1, "b": [2], "c": [[3], 4]}), 3),
             (json!([{"a": [{"b": {}}]}, 1]), 5),
         ] {
-            assert!(!is_deeper(&value, depth), "{value}");
-            assert!(depth == 0 || is_deeper(&value, depth - 1), "{value}");
+            assert!(!exceeds_depth(&value, depth), "{value}");
+            assert!(depth == 0 || exceeds_depth(&value, depth - 1), "{value}");
         }
     }
 }

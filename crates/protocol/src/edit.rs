@@ -1,53 +1,53 @@
-//! Edits: what agents and people write into a document themselves, beside what the engine decides.
+//! Edits: changes of a document that agents and people make themselves. An edit does not change the state of the run.
 //!
-//! A [`Patch`] is what somebody wants changed, based on the document as they read it. The protocol turns it into an edit
-//! of the document as it is now ([`Protocol::edit`](crate::Protocol::edit)), or says why not. An edit changes no run.
+//! A [`Patch`] is the change an author asks for, based on the document as the author read it. The protocol turns it into an
+//! edit of the current document ([`Protocol::edit`](crate::Protocol::edit)), or refuses it.
 
 mod patch;
 
 use serde::{Deserialize, Serialize};
 
 use crate::check::Violation;
-pub use patch::{Patch, Unpatchable};
+pub use patch::{Patch, PatchError};
 
-/// The edits of a protocol whose document only the engine writes: there are none.
+/// The edit type of a protocol whose document only the engine writes. It has no values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Never {}
+pub enum NoEdit {}
 
-/// Who writes.
+/// Who makes an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditAuthor<S> {
-    /// An attempt of this step, from inside.
+    /// An attempt of this step.
     Step(S),
-    /// A person or a program that is no part of the run.
+    /// A person, or a program that is not part of the run.
     Outside,
 }
 
-/// Why a document cannot be edited so. Nothing is written.
+/// Why an edit was refused. Nothing was written.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Uneditable {
+pub enum EditRefusal {
     #[error("only the engine writes this document")]
     EngineOnly,
-    #[error("the patch does not fit the document")]
-    Unpatchable(#[from] Unpatchable),
-    /// The hand may not write there.
+    #[error("the patch does not apply to the document")]
+    Patch(#[from] PatchError),
+    /// The author may not write there.
     #[error("`{pointer}` is not yours to write: {because}")]
     NotYours { pointer: String, because: String },
-    #[error("the document would break {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
+    #[error("the document would violate {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
     Violations(Vec<Violation>),
     #[error("{message}")]
     InvalidTransition { message: String, because: Vec<Violation> },
-    /// Since the document was read, somebody else has changed what this would change, or what it rests on.
+    /// Another author has changed, since the document was read, what this edit changes or copies.
     #[error("{why}")]
     Conflict { why: String },
 }
 
-impl Uneditable {
-    /// The seed's word for it, where it has one.
+impl EditRefusal {
+    /// Returns the stable name of the refusal: the seed's word, if it has one.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::EngineOnly => "engine_only",
-            Self::Unpatchable(_) => "unpatchable",
+            Self::Patch(_) => "unpatchable",
             Self::NotYours { .. } => "not_yours",
             Self::Violations(_) => "schema_validation_failed",
             Self::InvalidTransition { .. } => "invalid_transition",
@@ -55,11 +55,11 @@ impl Uneditable {
         }
     }
 
-    /// Each place that is in the way.
+    /// Returns the violations that caused the refusal.
     pub fn violations(&self) -> &[Violation] {
         match self {
             Self::Violations(violations) | Self::InvalidTransition { because: violations, .. } => violations,
-            Self::EngineOnly | Self::Unpatchable(_) | Self::NotYours { .. } | Self::Conflict { .. } => &[],
+            Self::EngineOnly | Self::Patch(_) | Self::NotYours { .. } | Self::Conflict { .. } => &[],
         }
     }
 }

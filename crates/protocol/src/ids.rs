@@ -1,7 +1,7 @@
-//! The names of things: runs, steps, attempts, revisions, epochs.
+//! Ids of runs, steps and attempts; numbers of turns, attempts, revisions and epochs.
 //!
-//! Ids are checked once, where text comes in, and are safe ever after: as a file name, in an environment variable,
-//! in a log line. They print as people say them; [`AttemptId`] `reviewer#2.1` is the reviewer's second turn, first attempt.
+//! Ids are checked when they are created, so they are safe as file names, in environment variables and in log lines. The
+//! [`AttemptId`] `reviewer#2.1` is the first attempt of the second turn of the step `reviewer`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest step name we accept.
-pub const LONGEST_STEP_ID: usize = 100;
-/// Longest run id we accept: the key of a `peer` cycle with the longest spec name and the largest number fits, and with
-/// our suffixes it still fits every file system's 255 bytes.
-pub const LONGEST_RUN_ID: usize = 240;
+/// The longest step id.
+pub const MAX_STEP_ID_LEN: usize = 100;
+/// The longest run id. It has room for the key of a `peer` cycle with the longest spec name and the largest number, and
+/// with our suffixes it stays within the 255 bytes of a file name.
+pub const MAX_RUN_ID_LEN: usize = 240;
 
-/// Why a text cannot be a name.
+/// Why a text cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     #[error("it is empty")]
@@ -28,10 +28,10 @@ pub enum BadName {
     BadCharacter(char),
 }
 
-/// What a name may consist of besides letters and digits, and how long it may be.
+/// The characters of an id besides letters and digits, and its maximum length.
 struct Grammar {
     others: &'static [char],
-    longest: usize,
+    max_len: usize,
 }
 
 fn check_name(text: &str, grammar: &Grammar) -> Result<(), BadName> {
@@ -43,7 +43,7 @@ fn check_name(text: &str, grammar: &Grammar) -> Result<(), BadName> {
         return Err(BadName::BadStart(first));
     }
     match text.len() {
-        found if found > grammar.longest => Err(BadName::TooLong { found, limit: grammar.longest }),
+        found if found > grammar.max_len => Err(BadName::TooLong { found, limit: grammar.max_len }),
         _ => Ok(()),
     }
 }
@@ -56,7 +56,7 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Accepts a text that is safe as a file name and on a command line.
+            /// Creates an id. Fails if the text is not safe as a file name or on a command line.
             pub fn new(text: impl AsRef<str>) -> Result<Self, BadName> {
                 let text = text.as_ref();
                 check_name(text, &$grammar).map(|()| Self(text.into()))
@@ -108,13 +108,13 @@ macro_rules! name {
 }
 
 name! {
-    /// One execution of a protocol. `=` is in the keys of `peer` cycles, where it escapes a byte.
-    RunId: Grammar { others: &['.', '_', '-', '='], longest: LONGEST_RUN_ID }
+    /// The id of a run. `=` occurs in the keys of `peer` cycles, where it escapes a byte.
+    RunId: Grammar { others: &['.', '_', '-', '='], max_len: MAX_RUN_ID_LEN }
 }
 
 name! {
-    /// Whoever is asked and reports, by name: a step, a role, a person.
-    StepId: Grammar { others: &['.', '_', '-'], longest: LONGEST_STEP_ID }
+    /// The id of a step.
+    StepId: Grammar { others: &['.', '_', '-'], max_len: MAX_STEP_ID_LEN }
 }
 
 macro_rules! number {
@@ -140,23 +140,23 @@ macro_rules! number {
 }
 
 number! {
-    /// One asking of a step. Turns of a step only grow and are never reset.
+    /// The number of a turn of a step, from 1. It only grows, and is never reset.
     Turn(u32)
 }
 number! {
-    /// A repeat within a turn, from 1.
+    /// The number of an attempt within its turn, from 1.
     AttemptNo(u32)
 }
 number! {
-    /// How many commits a run has: +1 per commit. Not the store's token.
+    /// The number of commits of a run. Not to be confused with the token of the store.
     Revision(u64)
 }
 number! {
-    /// Which engine holds the run; whoever sees a higher one is fenced.
+    /// The number of the engine that holds the run. An engine that sees a higher epoch is fenced.
     Epoch(u64)
 }
 
-/// One attempt of a step's turn. It is at once the key, the fence against stragglers and the log line.
+/// The id of an attempt: in keys, in log lines, and to recognise reports of superseded attempts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AttemptId {
@@ -177,7 +177,7 @@ impl fmt::Debug for AttemptId {
     }
 }
 
-/// A text that is not of the form `step#turn.try`.
+/// A text that does not have the form `step#turn.attempt`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an attempt id such as `reviewer#2.1`")]
 pub struct BadAttemptId(String);
@@ -242,7 +242,7 @@ mod tests {
         for text in ["", ".", "..", "a/b", "a b", "-rf", ".hidden", "ä", "a\0b"] {
             assert!(RunId::new(text).is_err(), "{text:?} should be refused");
         }
-        let (found, limit) = (LONGEST_RUN_ID + 1, LONGEST_RUN_ID);
+        let (found, limit) = (MAX_RUN_ID_LEN + 1, MAX_RUN_ID_LEN);
         assert_eq!(RunId::new("x".repeat(found)), Err(BadName::TooLong { found, limit }));
         assert!(RunId::new("f8c1a491").is_ok() && StepId::new("code_review.2").is_ok());
         assert!(StepId::new("a=b").is_err() && RunId::new("=3A").is_err());

@@ -1,8 +1,7 @@
-//! The pure part of Callboard: the vocabulary, the [`run`] shared by all protocols, and the protocols.
+//! The pure part of Callboard: vocabulary, the [`run`] state machine shared by all protocols, and the protocols.
 //!
-//! Nothing here has a clock, a file, a process or a logger. What the world did comes in as facts and requests; what
-//! is to be done goes out as changes and actions. `store` keeps them, `supervisor` carries processes, `runner` is
-//! the loop between.
+//! Nothing here uses a clock, files, processes or a logger. Facts and requests come in; changes and actions go out. The
+//! `store` crate persists them, `supervisor` manages processes, and `runner` is the loop that connects the three.
 
 #![deny(clippy::wildcard_enum_match_arm, clippy::match_wildcard_for_single_variants)]
 
@@ -13,6 +12,7 @@ pub mod depth;
 pub mod edit;
 pub mod entry;
 pub mod ids;
+pub mod located;
 pub mod peer;
 pub mod report;
 pub mod rules;
@@ -23,6 +23,7 @@ pub mod time;
 pub use closest::closest;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
 pub use rules::{
-    Event, Move, Next, NotImportable, Outcome, Progress, Protocol, Reading, RunLocation, Unrecordable, View,
+    Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol, RecordError, RunLocation,
+    View,
 };
 pub use time::Stamp;

@@ -1,7 +1,7 @@
-//! What a protocol is to the rest of the program: a table that decides, and a document that shows.
+//! The [`Protocol`] trait: a transition table that decides, and a document that shows the run.
 //!
-//! A protocol knows only steps and verdicts. Which attempts are alive, how often a step was tried, which news is stale, what
-//! pausing and stopping mean: that is the [run](crate::run)'s, once for all protocols.
+//! A protocol deals with steps and verdicts only. Attempts, retries, stale facts, pausing and stopping are implemented once
+//! for all protocols, in [`run`](crate::run).
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
@@ -13,30 +13,30 @@ use serde::de::DeserializeOwned;
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{EditAuthor, Patch, Uneditable};
+use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::{RunId, Stamp, StepId};
 
-/// Tries per step unless something says otherwise.
+/// Attempts of a step whose limit is not configured.
 pub const DEFAULT_MAX_ATTEMPTS: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
 
-/// What the run tells a protocol.
+/// What a protocol decides about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<S, V> {
-    /// The run opens, or opens again: whom to ask?
+    /// The run was opened.
     Opened,
-    /// The step's turn ended with a valid report.
+    /// A turn of the step ended with a valid report.
     Reported { step: S, verdict: V },
-    /// The step's tries are used up.
+    /// The step has no attempts left.
     Exhausted { step: S },
-    /// Somebody wants these failed steps to be asked again.
+    /// A user retries these failed steps.
     Retried { steps: Vec<S> },
-    /// Somebody wants the run to go on as if the step had been there.
+    /// A user skips the step: the run continues as if it had succeeded.
     Skipped { step: S },
 }
 
-/// What a protocol answers: how its own state changes, and what is next.
+/// A protocol's decision: how its state changes, and what the run does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move<C, S> {
     pub changes: Vec<C>,
@@ -45,28 +45,28 @@ pub struct Move<C, S> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<S> {
-    /// Ask these steps, in this order; none means that others are still to report.
+    /// Start a turn of these steps, in this order. Empty if other steps are still to report.
     Queue(Vec<S>),
-    /// Ask these steps, except those that are in a turn.
+    /// Start a turn of these steps, except those that are in one.
     Requeue(Vec<S>),
-    /// The run is over when all who play have ended by themselves; nothing more starts.
+    /// Start nothing more, and finish the run when all attempts have ended by themselves.
     Drain(Outcome),
-    /// The run is over as soon as nobody is alive.
+    /// Stop all attempts, and finish the run when none is alive.
     Finish(Outcome),
 }
 
-/// What a protocol does of its own accord, once some steps are quiet.
+/// A transition that a protocol makes without an event, once certain steps have no attempt alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deferred<C, S> {
-    /// Until then none of these starts; then those that wait lose their turn.
+    /// Steps that must have no attempt alive. None of them starts until then, and queued ones then lose their turn.
     pub quiet: BTreeSet<S>,
     pub then: Move<C, S>,
 }
 
-/// Where a step stands, as far as people may do something about it.
+/// The status of a step, as far as `retry` and `skip` need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StepStatus {
-    /// Not done yet; it may be in a turn.
+    /// Neither succeeded, skipped nor failed; it may be in a turn.
     Unfinished,
     Succeeded,
     Skipped,
@@ -78,22 +78,22 @@ pub enum StepStatus {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Succeeded,
-    /// Ended by its own rules with something left open, such as a review that was not content.
+    /// Ended by the protocol's own rules with something left open, such as an unsuccessful review.
     Incomplete,
     Failed,
 }
 
-/// What a valid report says in the step's own vocabulary.
+/// A report, read by the rules of its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reading<V> {
+pub enum ParsedReport<V> {
     Verdict(V),
-    /// The step itself says that this attempt failed, and why.
+    /// The report says that the attempt failed, and why.
     Failed(String),
-    /// The report lacks what this protocol asks of the step.
-    Unfit(String),
+    /// The report lacks what the protocol requires of this step.
+    Invalid(String),
 }
 
-/// Where a run takes place: all that a document needs to know of the outside world.
+/// Where a run is located: all that a document contains of the outside world.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct RunLocation {
     pub run: RunId,
@@ -102,15 +102,15 @@ pub struct RunLocation {
 }
 
 impl RunLocation {
-    /// What git is told to ignore, relative to the repository: the directories of all runs.
+    /// The directories of all runs, relative to the repository, as a pattern for `info/exclude`.
     pub const EXCLUDED: &str = "/.agents/runs/";
 
-    /// `<repo>/.agents/runs/<run>`.
+    /// Returns `<repo>/.agents/runs/<run>`.
     pub fn run_dir(&self) -> String {
         format!("{}{}{}", self.repo_dir, Self::EXCLUDED, self.run)
     }
 
-    /// Where agents may put what they make.
+    /// Returns the directory for files that agents produce.
     pub fn artifacts_dir(&self) -> String {
         format!("{}/artifacts", self.run_dir())
     }
@@ -124,37 +124,40 @@ pub struct View {
     pub body: String,
 }
 
-/// Bounds on everything that goes into an entry.
-pub trait Datum:
+/// The bounds of everything that goes into an entry.
+pub trait EntryData:
     Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
 }
-impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static> Datum for T {}
+impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + Sync + 'static> EntryData
+    for T
+{
+}
 
 /// One protocol.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
-    /// Whether a run can go on as if a step had been there.
+    /// Whether a step can be skipped.
     const SKIPS: bool;
-    /// Whether every write of the document is [checked](Self::check_write) before it is committed. That takes a copy of
+    /// Whether every write of the document is [checked](Self::check_write) before it is committed, which takes a copy of
     /// the document.
     const CHECKS_WRITES: bool;
-    /// Whether the whole document is kept for others to read, in stores that have a place for that.
+    /// Whether the store publishes the whole document for other clients, if it can.
     const SHOWS_DOCUMENT: bool;
 
-    /// What a run is opened with, frozen.
+    /// What a run is started with; it never changes.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
-    /// Small and for deciding only: no time, no text, no free number.
-    type State: Datum + Hash;
+    /// What `decide` needs, and nothing else: no time, no text, no unbounded number.
+    type State: EntryData + Hash;
     /// One transition of the state.
-    type Change: Datum;
-    type Step: Datum + Ord + Hash + Display;
-    type Verdict: Datum;
-    /// The seed's own JSON, typed.
+    type Change: EntryData;
+    type Step: EntryData + Ord + Hash + Display;
+    type Verdict: EntryData;
+    /// The seed's JSON document, typed.
     type Document: Debug + Clone + PartialEq + Serialize + Send;
-    /// One change of the document that nobody decides; [`Never`](crate::edit::Never) where only the engine writes it.
-    type Edit: Datum;
+    /// A change of the document that does not change the run; [`NoEdit`](crate::edit::NoEdit) if only the engine writes it.
+    type Edit: EntryData;
 
     // Deciding.
     fn begin(definition: &Self::Definition) -> Self::State;
@@ -163,127 +166,128 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + 'static {
         state: &Self::State,
         event: Event<Self::Step, Self::Verdict>,
     ) -> Move<Self::Change, Self::Step>;
-    /// What is to be done without any news, as soon as the steps it names are quiet.
+    /// Returns the transition that is to be made without an event, as soon as the steps it names have no attempt alive.
     fn deferred(
         definition: &Self::Definition,
         state: &Self::State,
     ) -> Option<Deferred<Self::Change, Self::Step>>;
-    /// What stopping a run does to it; `None` if it only halts and can be resumed.
-    fn stopped(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
+    /// Returns what a stop request does to the run; `None` if the run only stops and can be resumed.
+    fn on_stop(definition: &Self::Definition, state: &Self::State) -> Option<Move<Self::Change, Self::Step>>;
     fn apply(state: &mut Self::State, change: &Self::Change);
     fn step_status(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepStatus;
-    /// Steps whose tries are used up, in the protocol's order.
-    fn failed(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
-    /// Whether the definition has this step.
-    fn knows(definition: &Self::Definition, step: &Self::Step) -> bool;
-    /// Whether a change can come next, as far as that cannot be put right afterwards: asked of what comes from damaged or
-    /// foreign files.
-    fn fits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
-    /// How many failed attempts end a turn.
+    /// Returns the steps that failed, in the protocol's order.
+    fn failed_steps(definition: &Self::Definition, state: &Self::State) -> Vec<Self::Step>;
+    /// Returns whether the definition has this step.
+    fn has_step(definition: &Self::Definition, step: &Self::Step) -> bool;
+    /// Returns whether `change` can be applied. Asked for entries from damaged or foreign files, before they are folded.
+    fn admits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
+    /// Returns how many failed attempts end a turn.
     fn max_attempts(definition: &Self::Definition, step: &Self::Step) -> NonZeroU32;
-    /// Steps that wait for a place are started in this order.
+    /// Returns the position of a step in the order in which queued steps are started.
     fn rank(definition: &Self::Definition, step: &Self::Step) -> usize;
 
     // Steps and the outside world.
     fn step_id(step: &Self::Step) -> StepId;
-    fn read_report(
+    fn parse_report(
         definition: &Self::Definition,
         document: &Self::Document,
         step: &Self::Step,
         report: &Report,
-    ) -> Reading<Self::Verdict>;
-    /// All that an attempt is told. `counted` is its number among the attempts that count.
+    ) -> ParsedReport<Self::Verdict>;
+    /// Returns all that an attempt is given. `counted_attempt` is its number among those that count towards
+    /// [`max_attempts`](Self::max_attempts).
     fn brief(
         definition: &Self::Definition,
         document: &Self::Document,
         step: &Self::Step,
-        counted: u32,
+        counted_attempt: u32,
     ) -> Brief;
 
-    /// Reads a foreign document as a state of this protocol: the changes that lead to it, and what is next.
+    /// Reads a foreign document as a state of this protocol. Returns the changes that lead to it and what is next.
     fn import(
         definition: &Self::Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Self::Change, Self::Step>, NotImportable>;
+    ) -> Result<Move<Self::Change, Self::Step>, ImportRefusal>;
 
     // Editing.
-    /// The document's own count of its changes, where it has one.
+    /// Returns the document's own count of its changes, if it has one.
     fn sequence(document: &Self::Document) -> Option<u64>;
-    /// What the document itself says of its last change, where it keeps a history.
+    /// Returns the last entry of the history that the document contains, if it has one.
     fn last_change(document: &Self::Document) -> Option<serde_json::Value>;
-    /// Turns a patch into an edit of the document as it is now: `based_on` is the document that its author had read.
-    /// `None` if all is already as the patch wants it.
+    /// Turns a patch into an edit of the `current` document. `based_on` is the document that the author had read. Returns
+    /// `None` if the patch would change nothing.
     fn edit(
         definition: &Self::Definition,
         based_on: &Self::Document,
         current: &Self::Document,
-        hand: &EditAuthor<Self::Step>,
+        author: &EditAuthor<Self::Step>,
         patch: &Patch,
-    ) -> Result<Option<Self::Edit>, Uneditable>;
+    ) -> Result<Option<Self::Edit>, EditRefusal>;
 
-    /// Turns what another client of a store has made of the document into an edit: `shown` is the document as it could be
-    /// read there, `found` is what that client wrote on top of it.
+    /// Turns an external write of another client of the store into an edit. `shown` is the document that the client could
+    /// read, `found` is what it wrote.
     fn external_edit(
         _definition: &Self::Definition,
         _current: &Self::Document,
         _shown: &serde_json::Value,
         _found: &serde_json::Value,
-    ) -> Result<Self::Edit, Uneditable> {
-        Err(Uneditable::EngineOnly)
+    ) -> Result<Self::Edit, EditRefusal> {
+        Err(EditRefusal::EngineOnly)
     }
 
-    /// The patch that enters what a step has so far, where the document has room for it.
-    fn partial(step: &Self::Step, content: serde_json::Value) -> Option<Patch>;
+    /// Returns the patch that records partial output of a step; `None` if the document has no field for it.
+    fn partial_patch(step: &Self::Step, content: serde_json::Value) -> Option<Patch>;
 
     // Showing.
     fn open_document(definition: &Self::Definition, location: &RunLocation, at: Stamp) -> Self::Document;
-    /// Writes an entry into the document; answers the paths of the parts that changed. Refuses what the document does not
-    /// admit: then it stays as it is.
+    /// Applies an entry to the document and returns the paths of the parts that changed. On an error the document stays as
+    /// it is.
     fn record(
         definition: &Self::Definition,
         document: &mut Self::Document,
         entry: &Entry<Self>,
-    ) -> Result<Vec<String>, Unrecordable>;
-    /// The JSON text of one part.
+    ) -> Result<Vec<String>, RecordError>;
+    /// Returns the JSON text of one part.
     fn part(document: &Self::Document, path: &str) -> String;
-    /// Puts a document together again; `None` if a part is missing or malformed.
+    /// Assembles a document from its parts; `None` if a part is missing or malformed.
     fn assemble(definition: &Self::Definition, parts: &[(String, String)]) -> Option<Self::Document>;
-    /// Holds a write against the rules of the seed, as if it came from a stranger.
-    fn check_write(old: Option<&Self::Document>, new: &Self::Document) -> Result<(), Unrecordable>;
-    /// The same without the definition, where the parts tell everything; `None` where they do not, or do not fit.
-    fn assemble_alone(_parts: &[(String, String)]) -> Option<Self::Document> {
+    /// Checks a write against the rules of the seed, as if it came from another client.
+    fn check_write(old: Option<&Self::Document>, new: &Self::Document) -> Result<(), RecordError>;
+    /// Assembles a document from its parts alone; `None` if the protocol needs the definition, or a part is missing or
+    /// malformed.
+    fn assemble_without_definition(_parts: &[(String, String)]) -> Option<Self::Document> {
         None
     }
-    /// The rules of its seed that a document breaks which was read from a store, as far as they can be held against it
-    /// at every reading.
-    fn broken(document: &Self::Document) -> Vec<Violation>;
-    /// The file that shows the whole document, in layouts that have one.
+    /// Returns the rules of the seed that a stored document violates, as far as they are cheap enough to be checked at every
+    /// load.
+    fn violations(document: &Self::Document) -> Vec<Violation>;
+    /// Returns the file that shows the whole document, if the layout has one.
     fn view(document: &Self::Document) -> Option<View>;
-    /// The file that shows the report of a step's latest attempt, in layouts that have one.
+    /// Returns the path of the file that shows the report of a step's latest attempt, if the layout has one.
     fn report_path(document: &Self::Document, step: &Self::Step) -> Option<String>;
-    /// Steps of which there is a report to show.
-    fn reported(document: &Self::Document) -> Vec<Self::Step>;
-    /// How far the run is, in steps.
+    /// Returns the steps that have a report to show.
+    fn reported_steps(document: &Self::Document) -> Vec<Self::Step>;
+    /// Returns how many steps are done, and how many there are.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress;
 }
 
-/// An entry would make a document that breaks the rules of its seed. No decision of ours does: this is of a damaged
-/// journal, or a bug.
+/// Why an entry cannot be applied to the document. No decision causes this: the journal is damaged, or there is a bug.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the document would not keep its rules: {0}")]
-pub struct Unrecordable(pub String);
+#[error("the document would violate its rules: {0}")]
+pub struct RecordError(pub String);
 
 /// Why a foreign document cannot become a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotImportable {
-    #[error("it breaks {} of its rules", .0.len())]
+pub enum ImportRefusal {
+    #[error("it violates {} of its rules", .0.len())]
     Broken(Vec<Violation>),
-    #[error("it is about other steps than the workflow: {0}")]
+    #[error("its steps are not those of the workflow: {0}")]
     OtherSteps(String),
-    #[error("its sequence {0} leaves no room to count on")]
+    #[error("its sequence {0} cannot be increased any further")]
     NoRoom(u64),
 }
 
+/// How many steps of a run are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]
 pub struct Progress {
     pub done: usize,

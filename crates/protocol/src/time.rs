@@ -1,19 +1,19 @@
-//! Engine time: UTC with microseconds, printed exactly as the seeds print it.
+//! Timestamps: UTC with microseconds, printed exactly as the seeds print them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A run_at of the engine's clock. Prints as `2025-01-15T14:30:00.123456Z`.
+/// A point in time of the engine's clock. Prints as `2025-01-15T14:30:00.123456Z`.
 ///
-/// The clock itself is not here: whoever makes an entry hands the time in.
+/// This crate reads no clock: the caller that creates an entry passes the time in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Stamp(i64);
 
 impl Stamp {
-    /// Microseconds since the Unix epoch.
+    /// Creates a timestamp from microseconds since the Unix epoch.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
@@ -22,17 +22,17 @@ impl Stamp {
         self.0
     }
 
-    /// Cuts a timestamp to the microsecond.
+    /// Truncates a timestamp to microseconds.
     pub fn from_timestamp(timestamp: jiff::Timestamp) -> Self {
         Self(timestamp.as_microsecond())
     }
 
-    /// As a calendar knows it; `None` for a run_at that no calendar has.
+    /// Converts to a calendar time; `None` if it is out of the range of calendars.
     pub fn timestamp(self) -> Option<jiff::Timestamp> {
         jiff::Timestamp::from_microsecond(self.0).ok()
     }
 
-    /// The time that passed since `earlier`; zero when `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::depth::DEEPEST_GIVEN;
+use protocol::depth::MAX_INPUT_DEPTH;
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input, RecoverySource};
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
@@ -13,13 +13,13 @@ use protocol::peer::{
     Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State, Verdict,
     check_document,
 };
-use protocol::report::{Expected, Unfit, parse};
+use protocol::report::{Expected, InvalidReport, parse};
 use protocol::run::{
     Absorbed, Attempt, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed,
     start_queued,
 };
 use protocol::{
-    AttemptNo, Outcome, Protocol as _, Reading, Revision, RunId, RunLocation, Stamp, StepId, Turn,
+    AttemptNo, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, Stamp, StepId, Turn,
 };
 use serde_json::{Value, json};
 
@@ -131,15 +131,15 @@ impl Cycle {
         });
         report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
         let report = parse(report.to_string().as_bytes(), &expected).unwrap();
-        match Peer::read_report(&self.definition, &self.document, &phase, &report) {
-            Reading::Verdict(verdict) => {
+        match Peer::parse_report(&self.definition, &self.document, &phase, &report) {
+            ParsedReport::Verdict(verdict) => {
                 self.end(Ending::Reported(verdict), Evidence { report: Some(report), ..Evidence::default() });
             }
-            Reading::Unfit(error) => {
+            ParsedReport::Invalid(error) => {
                 let (kind, error, report) = (Some(FailureKind::InvalidReport), Some(error), Some(report));
                 self.end(Ending::Failed, Evidence { kind, error, report, duration_ms: None });
             }
-            Reading::Failed(error) => panic!("{error}"),
+            ParsedReport::Failed(error) => panic!("{error}"),
         }
     }
 
@@ -296,17 +296,17 @@ fn a_report_that_is_nested_too_deeply_is_refused() {
     let mut cycle = Cycle::open(definition(None));
     let mut output = example(Phase::Plan);
     // The report and its output add two levels.
-    output["deep"] = nested(DEEPEST_GIVEN - 2);
+    output["deep"] = nested(MAX_INPUT_DEPTH - 2);
     cycle.report(json!({ "output": output }));
     assert_eq!(cycle.document.phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
-    output["deep"] = nested(DEEPEST_GIVEN - 1);
+    output["deep"] = nested(MAX_INPUT_DEPTH - 1);
     let expected = Expected {
         run_id: RunId::new("r").unwrap(),
         step_id: StepId::new("plan").unwrap(),
         agent: "planner".to_owned(),
     };
     let report = json!({ "output": output }).to_string();
-    assert_eq!(parse(report.as_bytes(), &expected), Err(Unfit::TooDeep));
+    assert_eq!(parse(report.as_bytes(), &expected), Err(InvalidReport::TooDeep));
 }
 
 #[test]

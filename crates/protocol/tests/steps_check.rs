@@ -318,14 +318,14 @@ fn who_is_blocked_is_blocked_by_a_step() {
     broken(
         "/steps/pending/blocked_by_loop",
         json!("reviw"),
-        "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `reviw`, but no step is \
-         called so (did you mean `review`?)",
+        "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `reviw`, but no step has \
+         this id (did you mean `review`?)",
     );
     broken(
         "/steps/pending/blocked_by_loop",
         json!("qa"),
-        "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `qa`, but no step is called \
-         so (name a step of this document, or write null)",
+        "/steps/pending/blocked_by_loop [unknown-step] `blocked_by_loop` of step `pending` is `qa`, but no step has this \
+         id (name a step of this document, or write null)",
     );
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use protocol::AttemptId;
 use protocol::brief::{Brief, Upstream};
-use protocol::check::artifact_fault;
+use protocol::check::artifact_path_problem;
 use protocol::report::{Expected, Report};
 use protocol::run::Attempt;
 use supervisor::adapter::{Assignment, Dependency, ReportRule, environment};
@@ -91,7 +91,7 @@ impl AttemptSpec {
             if let Some(inside) = artifact.strip_prefix(&root) {
                 *artifact = inside.to_owned();
             }
-            if let Some(fault) = artifact_fault(artifact) {
+            if let Some(fault) = artifact_path_problem(artifact) {
                 return Err(format!(
                     "artifact `{artifact}` {fault}; name files of the repository, from its top"
                 ));
@@ -155,7 +155,7 @@ impl AttemptSpec {
             agent: self.expected.agent.clone(),
             workflow: self.brief.workflow.clone(),
             model: self.brief.model.clone(),
-            step_attempt: self.brief.counted,
+            step_attempt: self.brief.counted_attempt,
             prompt: text(&self.dir.prompt()),
             report,
             repo: repo.clone(),

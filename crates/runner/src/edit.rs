@@ -3,7 +3,7 @@
 //! The author names the document it has read by that document's own count of changes. If others were faster, the protocol
 //! says whether the patch still applies; how often that is tried, and how long is waited in between, `race` says.
 
-use protocol::edit::{EditAuthor, Patch, Uneditable};
+use protocol::edit::{EditAuthor, EditRefusal, Patch};
 use protocol::entry::{Author, Input};
 use protocol::run::{Decision, Run};
 use protocol::{AttemptId, Protocol, Revision};
@@ -27,7 +27,7 @@ pub struct Edited {
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     #[error(transparent)]
-    Refused(#[from] Uneditable),
+    Refused(#[from] EditRefusal),
     #[error(transparent)]
     Conflict(#[from] Box<SequenceConflict>),
     /// An attempt that is over, or was replaced by a later one. What it still writes counts no more.
@@ -96,7 +96,7 @@ pub async fn edit<P: Protocol, S: Store>(
     let (mut waits, mut attempts) = (Waits::within(journal.store.races()), 0);
     loop {
         attempts += 1;
-        let Some(found) = P::sequence(&journal.document) else { return Err(Uneditable::EngineOnly.into()) };
+        let Some(found) = P::sequence(&journal.document) else { return Err(EditRefusal::EngineOnly.into()) };
         let Some((read_at, based_on)) = &based_on else {
             return Err(conflict(journal, expected, None, attempts, "there was no such document"));
         };
@@ -107,7 +107,7 @@ pub async fn edit<P: Protocol, S: Store>(
                 let revision = journal.position.revision;
                 return Ok(Edited { sequence: found, revision, written: false });
             }
-            Err(Uneditable::Conflict { why }) => {
+            Err(EditRefusal::Conflict { why }) => {
                 return Err(conflict(journal, expected, Some(*read_at), attempts, &why));
             }
             Err(refused) => return Err(refused.into()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
-use protocol::{NotImportable, Protocol, RunId, Stamp, Turn};
+use protocol::{ImportRefusal, Protocol, RunId, Stamp, Turn};
 use serde_json::Value;
 use store::{AnyStore, CommitError, DraftError, LiveEntry, RunWriter, Store as _, WriteId};
 
@@ -34,7 +34,7 @@ pub struct Migrating {
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentImportError {
     #[error(transparent)]
-    NotImportable(#[from] NotImportable),
+    NotImportable(#[from] ImportRefusal),
     #[error("a run named `{0}` exists already")]
     Exists(RunId),
     #[error(transparent)]

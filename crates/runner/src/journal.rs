@@ -336,7 +336,7 @@ pub(crate) async fn document_at<P: Protocol, S: Store>(
     let corrupted = |what: String| LoadError::Corrupted { run: run.clone(), revision, what };
     let document = assemble::<P, S>(store, run, definition, revision).await?;
     let document = document.ok_or_else(|| corrupted("a part of it is missing or malformed".to_owned()))?;
-    match P::broken(&document).as_slice() {
+    match P::violations(&document).as_slice() {
         [] => Ok(document),
         [first, more @ ..] => {
             let more = if more.is_empty() { String::new() } else { format!(", and {} more", more.len()) };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use std::path::Path;
 
-use protocol::brief::{Brief, Finding, Whereabouts};
+use protocol::brief::{Brief, Finding, StateLocation};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::report::{self, Expected};
 use protocol::run::{Attempt, Change, Run};
@@ -43,7 +43,7 @@ impl Told {
 /// What a step would be given if its next attempt began at this run_at. Nothing is written and nothing begins.
 pub fn would_be_told<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_dir: &Path) -> Told {
     let run = &run_at.state.run;
-    let (attempt, counted) = match run.active_turns.get(step) {
+    let (attempt, counted_attempt) = match run.active_turns.get(step) {
         Some(active) => (
             Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
             active.failures + 1,
@@ -60,14 +60,14 @@ pub fn would_be_told<P: Protocol>(run_at: &RunAt<P>, step: &P::Step, attempts_di
         at: run_at.state.at,
         by: Author::Person { name: String::new(), host: String::new() },
         input: Input::Deferred,
-        changes: vec![Change::Started { attempt, counted }],
+        changes: vec![Change::Started { attempt, counted_attempt }],
         actions: Vec::new(),
         timers: Vec::new(),
     };
     let mut document = run_at.document.clone();
     // A step whose turn is not near has no document yet in which it has begun: it would be told what there is now.
     let _ = P::record(&run_at.spec.definition, &mut document, &entry);
-    let brief = P::brief(&run_at.spec.definition, &document, step, counted);
+    let brief = P::brief(&run_at.spec.definition, &document, step, counted_attempt);
     let expected =
         Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
@@ -81,10 +81,14 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
     let Expected { run_id, step_id, agent } = expected;
     writeln!(text, "You are `{agent}`, playing step `{step_id}` of run `{run_id}`.")
         .expect("BUG: a string grows");
-    if brief.counted > 1 {
+    if brief.counted_attempt > 1 {
         let error = brief.last_error.as_deref().unwrap_or("no reason was kept");
-        writeln!(text, "\nThis is try {} of {}. The one before failed: {error}", brief.counted, brief.of)
-            .expect("BUG: a string grows");
+        writeln!(
+            text,
+            "\nThis is try {} of {}. The one before failed: {error}",
+            brief.counted_attempt, brief.max_attempts
+        )
+        .expect("BUG: a string grows");
     }
     text.push('\n');
     text.push_str(brief.prompt.trim_end());
@@ -115,7 +119,7 @@ fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) ->
             text.push_str("Nothing but the word that it is done.\n");
         }
     }
-    if let Some(Whereabouts { bucket, key, document }) = &brief.state {
+    if let Some(StateLocation { bucket, key, document }) = &brief.state {
         write!(
             text,
             "\n## Where the state is\n\nOne document holds the whole of `{document}`: store `{store}`, bucket `{bucket}`, \

@@ -20,7 +20,7 @@ pub async fn read<P: Protocol, S: Store>(
 ) -> Result<Read<P::Document>, LoadError> {
     let revision = stored.revision;
     let parts: Vec<_> = stored.parts.into_iter().map(|part| (part.path, part.body)).collect();
-    let document = match P::assemble_alone(&parts) {
+    let document = match P::assemble_without_definition(&parts) {
         Some(document) => Some(document),
         None => P::assemble(&load_spec::<P, S>(store, run).await?.definition, &parts),
     };

@@ -90,7 +90,7 @@ impl<P: Protocol> Rebuild<P> {
             }
             self.state.run.apply(change);
         }
-        if !entry.actions.iter().all(|action| P::knows(definition, &attempt_of(action).step)) {
+        if !entry.actions.iter().all(|action| P::has_step(definition, &attempt_of(action).step)) {
             return Err(Unfit::Contradicts);
         }
         self.state.fold_context(&entry);

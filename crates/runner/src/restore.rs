@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::{self, Decision};
-use protocol::{Epoch, NotImportable, Protocol, Revision, RunId};
+use protocol::{Epoch, ImportRefusal, Protocol, Revision, RunId};
 use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
@@ -64,7 +64,7 @@ pub enum RestoreError {
     #[error("could not keep the bad bytes in `{}`", path.display())]
     Keep { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    NotImportable(#[from] NotImportable),
+    NotImportable(#[from] ImportRefusal),
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -177,7 +177,7 @@ async fn state<P: Protocol, S: Store>(
         }
         rebuild.position.revision = entry.revision;
     }
-    let sound = rebuild.position.revision == bad && P::broken(&rebuild.document).is_empty();
+    let sound = rebuild.position.revision == bad && P::violations(&rebuild.document).is_empty();
     Ok(sound.then_some(rebuild.document))
 }
 

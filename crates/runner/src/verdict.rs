@@ -6,7 +6,7 @@ use std::path::Path;
 use protocol::entry::{Evidence, FailureKind};
 use protocol::report::{Expected, Report};
 use protocol::run::Ending;
-use protocol::{Protocol, Reading};
+use protocol::{ParsedReport, Protocol};
 use supervisor::adapter::ReportRule;
 use supervisor::report::{Collected, collect};
 use supervisor::{AttemptDir, Because, ExitRecord, How, Over};
@@ -85,10 +85,11 @@ impl<P: Protocol> Judge<'_, P> {
     }
 
     fn reported(&self, report: Report, duration_ms: Option<u64>) -> Judged<P::Verdict> {
-        let (ending, kind, error) = match P::read_report(self.definition, self.document, self.step, &report) {
-            Reading::Verdict(verdict) => (Ending::Reported(verdict), None, None),
-            Reading::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
-            Reading::Unfit(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
+        let (ending, kind, error) = match P::parse_report(self.definition, self.document, self.step, &report)
+        {
+            ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
+            ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
+            ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
         };
         Judged { ending, evidence: Evidence { kind, error, report: Some(report), duration_ms } }
     }

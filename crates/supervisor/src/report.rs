@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use protocol::report::{self as content, Expected, Report, Unfit};
+use protocol::report::{self as content, Expected, InvalidReport, Report};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -57,7 +57,7 @@ pub enum SubmitError {
     #[error("the report has {size} bytes, the limit is {LARGEST}")]
     TooLarge { size: usize },
     #[error("the report cannot be accepted: {0}")]
-    Unfit(#[from] Unfit),
+    Unfit(#[from] InvalidReport),
     #[error("could not write `{path}`")]
     Write { path: String, source: io::Error },
 }

@@ -1,6 +1,6 @@
 //! Why a document was not edited, in the seed's words.
 
-use protocol::edit::Uneditable;
+use protocol::edit::EditRefusal;
 use runner::{EditError, SequenceConflict};
 use store::CommitError;
 
@@ -31,27 +31,27 @@ impl From<EditError> for Failure {
     }
 }
 
-impl From<Uneditable> for Failure {
-    fn from(error: Uneditable) -> Self {
+impl From<EditRefusal> for Failure {
+    fn from(error: EditRefusal) -> Self {
         let failure = Self::from_error(Exit::Refused, &error).detail("kind", error.kind());
         let failure = match error.violations() {
             [] => failure,
             violations => failure.detail("violations", serde_json::json!(violations)),
         };
         match &error {
-            Uneditable::EngineOnly => {
+            EditRefusal::EngineOnly => {
                 failure.code(Code::NotYours).hint("an agent says what it has done with `callboard report`")
             }
-            Uneditable::NotYours { pointer, .. } => {
+            EditRefusal::NotYours { pointer, .. } => {
                 failure.code(Code::NotYours).detail("pointer", pointer.as_str())
             }
-            Uneditable::InvalidTransition { .. } => failure.code(Code::NotYours),
-            Uneditable::Violations(violations) => {
+            EditRefusal::InvalidTransition { .. } => failure.code(Code::NotYours),
+            EditRefusal::Violations(violations) => {
                 let repairs = violations.iter().map(|it| format!("`{}`: {}", it.pointer, it.repair));
                 repairs.fold(failure.code(Code::BreaksRules), Failure::hint)
             }
-            Uneditable::Conflict { .. } => failure.code(Code::SequenceConflict),
-            Uneditable::Unpatchable(_) => failure,
+            EditRefusal::Conflict { .. } => failure.code(Code::SequenceConflict),
+            EditRefusal::Patch(_) => failure,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The face of `steps`.
 
-use protocol::edit::Never;
+use protocol::edit::NoEdit;
 use protocol::steps::{Change, Definition, Document, State, Status, Steps, Verdict};
 use protocol::{RunId, Stamp, StepId};
 use serde_json::{Map, Value, json};
@@ -108,7 +108,7 @@ impl Presentation for Steps {
         }
     }
 
-    fn edited(edit: &Never) -> String {
+    fn edited(edit: &NoEdit) -> String {
         match *edit {}
     }
 

@@ -7,7 +7,6 @@
 pub(crate) mod agent;
 mod blank;
 mod flag;
-mod node;
 mod outputs;
 mod roles;
 mod script;

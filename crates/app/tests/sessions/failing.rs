@@ -154,12 +154,12 @@ fn a_report_that_is_not_json_costs_an_attempt() {
 
 #[test]
 fn a_report_with_the_ids_of_another_costs_an_attempt() {
-    assert_snapshot!(reason("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, but this attempt's is `a`");
+    assert_snapshot!(reason("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, expected `a`");
 }
 
 #[test]
 fn a_report_copied_from_the_instructions_costs_an_attempt() {
-    assert_snapshot!(reason("left-over"), @"Agent process exited with code 0 and its report was refused: the report file: the field `logs` still holds `<one sentence about what you did>` from the instructions");
+    assert_snapshot!(reason("left-over"), @"Agent process exited with code 0 and its report was refused: the report file: the field `logs` still contains `<one sentence about what you did>` from the instructions");
 }
 
 #[test]

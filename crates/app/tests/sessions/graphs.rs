@@ -409,7 +409,7 @@ fn what_cannot_be_drawn_is_told_as_check_tells_it() {
     $ callboard graph wf.yaml
     error[E009]: the workflow `wf.yaml` has 1 problem
 
-    error[unknown-step]: `needs` names `b`, but no step is called so
+    error[unknown-step]: `needs` names `b`, but no step has this id
      --> wf.yaml:2:48
       |
     2 |   - {id: a, agent: x, prompt: task.md, needs: [b]}

@@ -235,7 +235,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     assert_snapshot!(scene.callboard(&["skip", RUN, "execute", "--reason", "by hand"]).run().transcript(), @"
     $ callboard skip peer.spec.feature-name.cycle.1 execute --reason 'by hand'
     error[E013]: cannot skip a phase of run `peer.spec.feature-name.cycle.1`
-      caused by: `execute` cannot be left out: in a `peer` run every step builds on the one before
+      caused by: `execute` cannot be skipped: in a `peer` run every step builds on the one before
     [exit 3]
     ");
 }

@@ -251,7 +251,7 @@ fn a_step_at_work_or_done_is_not_skipped() {
     assert_snapshot!(scene.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
     $ callboard skip trial b --reason x
     error[E013]: cannot skip a step of run `trial`
-      caused by: `b` is at work
+      caused by: `b` is running
     [exit 3]
     ");
     assert_snapshot!(scene.callboard(&["skip", "trial", "a", "--reason", "x"]).run().transcript(), @"

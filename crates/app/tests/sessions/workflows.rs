@@ -63,7 +63,7 @@ fn a_way_back_to_itself() {
     $ callboard run wf.yaml --wrapper ./agent.sh
     error[E009]: the workflow `wf.yaml` has 1 problem
 
-    error[not-an-ancestor]: step `a` goes back to itself
+    error[not-an-ancestor]: step `a` loops back to itself
      --> wf.yaml:6:19
       |
     6 |     loop_back_to: a
@@ -99,7 +99,7 @@ fn a_duplicate_id_and_an_unknown_reference_are_told_together() {
     $ callboard run wf.yaml --wrapper ./agent.sh
     error[E009]: the workflow `wf.yaml` has 2 problems
 
-    error[duplicate-id]: two steps are called `a`; the first is on line 3
+    error[duplicate-id]: two steps have the id `a`; the first is on line 3
      --> wf.yaml:4:10
       |
     4 |   - {id: a, agent: p, prompt: task.md, needs: [b]}
@@ -107,7 +107,7 @@ fn a_duplicate_id_and_an_unknown_reference_are_told_together() {
       |
       = hint: give one of them another id
 
-    error[unknown-step]: `needs` names `b`, but no step is called so
+    error[unknown-step]: `needs` names `b`, but no step has this id
      --> wf.yaml:4:48
       |
     4 |   - {id: a, agent: p, prompt: task.md, needs: [b]}

@@ -1,70 +1,70 @@
-//! What somebody wants changed, in one of three notations, and what a value looks like with it.
+//! Patches in three notations, and how they are applied.
 
 use json_patch::jsonptr::{Pointer, Token};
 use serde_json::Value;
 
 use crate::check::kind;
-use crate::depth::{DEEPEST_DOCUMENT, is_deeper};
+use crate::depth::{MAX_DOCUMENT_DEPTH, exceeds_depth};
 
-/// What somebody wants changed.
+/// A change of a document, as its author wrote it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Patch {
-    /// Values at JSON pointers (RFC 6901), one after the other. A member that is missing is made, what it would stand in is
-    /// not; in a list, a number replaces an entry and `-` appends one.
+    /// Values at JSON pointers (RFC 6901), applied in order. A missing member is created, a missing parent is not. In a
+    /// list, a number replaces an entry and `-` appends one.
     Set(Vec<(String, Value)>),
-    /// A merge patch (RFC 7396): objects are merged, null takes a member away, all else replaces.
+    /// A merge patch (RFC 7396): objects are merged, null removes a member, everything else replaces.
     Merge(Value),
-    /// A list of operations (RFC 6902), all or none.
+    /// A list of operations (RFC 6902), applied all or none.
     Operations(json_patch::Patch),
 }
 
 /// Why a patch cannot be applied to a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unpatchable {
-    #[error("`{0}` is no JSON pointer: one begins with `/`, and `~` is written as `~0` in it")]
+pub enum PatchError {
+    #[error("`{0}` is not a JSON pointer: it must begin with `/`, and `~` is written as `~0`")]
     BadPointer(String),
-    #[error("`{pointer}` has no place: there is nothing at `{missing}`")]
-    NothingThere { pointer: String, missing: String },
-    #[error("`{pointer}` has no place: `{inside}` is {is}")]
-    NoContainer { pointer: String, inside: String, is: &'static str },
-    #[error("`{pointer}` has no place: the list `{list}` has {length} entries, and `-` appends one")]
-    NoEntry { pointer: String, list: String, length: usize },
-    #[error("operation {number} of the patch tests `{path}`, and it is not what is expected")]
+    #[error("cannot set `{pointer}`: there is nothing at `{missing}`")]
+    MissingParent { pointer: String, missing: String },
+    #[error("cannot set `{pointer}`: `{inside}` is {is}")]
+    NotAContainer { pointer: String, inside: String, is: &'static str },
+    #[error("cannot set `{pointer}`: the list `{list}` has {length} entries, and `-` appends one")]
+    OutOfRange { pointer: String, list: String, length: usize },
+    #[error("operation {number} of the patch failed: `{path}` does not have the tested value")]
     TestFailed { number: usize, path: String },
-    #[error("it would nest the document in more than {DEEPEST_DOCUMENT} layers")]
+    #[error("it would nest the document more than {MAX_DOCUMENT_DEPTH} levels deep")]
     TooDeep,
-    #[error("operation {number} of the patch does not fit at `{path}`: {because}")]
+    #[error("operation {number} of the patch failed at `{path}`: {because}")]
     Operation { number: usize, path: String, because: String },
 }
 
 impl Patch {
-    /// The value with the patch applied; it need not be a document any more.
-    pub fn apply(&self, value: &Value) -> Result<Value, Unpatchable> {
+    /// Returns the value with the patch applied, which need not be a valid document.
+    pub fn apply(&self, value: &Value) -> Result<Value, PatchError> {
         let mut patched = value.clone();
         match self {
-            Self::Set(places) => {
-                for (pointer, value) in places {
+            Self::Set(values) => {
+                for (pointer, value) in values {
                     set(&mut patched, pointer, value.clone())?;
                 }
             }
             Self::Merge(merged) => json_patch::merge(&mut patched, merged),
-            // Nobody sees the half-made copy, so there is nothing to undo in it.
+            // A half-patched copy is dropped on failure, so nothing has to be undone in it.
             Self::Operations(operations) => json_patch::patch_unsafe(&mut patched, operations)?,
         }
-        if is_deeper(&patched, DEEPEST_DOCUMENT) {
-            return Err(Unpatchable::TooDeep);
+        if exceeds_depth(&patched, MAX_DOCUMENT_DEPTH) {
+            return Err(PatchError::TooDeep);
         }
         Ok(patched)
     }
 
-    /// Whether it writes, tests or copies anything in this member of the document.
+    /// Returns whether the patch writes, tests or copies anything in this member of the document.
     pub fn reaches(&self, member: &str) -> bool {
         let into = |pointer: &str| {
             let first = pointer.strip_prefix('/').map(|rest| rest.split('/').next().unwrap_or_default());
             first.is_none_or(|first| first == member)
         };
         match self {
-            Self::Set(places) => places.iter().any(|(pointer, _)| into(pointer)),
+            Self::Set(values) => values.iter().any(|(pointer, _)| into(pointer)),
             Self::Merge(merged) => merged.as_object().is_none_or(|members| members.contains_key(member)),
             Self::Operations(operations) => operations.iter().any(|operation| {
                 let from = match operation {
@@ -80,7 +80,7 @@ impl Patch {
         }
     }
 
-    /// The places that it copies values from: what it writes rests on them.
+    /// Returns the pointers of values that the patch copies, on which its result depends.
     pub fn sources(&self) -> Vec<String> {
         let operations = match self {
             Self::Set(_) | Self::Merge(_) => &[][..],
@@ -98,15 +98,15 @@ impl Patch {
     }
 }
 
-fn set(document: &mut Value, pointer: &str, value: Value) -> Result<(), Unpatchable> {
-    let bad = || Unpatchable::BadPointer(pointer.to_owned());
+fn set(document: &mut Value, pointer: &str, value: Value) -> Result<(), PatchError> {
+    let bad = || PatchError::BadPointer(pointer.to_owned());
     let Some((parent, last)) = Pointer::parse(pointer).map_err(|_| bad())?.split_back() else {
         *document = value;
         return Ok(());
     };
     let missing = first_missing(document, parent);
     let Some(container) = document.pointer_mut(parent.as_str()) else {
-        return Err(Unpatchable::NothingThere { pointer: pointer.to_owned(), missing });
+        return Err(PatchError::MissingParent { pointer: pointer.to_owned(), missing });
     };
     match container {
         Value::Object(members) => {
@@ -116,8 +116,8 @@ fn set(document: &mut Value, pointer: &str, value: Value) -> Result<(), Unpatcha
         Value::Array(entries) => {
             let length = entries.len();
             let list = parent.to_string();
-            let no_entry = || Unpatchable::NoEntry { pointer: pointer.to_owned(), list, length };
-            let at = index(&last, length).ok_or_else(no_entry)?;
+            let out_of_range = || PatchError::OutOfRange { pointer: pointer.to_owned(), list, length };
+            let at = index(&last, length).ok_or_else(out_of_range)?;
             match entries.get_mut(at) {
                 Some(entry) => *entry = value,
                 None => entries.push(value),
@@ -125,7 +125,7 @@ fn set(document: &mut Value, pointer: &str, value: Value) -> Result<(), Unpatcha
             Ok(())
         }
         scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
-            Err(Unpatchable::NoContainer {
+            Err(PatchError::NotAContainer {
                 pointer: pointer.to_owned(),
                 inside: parent.to_string(),
                 is: kind(scalar),
@@ -134,12 +134,12 @@ fn set(document: &mut Value, pointer: &str, value: Value) -> Result<(), Unpatcha
     }
 }
 
-/// Where in a list of that length; at its end, a new entry is meant.
+/// Returns the index that a token names in a list of this length; `length` itself appends an entry.
 fn index(token: &Token<'_>, length: usize) -> Option<usize> {
     token.to_index().ok()?.for_len_incl(length).ok()
 }
 
-/// The shortest part of a pointer that leads nowhere; all of it if it leads somewhere.
+/// Returns the shortest prefix of a pointer that has no value; the whole pointer if all have one.
 fn first_missing(document: &Value, pointer: &Pointer) -> String {
     let mut at = String::new();
     for token in pointer.tokens() {
@@ -152,21 +152,21 @@ fn first_missing(document: &Value, pointer: &Pointer) -> String {
     at
 }
 
-impl Unpatchable {
-    /// Where it would have written; `None` if it was still testing, or if it is about the whole.
+impl PatchError {
+    /// Returns the pointer of the failed write; `None` if a test failed, or the whole document is concerned.
     pub fn pointer(&self) -> Option<&str> {
         match self {
             Self::BadPointer(pointer)
-            | Self::NothingThere { pointer, .. }
-            | Self::NoContainer { pointer, .. }
-            | Self::NoEntry { pointer, .. }
+            | Self::MissingParent { pointer, .. }
+            | Self::NotAContainer { pointer, .. }
+            | Self::OutOfRange { pointer, .. }
             | Self::Operation { path: pointer, .. } => Some(pointer),
             Self::TestFailed { .. } | Self::TooDeep => None,
         }
     }
 }
 
-impl From<json_patch::PatchError> for Unpatchable {
+impl From<json_patch::PatchError> for PatchError {
     fn from(error: json_patch::PatchError) -> Self {
         let (number, path) = (error.operation + 1, error.path.to_string());
         if matches!(error.kind, json_patch::PatchErrorKind::TestFailed) {

@@ -41,12 +41,12 @@ pub use transition::{Refusal, Transition, check_write};
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{EditAuthor, Patch, Uneditable};
+use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event as RunEvent, Move, NotImportable, Progress, Protocol, Reading, RunLocation, StepStatus,
-    Unrecordable, View,
+    Deferred, Event as RunEvent, ImportRefusal, Move, ParsedReport, Progress, Protocol, RecordError,
+    RunLocation, StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -82,7 +82,7 @@ impl Protocol for Peer {
         decide::deferred(definition, *state)
     }
 
-    fn stopped(_: &Definition, state: &State) -> Option<Move<Change, Phase>> {
+    fn on_stop(_: &Definition, state: &State) -> Option<Move<Change, Phase>> {
         Some(decide::stopped(*state))
     }
 
@@ -95,15 +95,15 @@ impl Protocol for Peer {
     }
 
     /// A failed phase is never retried in its cycle: a new cycle continues it.
-    fn failed(_: &Definition, _: &State) -> Vec<Phase> {
+    fn failed_steps(_: &Definition, _: &State) -> Vec<Phase> {
         Vec::new()
     }
 
-    fn knows(_: &Definition, _: &Phase) -> bool {
+    fn has_step(_: &Definition, _: &Phase) -> bool {
         true
     }
 
-    fn fits(_: &Definition, state: &State, change: &Change) -> bool {
+    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
         state.admits(*change)
     }
 
@@ -119,18 +119,23 @@ impl Protocol for Peer {
         StepId::new(step.as_str()).expect("BUG: a phase is not a step id")
     }
 
-    fn read_report(_: &Definition, document: &Document, step: &Phase, report: &Report) -> Reading<Verdict> {
-        step::read_report(document, *step, report)
+    fn parse_report(
+        _: &Definition,
+        document: &Document,
+        step: &Phase,
+        report: &Report,
+    ) -> ParsedReport<Verdict> {
+        step::parse_report(document, *step, report)
     }
 
-    fn brief(definition: &Definition, document: &Document, step: &Phase, counted: u32) -> Brief {
-        step::brief(definition, document, *step, counted)
+    fn brief(definition: &Definition, document: &Document, step: &Phase, counted_attempt: u32) -> Brief {
+        step::brief(definition, document, *step, counted_attempt)
     }
 
     fn import(
         definition: &Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Change, Phase>, NotImportable> {
+    ) -> Result<Move<Change, Phase>, ImportRefusal> {
         import::import(definition, document)
     }
 
@@ -149,7 +154,7 @@ impl Protocol for Peer {
         current: &Document,
         author: &EditAuthor<Phase>,
         patch: &Patch,
-    ) -> Result<Option<json_patch::Patch>, Uneditable> {
+    ) -> Result<Option<json_patch::Patch>, EditRefusal> {
         edit::edit(based_on, current, author, patch)
     }
 
@@ -158,11 +163,11 @@ impl Protocol for Peer {
         current: &Document,
         shown: &serde_json::Value,
         found: &serde_json::Value,
-    ) -> Result<json_patch::Patch, Uneditable> {
+    ) -> Result<json_patch::Patch, EditRefusal> {
         edit::external_edit(current, shown, found)
     }
 
-    fn partial(step: &Phase, content: serde_json::Value) -> Option<Patch> {
+    fn partial_patch(step: &Phase, content: serde_json::Value) -> Option<Patch> {
         Some(Patch::Set(vec![(format!("/phases/{step}/output"), content)]))
     }
 
@@ -174,7 +179,7 @@ impl Protocol for Peer {
         definition: &Definition,
         document: &mut Document,
         entry: &Entry<Self>,
-    ) -> Result<Vec<String>, Unrecordable> {
+    ) -> Result<Vec<String>, RecordError> {
         record::record(definition, document, entry)
     }
 
@@ -186,19 +191,19 @@ impl Protocol for Peer {
         document::parts::assemble(parts)
     }
 
-    fn assemble_alone(parts: &[(String, String)]) -> Option<Document> {
+    fn assemble_without_definition(parts: &[(String, String)]) -> Option<Document> {
         document::parts::assemble(parts)
     }
 
-    fn check_write(old: Option<&Document>, new: &Document) -> Result<(), Unrecordable> {
+    fn check_write(old: Option<&Document>, new: &Document) -> Result<(), RecordError> {
         let checked = match old.and_then(|old| document::progress::without_progress_pair(old, new)) {
             Some((old, new)) => check_write(Some(&old), &new.to_value()),
             None => check_write(old, &new.to_value()),
         };
-        checked.map(drop).map_err(|refusal| Unrecordable(refusal.to_string()))
+        checked.map(drop).map_err(|refusal| RecordError(refusal.to_string()))
     }
 
-    fn broken(document: &Document) -> Vec<Violation> {
+    fn violations(document: &Document) -> Vec<Violation> {
         check_document(document).violations
     }
 
@@ -210,7 +215,7 @@ impl Protocol for Peer {
         None
     }
 
-    fn reported(_: &Document) -> Vec<Phase> {
+    fn reported_steps(_: &Document) -> Vec<Phase> {
         Vec::new()
     }
 

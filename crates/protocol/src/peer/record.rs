@@ -14,7 +14,7 @@ use super::document::{Document, Second};
 use super::edit;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
-use crate::rules::Unrecordable;
+use crate::rules::RecordError;
 use crate::run::{Change, Exit};
 
 /// Records the entry in the document. Returns the parts that changed.
@@ -22,9 +22,9 @@ pub(super) fn record(
     definition: &Definition,
     document: &mut Document,
     entry: &Entry<Peer>,
-) -> Result<Vec<String>, Unrecordable> {
+) -> Result<Vec<String>, RecordError> {
     let Some(written) = write(definition, document, entry) else { return Ok(Vec::new()) };
-    let new = written.map_err(|error| Unrecordable(error.to_string()))?;
+    let new = written.map_err(|error| RecordError(error.to_string()))?;
     let old = std::mem::replace(document, new);
     // The store may hold parts of another document.
     let is_whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });

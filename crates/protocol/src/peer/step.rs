@@ -8,15 +8,20 @@ use super::decide::Verdict;
 use super::definition::Definition;
 use super::document::{Document, Phase};
 use super::output;
-use crate::brief::{Brief, Whereabouts};
+use crate::brief::{Brief, StateLocation};
 use crate::check::Violation;
 use crate::report::{Form, Report, Status};
-use crate::rules::Reading;
+use crate::rules::ParsedReport;
 
 /// The seed's bucket for the documents.
 pub const BUCKET: &str = "agent-os-peer-state";
 
-pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, counted: u32) -> Brief {
+pub(super) fn brief(
+    definition: &Definition,
+    document: &Document,
+    phase: Phase,
+    counted_attempt: u32,
+) -> Brief {
     let shown = &document.phases[phase];
     Brief {
         workflow: definition.instruction.clone(),
@@ -24,11 +29,11 @@ pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, 
         prompt: prompts::prompt(phase, document, definition.advice.as_ref()),
         model: None,
         timeout: definition.timeout,
-        counted,
-        of: definition.max_attempts,
+        counted_attempt,
+        max_attempts: definition.max_attempts,
         last_error: shown.errors().last().map(|error| error.message.clone()),
         form: Form::WithOutput,
-        state: Some(Whereabouts {
+        state: Some(StateLocation {
             bucket: BUCKET.to_owned(),
             key: definition.cycle.key(),
             document: definition.cycle.to_string(),
@@ -39,13 +44,13 @@ pub(super) fn brief(definition: &Definition, document: &Document, phase: Phase, 
     }
 }
 
-pub(super) fn read_report(document: &Document, phase: Phase, report: &Report) -> Reading<Verdict> {
+pub(super) fn parse_report(document: &Document, phase: Phase, report: &Report) -> ParsedReport<Verdict> {
     match report.status {
         Status::Completed => match read_completed(document, phase, report) {
-            Ok(verdict) => Reading::Verdict(verdict),
-            Err(invalid) => Reading::Unfit(invalid),
+            Ok(verdict) => ParsedReport::Verdict(verdict),
+            Err(invalid) => ParsedReport::Invalid(invalid),
         },
-        Status::Failed => Reading::Failed(match report.logs.last() {
+        Status::Failed => ParsedReport::Failed(match report.logs.last() {
             Some(last) => format!("Agent reported failure: {last}"),
             None => "Agent reported failure".to_owned(),
         }),

@@ -1,8 +1,8 @@
-//! Facts: they have happened, so they are absorbed. Stale news is named as such and changes nothing.
+//! Facts: they have happened, so they are never refused. A stale fact changes nothing.
 
 use serde::{Deserialize, Serialize};
 
-use super::INTERRUPTIONS;
+use super::MAX_INTERRUPTIONS;
 use super::change::{Action, Change, Decision, Exit, StopReason};
 use super::state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
 use crate::rules::{Event, Move, Next, Outcome, Protocol};
@@ -11,27 +11,27 @@ use crate::rules::{Event, Move, Next, Outcome, Protocol};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "fact")]
 pub enum Fact<S, V> {
-    /// The attempt is over: no process of it is left.
+    /// The attempt ended: no process of it is left.
     Ended { attempt: Attempt<S>, ending: Ending<V> },
     /// The back-off after this attempt has elapsed.
     BackoffElapsed { attempt: Attempt<S> },
 }
 
-/// How an attempt ended, as far as deciding goes.
+/// How an attempt ended, as far as decisions depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending<V> {
     /// With a valid report.
     Reported(V),
-    /// Without one, or with one that says so.
+    /// Without a valid report, or with one that reports failure.
     Failed,
-    /// Not by its own doing and not by ours: the shim was killed, the machine went down.
+    /// By an outside cause: the shim was killed, the machine went down.
     Interrupted,
-    /// Because we asked it to end.
+    /// Because the engine stopped it.
     Stopped,
 }
 
-/// What became of a fact.
+/// The result of absorbing a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absorbed<P: Protocol> {
     Decided(Decision<P>),
@@ -41,17 +41,17 @@ pub enum Absorbed<P: Protocol> {
 /// Why a fact changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
-    #[error("the step has no turn")]
+    #[error("the step is not in a turn")]
     NoTurn,
-    #[error("the step is in another turn or try")]
+    #[error("the step is in another turn or attempt")]
     Superseded,
-    #[error("the attempt is already over")]
+    #[error("the attempt has already ended")]
     AlreadyEnded,
-    #[error("the step does not rest")]
+    #[error("the step is not backing off")]
     NotBackingOff,
 }
 
-/// Absorbs a fact and moves the run by the changes it answers.
+/// Decides about a fact and applies the decision.
 pub fn absorb<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
@@ -63,6 +63,7 @@ pub fn absorb<P: Protocol>(
     }
 }
 
+/// Returns the active turn of an attempt, if it is the latest attempt of that turn.
 fn current<'run, P: Protocol>(
     run: &'run Run<P>,
     attempt: &Attempt<P::Step>,
@@ -83,7 +84,7 @@ fn backoff_elapsed<P: Protocol>(run: &mut Run<P>, attempt: &Attempt<P::Step>) ->
         }
         Ok(TurnStatus::BackingOff) => {
             let mut decision = Decision::nothing();
-            decision.make(run, Change::BackoffElapsed { step: attempt.step.clone() });
+            decision.apply(run, Change::BackoffElapsed { step: attempt.step.clone() });
             Absorbed::Decided(decision)
         }
     }
@@ -99,23 +100,25 @@ fn ended<P: Protocol>(
         Ok(active) => active.clone(),
         Err(stale) => return Absorbed::Ignored(stale),
     };
-    let asked_to_end = match active.status {
+    let is_stopping = match active.status {
         TurnStatus::Queued | TurnStatus::BackingOff => return Absorbed::Ignored(Stale::AlreadyEnded),
         TurnStatus::Running => false,
         TurnStatus::Stopping => true,
     };
     let (exit, event) = match ending {
-        // A report that made it before the end counts, whoever asked for the end: finished work is not done twice.
+        // A report counts even if the attempt was being stopped: finished work is not repeated.
         Ending::Reported(verdict) => {
             (Exit::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
         }
-        Ending::Failed | Ending::Interrupted | Ending::Stopped if asked_to_end => (stopped(run.status), None),
-        Ending::Failed => fails::<P>(definition, run.status, &active, &attempt),
-        // Somebody else ended it: to us that is an interruption.
-        Ending::Interrupted | Ending::Stopped => interrupted::<P>(run.status, &active, &attempt),
+        Ending::Failed | Ending::Interrupted | Ending::Stopped if is_stopping => {
+            (after_stop(run.status), None)
+        }
+        Ending::Failed => after_failure::<P>(definition, run.status, &active, &attempt),
+        // The engine did not stop it, so it was an interruption.
+        Ending::Interrupted | Ending::Stopped => after_interruption::<P>(run.status, &active, &attempt),
     };
     let mut decision = Decision::nothing();
-    decision.make(run, Change::Ended { attempt, exit });
+    decision.apply(run, Change::Ended { attempt, exit });
     if let Some(event) = event {
         decide(definition, run, event, &mut decision);
     }
@@ -123,59 +126,59 @@ fn ended<P: Protocol>(
     Absorbed::Decided(decision)
 }
 
-/// How an attempt leaves, and what the protocol is told of it.
-type Departure<P> = (Exit, Option<Event<<P as Protocol>::Step, <P as Protocol>::Verdict>>);
+/// What the end of an attempt means for its turn, and the event for the protocol.
+type Effect<P> = (Exit, Option<Event<<P as Protocol>::Step, <P as Protocol>::Verdict>>);
 
-fn fails<P: Protocol>(
+fn after_failure<P: Protocol>(
     definition: &P::Definition,
     status: RunStatus,
     active: &ActiveTurn,
     attempt: &Attempt<P::Step>,
-) -> Departure<P> {
+) -> Effect<P> {
     let failures = active.failures + 1;
     if failures >= P::max_attempts(definition, &attempt.step).get() {
-        gives_up::<P>(attempt)
-    } else if is_over(status) {
+        exhausted::<P>(attempt)
+    } else if outcome_is_known(status) {
         (Exit::Drained, None)
     } else {
         (Exit::WillRetry { failures, next: attempt.attempt_no.next() }, None)
     }
 }
 
-fn interrupted<P: Protocol>(
+fn after_interruption<P: Protocol>(
     status: RunStatus,
     active: &ActiveTurn,
     attempt: &Attempt<P::Step>,
-) -> Departure<P> {
+) -> Effect<P> {
     let interruptions = active.interruptions + 1;
-    if interruptions > INTERRUPTIONS {
-        gives_up::<P>(attempt)
-    } else if is_over(status) {
+    if interruptions > MAX_INTERRUPTIONS {
+        exhausted::<P>(attempt)
+    } else if outcome_is_known(status) {
         (Exit::Released, None)
     } else {
         (Exit::Interrupted { interruptions }, None)
     }
 }
 
-fn gives_up<P: Protocol>(attempt: &Attempt<P::Step>) -> Departure<P> {
+fn exhausted<P: Protocol>(attempt: &Attempt<P::Step>) -> Effect<P> {
     (Exit::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
-/// How an attempt that was asked to end leaves: a halted run keeps its turn, one that is over does not.
-fn stopped(status: RunStatus) -> Exit {
-    if is_over(status) { Exit::Released } else { Exit::Stopped }
+/// Returns the exit of a stopped attempt. A run that can be resumed keeps the turn.
+fn after_stop(status: RunStatus) -> Exit {
+    if outcome_is_known(status) { Exit::Released } else { Exit::Stopped }
 }
 
-/// Whether the outcome is known: then nothing is tried again.
-fn is_over(status: RunStatus) -> bool {
+/// Returns whether the outcome is known, so that nothing is retried.
+fn outcome_is_known(status: RunStatus) -> bool {
     match status {
-        // Open or paused again: the run was resumed while the attempt was still ending.
+        // Running or paused: the run was resumed while the attempt was still stopping.
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => false,
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     }
 }
 
-/// Lets the protocol decide, and carries its move into the run.
+/// Lets the protocol decide about an event, and applies its move.
 pub(super) fn decide<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
@@ -186,22 +189,26 @@ pub(super) fn decide<P: Protocol>(
     carry_out(run, then, decision);
 }
 
+/// Applies a protocol's move to the run.
 pub(super) fn carry_out<P: Protocol>(
     run: &mut Run<P>,
     Move { changes, next }: Move<P::Change, P::Step>,
     decision: &mut Decision<P>,
 ) {
     for transition in changes {
-        decision.make(run, Change::Protocol { transition });
+        decision.apply(run, Change::Protocol { transition });
     }
     match next {
         Next::Finish(outcome) => finish(run, outcome, decision),
         Next::Drain(outcome) => drain(run, outcome, decision),
-        // What becomes ready when the outcome is known is found again should the run be reopened.
-        Next::Queue(_) | Next::Requeue(_) if is_over(run.status) => {}
+        // Steps that become ready now are found again if the run is reopened.
+        Next::Queue(_) | Next::Requeue(_) if outcome_is_known(run.status) => {}
         Next::Queue(steps) => {
             for step in steps {
-                assert!(!run.active_turns.contains_key(&step), "BUG: `{step}` is called while it has a turn");
+                assert!(
+                    !run.active_turns.contains_key(&step),
+                    "BUG: `{step}` is queued while it is in a turn"
+                );
                 queue(run, step, decision);
             }
         }
@@ -217,58 +224,59 @@ pub(super) fn carry_out<P: Protocol>(
 
 fn queue<P: Protocol>(run: &mut Run<P>, step: P::Step, decision: &mut Decision<P>) {
     let turn = run.turns.get(&step).copied().unwrap_or_default().next();
-    decision.make(run, Change::Queued { step, turn });
+    decision.apply(run, Change::Queued { step, turn });
 }
 
-/// The outcome is known: whoever waits loses the turn, whoever plays is asked to end. The first outcome stands.
+/// Finishes the run: queued steps lose their turn, running attempts are stopped. The first outcome wins.
 fn finish<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
     let outcome = match run.status {
         RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
         RunStatus::Draining(first) => first,
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => outcome,
     };
-    decision.make(run, Change::Status { status: RunStatus::Finishing(outcome) });
+    decision.apply(run, Change::Status { status: RunStatus::Finishing(outcome) });
     dequeue_all(run, decision);
     stop_all(run, StopReason::RunEnds, decision);
 }
 
-/// The outcome is known: whoever waits loses the turn, whoever plays may end by itself.
+/// Drains the run: queued steps lose their turn, running attempts may end by themselves.
 fn drain<P: Protocol>(run: &mut Run<P>, outcome: Outcome, decision: &mut Decision<P>) {
     match run.status {
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
-        // Attempts are being ended already: there is nothing to wait for.
+        // The attempts are being stopped already.
         RunStatus::Stopping(_) | RunStatus::Stopped(_) => return finish(run, outcome, decision),
         RunStatus::Running | RunStatus::Paused => {}
     }
-    decision.make(run, Change::Status { status: RunStatus::Draining(outcome) });
+    decision.apply(run, Change::Status { status: RunStatus::Draining(outcome) });
     dequeue_all(run, decision);
 }
 
 fn dequeue_all<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
-    let waiting: Vec<_> = run
+    let queued: Vec<_> = run
         .active_turns
         .iter()
         .filter(|(_, active)| !active.status.holds_slot())
         .map(|(step, _)| step.clone())
         .collect();
-    for step in waiting {
-        decision.make(run, Change::Dequeued { step });
+    for step in queued {
+        decision.apply(run, Change::Dequeued { step });
     }
 }
 
+/// Stops all running attempts.
 pub(super) fn stop_all<P: Protocol>(run: &mut Run<P>, reason: StopReason, decision: &mut Decision<P>) {
-    let playing: Vec<_> = run
+    let running: Vec<_> = run
         .live_attempts()
         .filter(|(_, active)| active.status == TurnStatus::Running)
         .map(|(attempt, _)| attempt)
         .collect();
-    for attempt in playing {
-        decision.make(run, Change::StopRequested { attempt: attempt.clone(), reason });
+    for attempt in running {
+        decision.apply(run, Change::StopRequested { attempt: attempt.clone(), reason });
         decision.actions.push(Action::End { attempt });
     }
 }
 
-/// When nobody is alive any more, halting becomes halted, and a run whose outcome is known is finished.
+/// Completes a stop, or finishes a run whose outcome is known, once no attempt is alive.
 pub(super) fn settle<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) {
     if run.live_attempts().next().is_some() {
         return;
@@ -281,5 +289,5 @@ pub(super) fn settle<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) 
         | RunStatus::Stopped(StopCause::Interrupted | StopCause::Requested)
         | RunStatus::Finished(_) => return,
     };
-    decision.make(run, Change::Status { status: settled });
+    decision.apply(run, Change::Status { status: settled });
 }

@@ -1,4 +1,4 @@
-//! What a decision consists of: changes of the run, and actions for the outside world.
+//! Decisions: changes of the run, and actions for the outside world.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,30 +6,30 @@ use super::state::{Attempt, Run, RunStatus};
 use crate::rules::Protocol;
 use crate::{AttemptNo, Turn};
 
-/// One transition of a run. Entries are made of these, so a variant once written is read for ever.
+/// One transition of a run. The journal consists of these, so released variants must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum Change<S, C> {
     Status {
         status: RunStatus,
     },
-    /// The protocol's own transition.
+    /// A transition of the protocol's state.
     Protocol {
         transition: C,
     },
-    /// A turn begins; the step waits for a place.
+    /// A turn begins; the step waits for a slot.
     Queued {
         step: S,
         turn: Turn,
     },
-    /// The back-off has elapsed; the step waits for a place.
+    /// The back-off has elapsed; the step waits for a slot.
     BackoffElapsed {
         step: S,
     },
-    /// A try begins. `counted` is the number of this attempt among those that count.
+    /// An attempt starts. `counted_attempt` is its number among those that count towards the limit.
     Started {
         attempt: Attempt<S>,
-        counted: u32,
+        counted_attempt: u32,
     },
     StopRequested {
         attempt: Attempt<S>,
@@ -39,46 +39,46 @@ pub enum Change<S, C> {
         attempt: Attempt<S>,
         exit: Exit,
     },
-    /// A step that had no attempt alive loses its turn.
+    /// A step without a live attempt loses its turn.
     Dequeued {
         step: S,
     },
 }
 
-/// The changes of a protocol's run.
+/// The changes of a run of protocol `P`.
 pub type ChangeOf<P> = Change<<P as Protocol>::Step, <P as Protocol>::Change>;
 
-/// How an attempt leaves its place.
+/// What the end of an attempt means for its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// A valid report; the turn is over.
+    /// A valid report. The turn ends.
     Reported,
-    /// It failed and is tried again after a back-off: the `failures`-th one of this turn.
+    /// It was failure number `failures` of the turn. The next attempt starts after a back-off.
     WillRetry { failures: u32, next: AttemptNo },
-    /// It was interrupted and is tried again at once.
+    /// It was interrupted. The next attempt starts at once.
     Interrupted { interruptions: u32 },
-    /// It failed and was the last attempt; the turn is over.
+    /// It was the last attempt, and failed. The turn ends.
     Exhausted,
-    /// It was ended because the run halts; the turn goes on with another attempt.
+    /// It was stopped because the run stops. The turn continues with another attempt.
     Stopped,
-    /// It was ended because the run closes; the turn is over without a result.
+    /// It was stopped because the run finishes. The turn ends without a result.
     Released,
-    /// It failed and would be tried again, but the outcome is known; the turn is over without a result.
+    /// It failed, and the outcome of the run is known, so it is not retried. The turn ends without a result.
     Drained,
 }
 
-/// Why an attempt is asked to end.
+/// Why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The run halts.
+    /// The run stops.
     RunStops,
     /// The outcome of the run no longer depends on it.
     RunEnds,
 }
 
-/// What is to be done in the outside world, under an id that makes a second performance recognisable.
+/// An action in the outside world. Its id makes a repetition recognisable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Action<S> {
@@ -87,7 +87,7 @@ pub enum Action<S> {
 }
 
 impl<S: std::fmt::Display> Action<S> {
-    /// The idempotency key.
+    /// Returns the idempotency key.
     pub fn id(&self) -> String {
         match self {
             Self::Start { attempt } => format!("start {attempt}"),
@@ -96,7 +96,7 @@ impl<S: std::fmt::Display> Action<S> {
     }
 }
 
-/// The result of deciding: it goes into the entry, and the outbox.
+/// The result of a decision. Its changes go into the entry, its actions into the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision<P: Protocol> {
     pub changes: Vec<ChangeOf<P>>,
@@ -112,13 +112,14 @@ impl<P: Protocol> Decision<P> {
         self.changes.is_empty() && self.actions.is_empty()
     }
 
-    /// Adds what was decided afterwards.
+    /// Appends a later decision.
     pub fn append(&mut self, mut later: Self) {
         self.changes.append(&mut later.changes);
         self.actions.append(&mut later.actions);
     }
 
-    pub(super) fn make(&mut self, run: &mut Run<P>, change: ChangeOf<P>) {
+    /// Applies a change to the run and adds it to the decision.
+    pub(super) fn apply(&mut self, run: &mut Run<P>, change: ChangeOf<P>) {
         run.apply(&change);
         self.changes.push(change);
     }

@@ -1,4 +1,4 @@
-//! Requests: somebody wants something, and may be refused.
+//! Requests of users and of the engine, which may be refused.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use super::state::{Run, RunStatus, StopCause};
 use crate::Turn;
 use crate::rules::{Event, Move, Next, Outcome, Protocol, StepStatus};
 
-/// What somebody may ask of a run.
+/// What may be requested of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request<S> {
-    /// Start nothing more; let attempts play on.
+    /// Start nothing more, and let attempts continue.
     Pause,
-    /// Go on after a pause or a cause.
+    /// Continue after a pause or a stop.
     Resume,
-    /// End all attempts and rest until resumed.
+    /// Stop all attempts. Some protocols end the run; in the others it can be resumed.
     Stop,
-    /// The same, because the engine has to go.
+    /// Stop all attempts because the engine was interrupted. The run can be resumed.
     Interrupt,
-    /// Ask failed steps again: one, or all of them.
+    /// Retry a failed step, or all of them.
     Retry { step: Option<S> },
-    /// Go on as if the step had been there.
+    /// Continue as if the step had succeeded.
     Skip { step: S },
 }
 
-/// Why a request makes no sense now.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("it has succeeded")]
@@ -38,7 +38,7 @@ pub enum Refusal {
     #[error("it has failed")]
     Failed,
     #[error("it is ending: its outcome is known")]
-    Closing,
+    Finishing,
     #[error("it is stopped")]
     Stopped,
     #[error("nothing in it has failed")]
@@ -47,13 +47,13 @@ pub enum Refusal {
     NotFailed(String),
     #[error("`{0}` is done")]
     Done(String),
-    #[error("`{0}` is at work")]
-    AtWork(String),
-    #[error("`{0}` cannot be left out: in a `{1}` run every step builds on the one before")]
-    NeverSkipped(String, &'static str),
+    #[error("`{0}` is running")]
+    Running(String),
+    #[error("`{0}` cannot be skipped: in a `{1}` run every step builds on the one before")]
+    CannotSkip(String, &'static str),
 }
 
-/// Opens a run: the first decision of all.
+/// Opens a run: its first decision.
 pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decision<P> {
     let mut decision = Decision::nothing();
     decide(definition, run, Event::Opened, &mut decision);
@@ -61,34 +61,34 @@ pub fn open<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Decisi
     decision
 }
 
-/// Takes over a run that was not decided here: where it stands, and how many turns its steps had at least.
+/// Moves a run to a state that was read from a document. `turns` is the number of turns that each step had at least.
 pub fn import<P: Protocol>(
     run: &mut Run<P>,
-    stands: Move<P::Change, P::Step>,
+    imported: Move<P::Change, P::Step>,
     turns: BTreeMap<P::Step, Turn>,
 ) -> Decision<P> {
     let mut decision = Decision::nothing();
-    // Called and uncalled: so a step's next turn is one that nobody had.
+    // Queueing and dequeueing a turn makes the next one a number that was never used.
     for (step, turn) in turns {
-        decision.make(run, Change::Queued { step: step.clone(), turn });
-        decision.make(run, Change::Dequeued { step });
+        decision.apply(run, Change::Queued { step: step.clone(), turn });
+        decision.apply(run, Change::Dequeued { step });
     }
-    // A run that had ended, or was about to, and now stands at an earlier place is open again.
-    match (run.status, &stands.next) {
+    // A run that had finished, or was about to, is running again if the imported state has steps to start.
+    match (run.status, &imported.next) {
         (
             RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
             Next::Queue(_) | Next::Requeue(_),
         ) => {
-            decision.make(run, Change::Status { status: RunStatus::Running });
+            decision.apply(run, Change::Status { status: RunStatus::Running });
         }
         (_, Next::Queue(_) | Next::Requeue(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
-    carry_out(run, stands, &mut decision);
+    carry_out(run, imported, &mut decision);
     settle(run, &mut decision);
     decision
 }
 
-/// Decides a request and moves the run by the changes it answers. What is already so is granted and changes nothing.
+/// Decides a request and applies the decision. A request for what is already the case succeeds and changes nothing.
 pub fn consider<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
@@ -106,7 +106,7 @@ pub fn consider<P: Protocol>(
     Ok(decision)
 }
 
-fn finished(outcome: Outcome) -> Refusal {
+fn refusal_after(outcome: Outcome) -> Refusal {
     match outcome {
         Outcome::Succeeded => Refusal::Succeeded,
         Outcome::Incomplete => Refusal::Incomplete,
@@ -116,11 +116,11 @@ fn finished(outcome: Outcome) -> Refusal {
 
 fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.status {
-        RunStatus::Running => decision.make(run, Change::Status { status: RunStatus::Paused }),
+        RunStatus::Running => decision.apply(run, Change::Status { status: RunStatus::Paused }),
         RunStatus::Paused => {}
         RunStatus::Stopping(_) | RunStatus::Stopped(_) => return Err(Refusal::Stopped),
-        RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Closing),
-        RunStatus::Finished(outcome) => return Err(finished(outcome)),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),
+        RunStatus::Finished(outcome) => return Err(refusal_after(outcome)),
     }
     Ok(())
 }
@@ -128,16 +128,16 @@ fn pause<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<()
 fn resume<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
-            decision.make(run, Change::Status { status: RunStatus::Running });
+            decision.apply(run, Change::Status { status: RunStatus::Running });
         }
-        // A run that ends may be resumed, so that somebody sees it to its end.
+        // A run that is ending may be resumed, so that an engine drives it to its end.
         RunStatus::Running | RunStatus::Draining(_) | RunStatus::Finishing(_) => {}
-        RunStatus::Finished(outcome) => return Err(finished(outcome)),
+        RunStatus::Finished(outcome) => return Err(refusal_after(outcome)),
     }
     Ok(())
 }
 
-/// A protocol may take a stop for an end; then the run closes instead of resting.
+/// Stops the run. A protocol may take a stop for an end: then the run finishes and cannot be resumed.
 fn stop<P: Protocol>(
     definition: &P::Definition,
     run: &mut Run<P>,
@@ -149,7 +149,7 @@ fn stop<P: Protocol>(
             return stop_attempts(run, StopCause::Requested, decision);
         }
     }
-    match P::stopped(definition, &run.state) {
+    match P::on_stop(definition, &run.state) {
         None => stop_attempts(run, StopCause::Requested, decision),
         Some(end) => {
             carry_out(run, end, decision);
@@ -166,16 +166,16 @@ fn stop_attempts<P: Protocol>(
 ) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {
-            decision.make(run, Change::Status { status: RunStatus::Stopping(cause) });
+            decision.apply(run, Change::Status { status: RunStatus::Stopping(cause) });
             stop_all(run, StopReason::RunStops, decision);
         }
-        // The outcome is known: there is nothing to come back to, only somebody to wait for.
+        // The outcome is known, so there is nothing to resume: the run finishes.
         RunStatus::Draining(outcome) => {
-            decision.make(run, Change::Status { status: RunStatus::Finishing(outcome) });
+            decision.apply(run, Change::Status { status: RunStatus::Finishing(outcome) });
             stop_all(run, StopReason::RunStops, decision);
         }
         RunStatus::Stopping(_) | RunStatus::Stopped(_) | RunStatus::Finishing(_) => {}
-        RunStatus::Finished(outcome) => return Err(finished(outcome)),
+        RunStatus::Finished(outcome) => return Err(refusal_after(outcome)),
     }
     settle(run, decision);
     Ok(())
@@ -187,7 +187,7 @@ fn retry<P: Protocol>(
     step: Option<&P::Step>,
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
-    let failed = P::failed(definition, &run.state);
+    let failed = P::failed_steps(definition, &run.state);
     let steps = match step {
         Some(step) if failed.contains(step) => vec![step.clone()],
         Some(step) => return Err(Refusal::NotFailed(step.to_string())),
@@ -220,37 +220,37 @@ fn skip<P: Protocol>(
     decision: &mut Decision<P>,
 ) -> Result<(), Refusal> {
     if !P::SKIPS {
-        return Err(Refusal::NeverSkipped(step.to_string(), P::NAME));
+        return Err(Refusal::CannotSkip(step.to_string(), P::NAME));
     }
     match P::step_status(definition, &run.state, step) {
         StepStatus::Skipped => return Ok(()),
         StepStatus::Succeeded => return Err(Refusal::Done(step.to_string())),
         StepStatus::Unfinished | StepStatus::Failed => {}
     }
-    let waits = match run.active_turns.get(step) {
-        Some(active) if active.status.holds_slot() => return Err(Refusal::AtWork(step.to_string())),
+    let is_queued = match run.active_turns.get(step) {
+        Some(active) if active.status.holds_slot() => return Err(Refusal::Running(step.to_string())),
         Some(_) => true,
         None => false,
     };
     reopen(run, decision)?;
-    if waits {
-        decision.make(run, Change::Dequeued { step: step.clone() });
+    if is_queued {
+        decision.apply(run, Change::Dequeued { step: step.clone() });
     }
     decide(definition, run, Event::Skipped { step: step.clone() }, decision);
     settle(run, decision);
     Ok(())
 }
 
-/// A finished run opens again; one that is just ending is left alone until it has ended.
+/// Reopens a finished run. Refuses while the run is ending.
 fn reopen<P: Protocol>(run: &mut Run<P>, decision: &mut Decision<P>) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Finished(Outcome::Incomplete | Outcome::Failed) => {
-            decision.make(run, Change::Status { status: RunStatus::Running });
+            decision.apply(run, Change::Status { status: RunStatus::Running });
             Ok(())
         }
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopped(_) => Ok(()),
         RunStatus::Stopping(_) => Err(Refusal::Stopped),
-        RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Closing),
+        RunStatus::Draining(_) | RunStatus::Finishing(_) => Err(Refusal::Finishing),
         RunStatus::Finished(Outcome::Succeeded) => Err(Refusal::Succeeded),
     }
 }

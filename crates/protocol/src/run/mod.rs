@@ -1,13 +1,12 @@
-//! The run: which attempts are alive, tries, stale news, pausing, stopping and finishing; once for all protocols.
+//! The state machine of a run, shared by all protocols: attempts, retries, stale facts, pausing, stopping, finishing.
 //!
-//! * [`absorb()`] takes a *fact*. It has happened, so it cannot fail; stale news is [ignored](Absorbed::Ignored) with the reason.
+//! * [`absorb()`] takes a *fact*. It has happened, so it cannot fail; a stale fact is [ignored](Absorbed::Ignored).
 //! * [`consider()`] takes a *request*. It may be [refused](Refusal).
-//! * [`proceed()`] does what the protocol wants done without any news.
-//! * [`start_queued`] gives free places to steps that wait for one.
+//! * [`proceed()`] makes the protocol's deferred transition.
+//! * [`start_queued`] gives free slots to queued steps.
 //!
-//! Each moves the run forward by exactly the [changes](Change) it returns, and by nothing else: folding the changes
-//! of an entry over the state before it gives the state after it. A run whose decision could not be committed is
-//! dropped and loaded anew.
+//! Each moves the run by exactly the [changes](Change) it returns: folding the changes of an entry over the state before it
+//! gives the state after it. A run whose decision could not be committed is dropped and loaded again.
 
 mod absorb;
 mod change;
@@ -23,8 +22,8 @@ pub use proceed::proceed;
 pub use scheduling::start_queued;
 pub use state::{ActiveTurn, Attempt, Run, RunStatus, StopCause, TurnStatus};
 
-/// Interrupted tries of one turn that are repeated; one more and the step gives up.
-pub const INTERRUPTIONS: u32 = 5;
+/// How many interrupted attempts of one turn are repeated. The next one exhausts the step.
+pub const MAX_INTERRUPTIONS: u32 = 5;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
-//! What is to be done without any news: a protocol's own second thoughts, once the steps concerned are quiet.
+//! Deferred transitions: what a protocol does without an event, once the steps concerned have no attempt alive.
 
 use super::absorb::{carry_out, settle};
 use super::change::{Change, Decision};
 use super::state::{Run, RunStatus};
 use crate::rules::{Deferred, Protocol};
 
-/// Does what is due, if its time has come, and moves the run by the changes it answers. It depends on the run alone: a
-/// new engine asks it first of all, and one that was killed between two commits goes on where it was.
+/// Makes the protocol's deferred transition. Returns `None` if there is none, or if it has to wait.
+///
+/// It depends on the run alone. A new engine calls it first, so a transition is made even if the engine before was killed
+/// between two commits.
 pub fn proceed<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Option<Decision<P>> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {}
@@ -23,10 +25,10 @@ pub fn proceed<P: Protocol>(definition: &P::Definition, run: &mut Run<P>) -> Opt
     if concerned().any(|(_, active)| active.status.holds_slot()) {
         return None;
     }
-    let waiting: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();
+    let queued: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();
     let mut decision = Decision::nothing();
-    for step in waiting {
-        decision.make(run, Change::Dequeued { step });
+    for step in queued {
+        decision.apply(run, Change::Dequeued { step });
     }
     carry_out(run, then, &mut decision);
     settle(run, &mut decision);

@@ -1,14 +1,14 @@
-//! Places: how many attempts may be alive at once, and who gets the next free one.
+//! Slots: how many attempts may be alive at once, and which step gets the next free one.
 
 use super::change::{Action, Change, Decision};
 use super::state::{Attempt, Run, TurnStatus};
 use crate::rules::Protocol;
 
-/// Gives free places to steps that wait for one, in the protocol's order; steps that something due concerns stay
-/// where they are. `places` is how many there are in all.
+/// Starts queued steps in the protocol's order, as long as there are free slots. Steps that a deferred transition waits for
+/// are not started. `slots` is the number of slots in total.
 ///
-/// It is apart from [`absorb`](super::absorb()) because the number of places belongs to the engine of the run_at, not
-/// to the run; whatever it decides goes into the same entry.
+/// It is separate from [`absorb`](super::absorb()) because the number of slots belongs to the engine and not to the run. Its
+/// decision goes into the same entry.
 pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, slots: usize) -> Decision<P> {
     let mut decision = Decision::nothing();
     if !run.status.starts() {
@@ -28,9 +28,9 @@ pub fn start_queued<P: Protocol>(definition: &P::Definition, run: &mut Run<P>, s
     waiting.sort_by_key(|step| P::rank(definition, step));
     for step in waiting.into_iter().take(free) {
         let active = &run.active_turns[&step];
-        let counted = active.failures + 1;
+        let counted_attempt = active.failures + 1;
         let attempt = Attempt { step, turn: active.turn, attempt_no: active.attempt_no.next() };
-        decision.make(run, Change::Started { attempt: attempt.clone(), counted });
+        decision.apply(run, Change::Started { attempt: attempt.clone(), counted_attempt });
         decision.actions.push(Action::Start { attempt });
     }
     decision

@@ -9,7 +9,7 @@ use super::change::{Change, ChangeOf, Exit};
 use crate::rules::{Outcome, Protocol};
 use crate::{AttemptId, AttemptNo, Turn};
 
-/// One attempt of a step's turn, with the step typed. [`AttemptId`] is the same for those who know no protocol.
+/// An attempt of a typed step. [`AttemptId`] is the form without the protocol's type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt<S> {
     pub step: S,
@@ -24,26 +24,26 @@ impl<S: fmt::Display> fmt::Display for Attempt<S> {
     }
 }
 
-/// Where a run stands as a whole.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     Running,
-    /// Attempts play on, nothing starts.
+    /// Attempts continue, nothing starts.
     Paused,
-    /// Attempts are being ended; the run can be resumed.
+    /// Attempts are being stopped. The run can be resumed.
     Stopping(StopCause),
-    /// Nobody is alive; the run can be resumed.
+    /// No attempt is alive. The run can be resumed.
     Stopped(StopCause),
-    /// The outcome is known; attempts play on to their own end, nothing starts.
+    /// The outcome is known. Attempts continue to their own end, nothing starts.
     Draining(Outcome),
-    /// The outcome is known, attempts are being ended.
+    /// The outcome is known. Attempts are being stopped.
     Finishing(Outcome),
     Finished(Outcome),
 }
 
 impl RunStatus {
-    /// Whether attempts are started.
+    /// Returns whether queued steps may start.
     pub fn starts(self) -> bool {
         match self {
             Self::Running => true,
@@ -57,45 +57,46 @@ impl RunStatus {
     }
 }
 
-/// Why a run halts.
+/// Why a run stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCause {
-    /// The engine was asked to go: Ctrl-C, SIGTERM.
+    /// The engine was interrupted: Ctrl-C, SIGTERM.
     Interrupted,
-    /// Somebody stopped the run.
+    /// A user stopped the run.
     Requested,
 }
 
-/// A step in its turn.
+/// The current turn of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ActiveTurn {
     pub turn: Turn,
-    /// The try that plays, or the last one that did; 0 before the first.
+    /// The live attempt, or the last one; 0 before the first.
     #[serde(rename = "attempt")]
     pub attempt_no: AttemptNo,
-    /// Tries of this turn that failed.
+    /// Failed attempts of this turn.
     pub failures: u32,
-    /// Tries of this turn that were interrupted; they do not count as failures.
+    /// Interrupted attempts of this turn, which do not count as failures.
     pub interruptions: u32,
     pub status: TurnStatus,
 }
 
+/// The status of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
-    /// Waits for a place.
+    /// It waits for a slot.
     Queued,
-    /// Waits for its back-off to elapse, then for a place.
+    /// It waits for its back-off to elapse, and then for a slot.
     BackingOff,
-    /// Has a place: its attempt is starting or at work.
+    /// It has a slot: its attempt is starting or running.
     Running,
-    /// Its attempt has been asked to end.
+    /// Its attempt is being stopped.
     Stopping,
 }
 
 impl TurnStatus {
-    /// Whether an attempt may be alive.
+    /// Returns whether an attempt may be alive.
     pub fn holds_slot(self) -> bool {
         match self {
             Self::Running | Self::Stopping => true,
@@ -104,12 +105,13 @@ impl TurnStatus {
     }
 }
 
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Run<P: Protocol> {
     pub status: RunStatus,
     pub state: P::State,
-    /// Steps in a turn.
+    /// The steps that are in a turn.
     #[serde(with = "pairs")]
     pub active_turns: BTreeMap<P::Step, ActiveTurn>,
     /// The last turn of each step that had one.
@@ -118,7 +120,7 @@ pub struct Run<P: Protocol> {
 }
 
 impl<P: Protocol> Run<P> {
-    /// A run before its first entry.
+    /// Returns the state before the first entry.
     pub fn blank(definition: &P::Definition) -> Self {
         Self {
             status: RunStatus::Running,
@@ -128,19 +130,19 @@ impl<P: Protocol> Run<P> {
         }
     }
 
-    /// Attempts that may be alive.
+    /// Returns the attempts that may be alive.
     pub fn live_attempts(&self) -> impl Iterator<Item = (Attempt<P::Step>, &ActiveTurn)> {
         self.active_turns.iter().filter(|(_, active)| active.status.holds_slot()).map(|(step, active)| {
             (Attempt { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no }, active)
         })
     }
 
-    /// The wire name of an attempt.
+    /// Returns the id of an attempt.
     pub fn id(attempt: &Attempt<P::Step>) -> AttemptId {
         AttemptId { step: P::step_id(&attempt.step), turn: attempt.turn, attempt_no: attempt.attempt_no }
     }
 
-    /// Moves the run by one change. Never decides.
+    /// Applies a change. Never decides.
     pub fn apply(&mut self, change: &ChangeOf<P>) {
         match change {
             Change::Status { status } => self.status = *status,
@@ -188,15 +190,15 @@ impl<P: Protocol> Run<P> {
         }
     }
 
-    /// Whether a change can come next: asked of what was read from a damaged or foreign file before it is applied.
+    /// Returns whether `change` can be applied. Asked for entries from damaged or foreign files, before they are folded.
     pub fn admits(&self, definition: &P::Definition, change: &ChangeOf<P>) -> bool {
         let in_turn = |step: &P::Step, turn: Turn| {
             self.active_turns.get(step).is_some_and(|active| active.turn == turn)
         };
         match change {
             Change::Status { .. } => true,
-            Change::Protocol { transition } => P::fits(definition, &self.state, transition),
-            Change::Queued { step, .. } => P::knows(definition, step),
+            Change::Protocol { transition } => P::admits(definition, &self.state, transition),
+            Change::Queued { step, .. } => P::has_step(definition, step),
             Change::BackoffElapsed { step } | Change::Dequeued { step } => {
                 self.active_turns.contains_key(step)
             }
@@ -209,11 +211,11 @@ impl<P: Protocol> Run<P> {
     fn active(&mut self, step: &P::Step) -> &mut ActiveTurn {
         self.active_turns
             .get_mut(step)
-            .unwrap_or_else(|| panic!("BUG: a change names `{step}`, which has no turn"))
+            .unwrap_or_else(|| panic!("BUG: a change names `{step}`, which is not in a turn"))
     }
 }
 
-/// Maps as lists of pairs: steps of other protocols need not be JSON strings.
+/// Serializes maps as lists of pairs, because a step need not be a JSON string.
 mod pairs {
     use std::collections::BTreeMap;
 

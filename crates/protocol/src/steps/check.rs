@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Status};
 use crate::Stamp;
-use crate::check::{At, Findings, Violation, artifact_fault, kind, member};
+use crate::check::{At, Findings, Violation, artifact_path_problem, kind, member};
 use crate::closest;
 
 /// Checks our own document as a reader of its file would.
@@ -194,7 +194,7 @@ fn check_text(at: &At, kind: Kind, text: &str, steps: &Fields, findings: &mut Fi
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "name a step of this document, or write null".to_owned(),
             };
-            let message = format!("{owner} is `{text}`, but no step is called so");
+            let message = format!("{owner} is `{text}`, but no step has this id");
             findings.add("unknown-step", at, message, repair);
         }
         Kind::Path | Kind::Time | Kind::Status | Kind::Step => {}
@@ -226,7 +226,7 @@ fn check_items(at: &At, kind: Kind, items: &[Value], findings: &mut Findings) {
             findings.wrong_type(&at, item, "a text", "put it in quotes");
             continue;
         };
-        if let (Kind::Artifacts, Some(fault)) = (kind, artifact_fault(text)) {
+        if let (Kind::Artifacts, Some(fault)) = (kind, artifact_path_problem(text)) {
             let message = format!("{} {fault}: `{text}`", at.owner);
             findings.add("artifact-not-relative", &at, message, "write the path from the repository's top");
         }

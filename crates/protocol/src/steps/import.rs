@@ -10,7 +10,7 @@ use super::decide::{self, Change, State};
 use super::definition::Definition;
 use super::document::{Document, Status, StepDocument};
 use crate::StepId;
-use crate::rules::{Move, NotImportable};
+use crate::rules::{ImportRefusal, Move};
 
 /// What the document calls a gate that failed; see `record`.
 const GATE_FAILURE: &str = "Gate failure";
@@ -21,25 +21,25 @@ const MOST_ROUNDS: u32 = 10_000;
 pub(super) fn import(
     definition: &Definition,
     document: &Value,
-) -> Result<Move<Change, StepId>, NotImportable> {
+) -> Result<Move<Change, StepId>, ImportRefusal> {
     let violations = check(document);
     if !violations.is_empty() {
-        return Err(NotImportable::Broken(violations));
+        return Err(ImportRefusal::Broken(violations));
     }
     let document: Document = serde_json::from_value(document.clone())
-        .map_err(|error| NotImportable::OtherSteps(format!("it cannot be read: {error}")))?;
+        .map_err(|error| ImportRefusal::OtherSteps(format!("it cannot be read: {error}")))?;
     let missing = definition.step_ids().find(|id| !document.steps.contains_key(id.as_str()));
     if let Some(missing) = missing {
-        return Err(NotImportable::OtherSteps(format!("it has no step `{missing}`")));
+        return Err(ImportRefusal::OtherSteps(format!("it has no step `{missing}`")));
     }
     let unknown = document.steps.keys().find(|id| definition.step_ids().all(|known| known.as_str() != *id));
     if let Some(unknown) = unknown {
-        return Err(NotImportable::OtherSteps(format!("the workflow has no step `{unknown}`")));
+        return Err(ImportRefusal::OtherSteps(format!("the workflow has no step `{unknown}`")));
     }
     let endless = document.steps.iter().find(|(_, step)| step.iteration_count > MOST_ROUNDS);
     if let Some((id, step)) = endless {
         let count = step.iteration_count;
-        return Err(NotImportable::OtherSteps(format!(
+        return Err(ImportRefusal::OtherSteps(format!(
             "step `{id}` cannot have been sent back {count} times"
         )));
     }

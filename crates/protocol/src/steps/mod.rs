@@ -27,12 +27,12 @@ pub use workflow::{StepSpec, Workflow};
 
 use crate::brief::Brief;
 use crate::check::Violation;
-use crate::edit::{EditAuthor, Never, Patch, Uneditable};
+use crate::edit::{EditAuthor, EditRefusal, NoEdit, Patch};
 use crate::entry::Entry;
 use crate::report::Report;
 use crate::rules::{
-    Deferred, Event, Move, NotImportable, Progress, Protocol, Reading, RunLocation, StepStatus, Unrecordable,
-    View,
+    Deferred, Event, ImportRefusal, Move, ParsedReport, Progress, Protocol, RecordError, RunLocation,
+    StepStatus, View,
 };
 use crate::{Stamp, StepId};
 
@@ -52,7 +52,7 @@ impl Protocol for Steps {
     type Step = StepId;
     type Verdict = Verdict;
     type Document = Document;
-    type Edit = Never;
+    type Edit = NoEdit;
 
     fn begin(_: &Definition) -> State {
         State::default()
@@ -66,7 +66,7 @@ impl Protocol for Steps {
         decide::deferred(definition, state)
     }
 
-    fn stopped(_: &Definition, _: &State) -> Option<Move<Change, StepId>> {
+    fn on_stop(_: &Definition, _: &State) -> Option<Move<Change, StepId>> {
         None
     }
 
@@ -78,16 +78,16 @@ impl Protocol for Steps {
         decide::step_status(state, step)
     }
 
-    fn failed(definition: &Definition, state: &State) -> Vec<StepId> {
+    fn failed_steps(definition: &Definition, state: &State) -> Vec<StepId> {
         definition.step_ids().filter(|id| state.failed.contains(*id)).cloned().collect()
     }
 
-    fn knows(definition: &Definition, step: &StepId) -> bool {
+    fn has_step(definition: &Definition, step: &StepId) -> bool {
         definition.step_ids().any(|id| id == step)
     }
 
-    fn fits(definition: &Definition, _: &State, change: &Change) -> bool {
-        change.steps().all(|step| Self::knows(definition, step))
+    fn admits(definition: &Definition, _: &State, change: &Change) -> bool {
+        change.steps().all(|step| Self::has_step(definition, step))
     }
 
     fn max_attempts(definition: &Definition, step: &StepId) -> NonZeroU32 {
@@ -102,23 +102,23 @@ impl Protocol for Steps {
         step.clone()
     }
 
-    fn read_report(
+    fn parse_report(
         definition: &Definition,
         _: &Document,
         step: &StepId,
         report: &Report,
-    ) -> Reading<Verdict> {
-        step::read_report(definition, step, report)
+    ) -> ParsedReport<Verdict> {
+        step::parse_report(definition, step, report)
     }
 
-    fn brief(definition: &Definition, document: &Document, step: &StepId, counted: u32) -> Brief {
-        step::brief(definition, document, step, counted)
+    fn brief(definition: &Definition, document: &Document, step: &StepId, counted_attempt: u32) -> Brief {
+        step::brief(definition, document, step, counted_attempt)
     }
 
     fn import(
         definition: &Definition,
         document: &serde_json::Value,
-    ) -> Result<Move<Change, StepId>, NotImportable> {
+    ) -> Result<Move<Change, StepId>, ImportRefusal> {
         import::import(definition, document)
     }
 
@@ -136,11 +136,11 @@ impl Protocol for Steps {
         _: &Document,
         _: &EditAuthor<StepId>,
         _: &Patch,
-    ) -> Result<Option<Never>, Uneditable> {
-        Err(Uneditable::EngineOnly)
+    ) -> Result<Option<NoEdit>, EditRefusal> {
+        Err(EditRefusal::EngineOnly)
     }
 
-    fn partial(_: &StepId, _: serde_json::Value) -> Option<Patch> {
+    fn partial_patch(_: &StepId, _: serde_json::Value) -> Option<Patch> {
         None
     }
 
@@ -152,7 +152,7 @@ impl Protocol for Steps {
         definition: &Definition,
         document: &mut Document,
         entry: &Entry<Self>,
-    ) -> Result<Vec<String>, Unrecordable> {
+    ) -> Result<Vec<String>, RecordError> {
         Ok(record::record(definition, document, entry))
     }
 
@@ -164,12 +164,12 @@ impl Protocol for Steps {
         Document::assemble(definition.step_ids(), parts)
     }
 
-    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), Unrecordable> {
+    fn check_write(_: Option<&Document>, _: &Document) -> Result<(), RecordError> {
         Ok(())
     }
 
     /// A large one takes its time: `callboard check` and `callboard recover` have it.
-    fn broken(_: &Document) -> Vec<Violation> {
+    fn violations(_: &Document) -> Vec<Violation> {
         Vec::new()
     }
 
@@ -182,7 +182,7 @@ impl Protocol for Steps {
         Some(layout::report_path(&head.reports_dir, &head.run_id, step.as_str()))
     }
 
-    fn reported(document: &Document) -> Vec<StepId> {
+    fn reported_steps(document: &Document) -> Vec<StepId> {
         let reported = document.steps.iter().filter(|(_, step)| step.report_path.is_some());
         reported.filter_map(|(id, _)| StepId::new(id).ok()).collect()
     }

@@ -45,8 +45,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     let failed = entry.changes.iter().find_map(failed_step);
     for change in &entry.changes {
         match change {
-            Change::Started { attempt, counted } => {
-                began(step(document, &attempt.step, &mut parts), *counted, entry.at);
+            Change::Started { attempt, counted_attempt } => {
+                began(step(document, &attempt.step, &mut parts), *counted_attempt, entry.at);
             }
             Change::Ended { attempt, exit } => {
                 let path = report_path(document, &attempt.step);
@@ -207,9 +207,9 @@ fn reset(document: &mut Document, gates: &[StepId], targets: &[StepId], steps: &
     }
 }
 
-fn began(step: &mut StepDocument, counted: u32, at: Stamp) {
+fn began(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
     step.status = Status::Running;
-    step.attempts = counted;
+    step.attempts = counted_attempt;
     step.started_at = Some(at);
     step.ended_at = None;
     step.blocked_by_loop = None;
@@ -242,7 +242,7 @@ fn over(step: &mut StepDocument, report_path: String, exit: Exit, evidence: Opti
             step.status = Status::Pending;
             step.last_error = error;
         }
-        // Not counted: the number goes back to the attempts that failed.
+        // Not counted_attempt: the number goes back to the attempts that failed.
         Exit::Interrupted { .. } | Exit::Stopped => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);

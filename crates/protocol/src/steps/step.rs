@@ -7,7 +7,7 @@ use super::document::Document;
 use crate::StepId;
 use crate::brief::{Brief, Upstream};
 use crate::report::{self, Report};
-use crate::rules::Reading;
+use crate::rules::ParsedReport;
 
 /// What a step's report can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,20 +18,27 @@ pub enum Verdict {
     GateFailed,
 }
 
-pub(super) fn read_report(definition: &Definition, step: &StepId, report: &Report) -> Reading<Verdict> {
+pub(super) fn parse_report(definition: &Definition, step: &StepId, report: &Report) -> ParsedReport<Verdict> {
     // Without a way back there is no gate: the word changes nothing.
     let is_gate = definition.step(step).loop_back_to.is_some();
     match report.status {
-        report::Status::Completed if is_gate && report.gate_failure => Reading::Verdict(Verdict::GateFailed),
-        report::Status::Completed => Reading::Verdict(Verdict::Done),
-        report::Status::Failed => Reading::Failed(match report.logs.last() {
+        report::Status::Completed if is_gate && report.gate_failure => {
+            ParsedReport::Verdict(Verdict::GateFailed)
+        }
+        report::Status::Completed => ParsedReport::Verdict(Verdict::Done),
+        report::Status::Failed => ParsedReport::Failed(match report.logs.last() {
             Some(last) => format!("Agent reported failure: {last}"),
             None => "Agent reported failure".to_owned(),
         }),
     }
 }
 
-pub(super) fn brief(definition: &Definition, document: &Document, id: &StepId, counted: u32) -> Brief {
+pub(super) fn brief(
+    definition: &Definition,
+    document: &Document,
+    id: &StepId,
+    counted_attempt: u32,
+) -> Brief {
     let step = definition.step(id);
     let shown = document.steps.get(id.as_str());
     let upstream = step.needs.iter().filter_map(|need| {
@@ -48,8 +55,8 @@ pub(super) fn brief(definition: &Definition, document: &Document, id: &StepId, c
         prompt: definition.prompt(id).to_owned(),
         model: step.model.clone(),
         timeout: step.timeout,
-        counted,
-        of: definition.max_attempts(id),
+        counted_attempt,
+        max_attempts: definition.max_attempts(id),
         last_error: shown.and_then(|shown| shown.last_error.clone()),
         form: report::Form::Plain,
         state: None,

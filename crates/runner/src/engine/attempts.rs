@@ -70,8 +70,9 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
             return;
         }
         let Journal { spec, document, state, .. } = &self.journal;
-        let counted = state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
-        let brief = P::brief(&spec.definition, document, &attempt.step, counted);
+        let counted_attempt =
+            state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
+        let brief = P::brief(&spec.definition, document, &attempt.step, counted_attempt);
         let options = self.engine_config.options(&spec.options);
         let artifacts_dir = options.location.artifacts_dir();
         let spec = AttemptSpec::new(

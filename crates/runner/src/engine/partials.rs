@@ -77,7 +77,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     async fn enter_partial(&mut self, id: &AttemptId, attempt: &Attempt<P::Step>) -> Result<(), EngineError> {
         let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, id);
         let Some(content) = take_partial(&dir) else { return Ok(()) };
-        let Some(patch) = P::partial(&attempt.step, content) else { return Ok(()) };
+        let Some(patch) = P::partial_patch(&attempt.step, content) else { return Ok(()) };
         loop {
             let Journal { spec, state, document, .. } = &self.journal;
             let live_attempts = state.run.live_attempts().any(|(live_attempts, _)| live_attempts == *attempt);

@@ -172,7 +172,7 @@ impl<P: Protocol, S: Store> Engine<'_, P, S> {
     /// Report files that should be there and are not: they are found in the journal, which is read only if there are
     /// any.
     async fn missing_reports(&self) -> Result<Vec<View>, EngineError> {
-        let reported = P::reported(&self.journal.document).into_iter();
+        let reported = P::reported_steps(&self.journal.document).into_iter();
         let paths = reported.filter_map(|step| Some((P::report_path(&self.journal.document, &step)?, step)));
         let missing: BTreeMap<_, _> = paths
             .filter(|(path, _)| !self.showing.views.is_there(path.as_ref()))

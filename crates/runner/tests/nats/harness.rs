@@ -61,8 +61,8 @@ impl Scene {
 
     /// Who may be alive, and where.
     pub(crate) async fn placed(&self) -> Vec<(String, String)> {
-        let placed = self.journal().await.state.placed.into_iter();
-        placed.map(|(attempt, host)| (attempt.to_string(), host)).collect()
+        let hosts = self.journal().await.state.hosts.into_iter();
+        hosts.map(|(attempt, host)| (attempt.to_string(), host)).collect()
     }
 
     /// The entry in which an attempt was over.

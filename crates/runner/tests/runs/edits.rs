@@ -1,6 +1,6 @@
 //! Edits of a cycle's document on a real store, with others who write at the same time.
 
-use protocol::edit::{Patch, Uneditable};
+use protocol::edit::{EditRefusal, Patch};
 use protocol::peer::Peer;
 use protocol::steps::Steps;
 use runner::{Clock, EditError, Edited, Journal, edit};
@@ -133,7 +133,7 @@ async fn what_only_the_engine_writes_is_refused_whatever_is_expected() {
     let (store, run) = opened(&ground).await.unwrap();
     let mut journal = Journal::<Steps, _>::load(&store, &Clock::system(), &run).await.unwrap().unwrap();
     let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
-    assert!(matches!(refused, EditError::Refused(Uneditable::EngineOnly)), "{refused}");
+    assert!(matches!(refused, EditError::Refused(EditRefusal::EngineOnly)), "{refused}");
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn what_a_step_would_be_told_changes_nothing() {
     assert_eq!(told.attempt.to_string(), "a#1.1");
     assert!(told.prompt.contains("Do it.") && !told.prompt.contains("This is try"), "{}", told.prompt);
     let context: serde_json::Value = serde_json::from_str(&told.context).unwrap();
-    assert_eq!((&context["attempt"], &context["counted"]), (&"a#1.1".into(), &1.into()));
+    assert_eq!((&context["attempt"], &context["counted_attempt"]), (&"a#1.1".into(), &1.into()));
     let again = At::at(&store, &run, None).await.unwrap().unwrap();
     assert_eq!((again.document, again.revision), (run_at.document, run_at.revision));
 }

@@ -1,6 +1,5 @@
 //! On a store that no other machine can have, an attempt is here, whatever this machine was called when it began.
 
-use protocol::entry::RunState;
 use protocol::run::start_queued;
 use protocol::steps::Steps;
 use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
@@ -31,17 +30,4 @@ async fn a_machine_that_was_renamed_takes_up_its_attempts() {
     // Nobody plays here; that it was asked for shows that the attempt was to be started.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
     assert!(matches!(&error, EngineError::NoProfile { step, .. } if step == "a"), "{error:?}");
-}
-
-#[tokio::test]
-async fn a_snapshot_from_before_places_were_kept_can_be_read() {
-    let ground = Ground::new();
-    let (store, run) = opened(&ground).await.unwrap();
-    let journal = begun(&store, &run).await;
-    assert_eq!(journal.state.placed.len(), 1);
-    let mut snapshot = serde_json::to_value(&journal.state).unwrap();
-    snapshot.as_object_mut().unwrap().remove("placed").unwrap();
-    let read: RunState<Steps> = serde_json::from_value(snapshot).unwrap();
-    assert!(read.placed.is_empty());
-    assert_eq!(read.remote("here").count(), 0, "whoever is nowhere is here");
 }

@@ -1,6 +1,6 @@
 //! What one attempt is told, before it takes the shape of arguments or variables.
 
-use protocol::brief::Whereabouts;
+use protocol::brief::StateLocation;
 use protocol::{AttemptId, RunId};
 
 /// The particulars of one attempt. Paths are absolute, and text: they go into arguments and variables.
@@ -25,7 +25,7 @@ pub struct Assignment {
     pub store: String,
     pub dependencies: Vec<Dependency>,
     /// Where the run's document is kept, if agents may read and write it themselves.
-    pub state: Option<Whereabouts>,
+    pub state: Option<StateLocation>,
     /// How often the step was sent back.
     pub iteration: u32,
     /// The gates that sent it back, each with the path of its report.

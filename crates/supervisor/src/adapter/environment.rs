@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 
 use indexmap::IndexMap;
-use protocol::brief::Whereabouts;
+use protocol::brief::StateLocation;
 use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
@@ -110,7 +110,7 @@ fn told(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
 
 /// Where the run's document is kept; the store is told to all.
 fn state(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
-    assignment.state.iter().flat_map(|Whereabouts { bucket, key, document }| {
+    assignment.state.iter().flat_map(|StateLocation { bucket, key, document }| {
         let told = [
             ("CALLBOARD_STATE_BUCKET", bucket),
             ("CALLBOARD_STATE_KEY", key),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use protocol::report::{BLANKS, Status};
+use protocol::report::{PLACEHOLDERS, Status};
 use serde_json::{Value, json};
 use supervisor::report::{Collected, LARGEST, Source, SubmitError, collect, submit};
 
@@ -75,7 +75,7 @@ fn an_unfit_report_is_not_mended_by_a_less_trusted_one() {
     assert!(said.starts_with("the report file: it is not JSON"), "{said}");
     reason(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
     // The other way round the trusted one stands: agents print their instructions, and with them our example.
-    let example = with("logs", json!([BLANKS[3]]));
+    let example = with("logs", json!([PLACEHOLDERS[3]]));
     assert_eq!(
         found(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
         Source::File
@@ -92,13 +92,13 @@ fn every_kind_of_unfit_content_is_refused_with_its_reason() {
         ("{}".to_owned(), "the field `schema` is missing"),
         (with("ended_at", Value::Null), "the field `ended_at` is missing"),
         (with("ended_at", json!("")), "the field `ended_at` is empty"),
-        (with("artifacts", json!("a.md")), "the field `artifacts` is text, expected a list"),
-        (with("run_id", json!("other")), "the field `run_id` is `other`, but this attempt's is `f8c1a491`"),
-        (with("schema", json!("v9")), "the schema is `v9`, only `run_report@v0` is known"),
+        (with("artifacts", json!("a.md")), "the field `artifacts` is a text, expected a list"),
+        (with("run_id", json!("other")), "the field `run_id` is `other`, expected `f8c1a491`"),
+        (with("schema", json!("v9")), "the schema is `v9`, expected `run_report@v0`"),
         (with("status", json!("MAYBE")), "the status is `MAYBE`, expected COMPLETED or FAILED"),
         (
-            with("logs", json!([BLANKS[3]])),
-            "the field `logs` still holds `<one sentence about what you did>` from the instructions",
+            with("logs", json!([PLACEHOLDERS[3]])),
+            "the field `logs` still contains `<one sentence about what you did>` from the instructions",
         ),
     ] {
         assert_eq!(reason(collected(&[("report.json", &text)])), format!("the report file: {expected}"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input as EntryInput, Timer};
 use protocol::run::{Change, Decision, Ending, Exit, Fact, Run};
-use protocol::{Reading, Stamp};
+use protocol::{ParsedReport, Stamp};
 
 use super::transition::RunAt;
 use super::{Broken, Explored, Scene};
@@ -39,8 +39,8 @@ pub(super) fn fact<P: Explored>(
         Fact::Ended { attempt, ending } => Some(Box::new(match ending {
             Ending::Reported(verdict) => {
                 let report = P::report(&scene.definition, &attempt.step, verdict);
-                let read = P::read_report(&scene.definition, &before.document, &attempt.step, &report);
-                if read != Reading::Verdict(verdict.clone()) {
+                let read = P::parse_report(&scene.definition, &before.document, &attempt.step, &report);
+                if read != ParsedReport::Verdict(verdict.clone()) {
                     let what = format!("{verdict:?} of `{attempt}` is read as {read:?}");
                     return Err(Broken::new("a report says its verdict", what));
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use protocol::entry::RunState;
 use protocol::rules::StepStatus;
 use protocol::run::{
-    Absorbed, Attempt, Change, Ending, Exit, Fact, INTERRUPTIONS, Refusal, Request, Run, RunStatus,
+    Absorbed, Attempt, Change, Ending, Exit, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus,
     TurnStatus, absorb, consider, start_queued,
 };
 use protocol::{AttemptNo, Turn};
@@ -106,7 +106,7 @@ fn starts<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken:
         broken.push(Broken::new("only people open a run again", what));
     }
     // Where a stop ends the run, whoever was at work has failed by it, and is still to end.
-    let stops_end = P::stopped(&scene.definition, &after.state).is_some();
+    let stops_end = P::on_stop(&scene.definition, &after.state).is_some();
     for (step, active) in &after.active_turns {
         let standing = P::step_status(&scene.definition, &after.state, step);
         let is_ending =
@@ -141,10 +141,10 @@ fn finishes<P: Explored>(transition: &Transition<'_, P>, broken: &mut Vec<Broken
 fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: &mut Vec<Broken>) {
     let mut wrong = |what| broken.push(Broken::new("tries are counted", what));
     for change in &transition.entry.changes {
-        if let Change::Started { attempt, counted } = change {
+        if let Change::Started { attempt, counted_attempt } = change {
             let tries = P::max_attempts(&scene.definition, &attempt.step).get();
-            if *counted > tries || (attempt.attempt_no == AttemptNo(1) && *counted != 1) {
-                wrong(format!("`{attempt}` counts as try {counted} of {tries}"));
+            if *counted_attempt > tries || (attempt.attempt_no == AttemptNo(1) && *counted_attempt != 1) {
+                wrong(format!("`{attempt}` counts as attempt {counted_attempt} of {tries}"));
             }
         }
     }
@@ -158,7 +158,7 @@ fn tries<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
     let tries = P::max_attempts(&scene.definition, &attempt.step).get();
     let used_up = match ending {
         Ending::Failed => plays && active.failures + 1 >= tries,
-        Ending::Interrupted | Ending::Stopped => plays && active.interruptions + 1 > INTERRUPTIONS,
+        Ending::Interrupted | Ending::Stopped => plays && active.interruptions + 1 > MAX_INTERRUPTIONS,
         Ending::Reported(_) => false,
     };
     if used_up != (exit == Some(Exit::Exhausted)) {
@@ -196,9 +196,9 @@ fn retries<P: Explored>(
     named: Option<&P::Step>,
     broken: &mut Vec<Broken>,
 ) {
-    let mut left = P::failed(&scene.definition, &transition.before.state);
+    let mut left = P::failed_steps(&scene.definition, &transition.before.state);
     left.retain(|step| named.is_some_and(|named| named != step));
-    let after = P::failed(&scene.definition, &transition.after.state);
+    let after = P::failed_steps(&scene.definition, &transition.after.state);
     if after != left {
         broken.push(Broken::new("a retry asks whom it names", format!("{after:?} are left, not {left:?}")));
     }
@@ -209,7 +209,7 @@ fn stops<P: Explored>(scene: &Scene<P>, transition: &Transition<'_, P>, broken: 
     let (before, after) = (&transition.before, transition.after.status);
     let ends = match before.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {
-            P::stopped(&scene.definition, &before.state).is_some()
+            P::on_stop(&scene.definition, &before.state).is_some()
         }
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     };
@@ -247,7 +247,7 @@ fn granted_twice<P: Explored>(
         }
         // A stop that has ended the run cannot be granted again: it is over.
         Err(_) => {
-            let ended = P::stopped(&scene.definition, &after.state).is_some()
+            let ended = P::on_stop(&scene.definition, &after.state).is_some()
                 && matches!(after.status, RunStatus::Finished(_));
             *request == Request::Stop && ended
         }

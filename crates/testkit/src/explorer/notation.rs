@@ -103,7 +103,7 @@ fn say_change<P: Explored>(change: &ChangeOf<P>) -> String {
         Change::Protocol { transition } => P::say_change(transition),
         Change::Queued { step, .. } => format!("call {step}"),
         Change::BackoffElapsed { step } => format!("{step} may go"),
-        Change::Started { attempt, counted } => format!("START {} ({counted})", attempt.step),
+        Change::Started { attempt, counted_attempt } => format!("START {} ({counted_attempt})", attempt.step),
         Change::StopRequested { attempt, .. } => format!("END {}", attempt.step),
         Change::Ended { attempt, exit } => {
             let step = &attempt.step;

@@ -37,7 +37,7 @@ pub async fn planning_on<S: Store>(store: &S, directory: &Path) -> Cycle<S> {
 /// The planner's try of that number begins.
 pub async fn began<S: Store>(journal: &mut Cycle<S>, store: &S, number: u32) {
     let attempt = Attempt { step: Phase::Plan, turn: Turn(1), attempt_no: AttemptNo(number) };
-    engine_writes(journal, store, vec![Change::Started { attempt, counted: number }]).await;
+    engine_writes(journal, store, vec![Change::Started { attempt, counted_attempt: number }]).await;
 }
 
 /// Commits what an engine would.

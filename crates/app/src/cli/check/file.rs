@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::check::{Place, Places, Violation};
+use protocol::check::Violation;
+use protocol::located::{Node, SourcePos};
 use protocol::steps::load::Problem;
 use protocol::{peer, steps};
 use serde::Serialize;
@@ -68,9 +69,9 @@ impl Checked {
 }
 
 impl Finding {
-    fn at(severity: Severity, violation: Violation, places: &Places) -> Self {
+    fn at(severity: Severity, violation: Violation, tree: &Node) -> Self {
         let Violation { rule, pointer, message, repair } = violation;
-        let Place { line, column } = places.find(&pointer);
+        let SourcePos { line, column } = tree.find(&pointer);
         Self { severity, rule, line, column, pointer: Some(pointer), message, hint: repair }
     }
 
@@ -165,9 +166,9 @@ fn check_json(source: &str, rules: fn(Value) -> Rules) -> Findings {
     if violations.is_empty() && warnings.is_empty() {
         return (whole, Vec::new());
     }
-    let places = Places::of(source);
-    let violations = violations.into_iter().map(|found| Finding::at(Severity::Error, found, &places));
-    let warnings = warnings.into_iter().map(|found| Finding::at(Severity::Warning, found, &places));
+    let tree = Node::from_json(source).expect("BUG: the text has just been parsed");
+    let violations = violations.into_iter().map(|found| Finding::at(Severity::Error, found, &tree));
+    let warnings = warnings.into_iter().map(|found| Finding::at(Severity::Warning, found, &tree));
     let mut findings: Vec<_> = violations.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
     (whole, findings)

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::depth::{DEEPEST_GIVEN, is_deeper};
+use protocol::depth::{MAX_INPUT_DEPTH, exceeds_depth};
 use protocol::peer::migrate::value_of;
 use serde::Serialize;
 use serde_json::Value;
@@ -169,8 +169,8 @@ fn parse_line(line: &[u8]) -> Result<(String, Value), (usize, String)> {
 
 /// Refuses a value that is nested too deeply for the readers of the migrated document.
 fn check_depth(value: Value) -> Result<Value, String> {
-    if is_deeper(&value, DEEPEST_GIVEN) {
-        return Err(format!("nested more than {DEEPEST_GIVEN} levels deep"));
+    if exceeds_depth(&value, MAX_INPUT_DEPTH) {
+        return Err(format!("nested more than {MAX_INPUT_DEPTH} levels deep"));
     }
     Ok(value)
 }

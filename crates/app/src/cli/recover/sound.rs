@@ -110,7 +110,7 @@ fn wrong_views<P: Presentation>(journal: &Journal<P, AnyStore>) -> Vec<PathBuf> 
     let view = P::view(&journal.document);
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = view.filter(differs).map(|view| PathBuf::from(view.path)).into_iter().collect();
-    let reports = P::reported(&journal.document).into_iter();
+    let reports = P::reported_steps(&journal.document).into_iter();
     let reports = reports.filter_map(|step| P::report_path(&journal.document, &step)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
     wrong

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_ITERATIONS, Steps};
-use protocol::{NotImportable, RunId, RunLocation, StepId, Turn};
+use protocol::{ImportRefusal, RunId, RunLocation, StepId, Turn};
 use runner::{DocumentImportError, FoundView, Overrides, RunOptions, RunSpec};
 use serde_json::Value;
 use store::{AnyStore, Backup, Closed, Damage, Draft, find_damage};
@@ -163,7 +163,7 @@ fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
         DocumentImportError::Exists(_) => Failure::from_error(Exit::Refused, error)
             .while_doing(doing)
             .hint(format!("the store has it: `callboard show {run}`")),
-        DocumentImportError::NotImportable(NotImportable::Broken(violations)) => {
+        DocumentImportError::NotImportable(ImportRefusal::Broken(violations)) => {
             let mut failure = Failure::from_error(Exit::Usage, error).while_doing(doing);
             let lines = violations
                 .iter()
@@ -171,10 +171,10 @@ fn refused(view: &Path, run: &RunId, error: &DocumentImportError) -> Failure {
             failure.causes.extend(lines);
             failure.hint(format!("`callboard check {}` says what to change", view.display()))
         }
-        DocumentImportError::NotImportable(NotImportable::NoRoom(_)) => {
+        DocumentImportError::NotImportable(ImportRefusal::NoRoom(_)) => {
             Failure::from_error(Exit::Usage, error)
         }
-        DocumentImportError::NotImportable(NotImportable::OtherSteps(_)) => {
+        DocumentImportError::NotImportable(ImportRefusal::OtherSteps(_)) => {
             Failure::from_error(Exit::Usage, error)
                 .while_doing(doing)
                 .hint("give the workflow it was run with")

@@ -23,9 +23,9 @@ pub(super) fn of<P: Presentation>(run: &RunId, revision: Revision, entry: &Entry
         event
     };
     let events = entry.changes.iter().filter_map(|change| match change {
-        Change::Started { attempt, counted } => {
+        Change::Started { attempt, counted_attempt } => {
             let attempt = Run::<P>::id(attempt);
-            Some(event("began", json!({ "step": attempt.step, "attempt": attempt, "counted": counted })))
+            Some(event("began", json!({ "step": attempt.step, "attempt": attempt, "counted_attempt": counted_attempt })))
         }
         Change::Ended { attempt, exit } => {
             let attempt = Run::<P>::id(attempt);

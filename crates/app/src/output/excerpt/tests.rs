@@ -117,7 +117,7 @@ steps:
     needs: [code]
     loop_back_to: docs
 "), @"
-    error[not-an-ancestor]: step `review` goes back to `docs`, which it does not need, directly or not
+    error[not-an-ancestor]: step `review` loops back to `docs`, which it does not need, directly or not
      --> wf.yaml:8:19
       |
     8 |     loop_back_to: docs
@@ -135,7 +135,7 @@ steps:
   - {id: code, agent: claude, prompt: p.md}
   - {id: ../../etc, agent: claude, prompt: p.md}
 "), @"
-    error[duplicate-id]: two steps are called `code`; the first is on line 2
+    error[duplicate-id]: two steps have the id `code`; the first is on line 2
      --> wf.yaml:3:10
       |
     3 |   - {id: code, agent: claude, prompt: p.md}

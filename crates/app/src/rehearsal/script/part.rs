@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Component, Path};
+use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::closest;
-use protocol::steps::load::{Rule, parse_duration};
+use protocol::located::{Entry, Located, Node, Rule, Value};
+use protocol::steps::load::parse_duration;
 use supervisor::adapter::rehearsal::{Delivery, Fields, LONGEST_PART, Part, Play};
 
 use super::{Reader, listed};
-use crate::rehearsal::node::{Entry, Node, Placed};
 use crate::rehearsal::roles::Role;
 
 /// What can be played, with an example of each.
@@ -36,39 +37,48 @@ const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
     /// A word, or a mapping of a kind to what it needs; `take` may stand beside any kind.
-    pub(super) fn part(&mut self, role: &Role, node: &Placed<Node>) -> Option<Part> {
-        let nothing = Placed { value: Node::Nothing, line: node.line, column: node.column };
+    pub(super) fn part(&mut self, role: &Role, node: &Node) -> Option<Part> {
         let word;
         let entries = match &node.value {
-            Node::Mapping(entries) => entries.as_slice(),
-            Node::Text(text) => {
-                word = [(Placed { value: text.clone(), line: node.line, column: node.column }, nothing)];
+            Value::Mapping(entries) => entries.as_slice(),
+            Value::Text(text) => {
+                let key = Located { value: text.clone(), pos: node.pos };
+                word = [Entry { key, value: Rc::new(Node { pos: node.pos, value: Value::Null }) }];
                 &word
             }
-            other @ (Node::Nothing | Node::Truth(_) | Node::Number(_) | Node::List(_)) => {
-                let message = format!("a part of `{}` is {}", role.step, other.kind());
-                self.problem(node, Rule::WrongType, message, format!("a part is {}", kinds()));
+            Value::Null
+            | Value::Bool { .. }
+            | Value::AmbiguousBool(_)
+            | Value::Number { .. }
+            | Value::List(_) => {
+                let message = format!("a part of `{}` is {}", role.step, node.kind());
+                self.problem(node.pos, Rule::WrongType, message, format!("a part is {}", kinds()));
                 return None;
             }
         };
-        let beside = |key: &Entry| BESIDE.contains(&key.0.value.as_str());
-        let [take, partial] = BESIDE.map(|name| entries.iter().find(|(key, _)| key.value == name));
+        let beside = |entry: &Entry| BESIDE.contains(&entry.key.value.as_str());
+        let [take, partial] = BESIDE.map(|name| Entry::find(entries, name));
         let mut plays = entries.iter().filter(|entry| !beside(entry));
         let play = match plays.next() {
-            Some((kind, value)) => self.play(role, kind, value),
+            Some(Entry { key: kind, value }) => self.play(role, kind, value),
             None if take.is_some() || partial.is_some() => Some(Default::default()),
             None => {
-                self.problem(node, Rule::EmptyValue, "this part is empty", format!("a part is {}", kinds()));
+                self.problem(
+                    node.pos,
+                    Rule::EmptyValue,
+                    "this part is empty",
+                    format!("a part is {}", kinds()),
+                );
                 None
             }
         };
-        for (second, _) in plays {
+        for Entry { key: second, .. } in plays {
             let message = format!("`{}` is a second kind in one part", second.value);
             let hint = "only `take` may stand beside another; begin the next part with `- `";
-            self.problem(second, Rule::UnknownKey, message, hint);
+            self.problem(second.pos, Rule::UnknownKey, message, hint);
         }
         let take = match take {
-            Some((_, value)) => Some(self.length_of_time(value)?),
+            Some(Entry { value, .. }) => Some(self.duration(value)?),
             None => None,
         };
         let partial = match partial {
@@ -80,13 +90,13 @@ impl Reader<'_> {
         let length = part.to_argument().len() + default_length(role);
         if length > LONGEST_PART {
             let message = format!("this part has {length} bytes, the limit is {LONGEST_PART}");
-            self.problem(node, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
+            self.problem(node.pos, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
             return None;
         }
         Some(part)
     }
 
-    fn play(&mut self, role: &Role, kind: &Placed<String>, value: &Placed<Node>) -> Option<(Play, Fields)> {
+    fn play(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<(Play, Fields)> {
         let play = match kind.value.as_str() {
             "ok" => {
                 let (delivery, says) = self.delivery(role, value)?;
@@ -108,7 +118,7 @@ impl Reader<'_> {
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => format!("a part is {}", kinds()),
                 };
-                self.problem(kind, Rule::UnknownKey, format!("`{other}` is not a kind of part"), hint);
+                self.problem(kind.pos, Rule::UnknownKey, format!("`{other}` is not a kind of part"), hint);
                 None
             }
         };
@@ -116,61 +126,64 @@ impl Reader<'_> {
     }
 
     /// A kind that says everything by its name.
-    fn alone(&mut self, kind: &Placed<String>, value: &Placed<Node>, play: Play) -> Option<Play> {
-        if matches!(value.value, Node::Nothing) {
+    fn alone(&mut self, kind: &Located<String>, value: &Node, play: Play) -> Option<Play> {
+        if value.is_null() {
             return Some(play);
         }
         let message = format!("`{}` takes no value", kind.value);
-        self.problem(value, Rule::WrongType, message, format!("write `- {}`", kind.value));
+        self.problem(value.pos, Rule::WrongType, message, format!("write `- {}`", kind.value));
         None
     }
 
-    fn why(&mut self, what: &str, value: &Placed<Node>, unsaid: &str) -> Option<String> {
-        match &value.value {
-            Node::Nothing => Some(unsaid.to_owned()),
-            Node::Text(_) | Node::Truth(_) | Node::Number(_) | Node::List(_) | Node::Mapping(_) => {
-                self.text(what, value)
-            }
-        }
+    fn why(&mut self, what: &str, value: &Node, unsaid: &str) -> Option<String> {
+        if value.is_null() { Some(unsaid.to_owned()) } else { self.text(what, value) }
     }
 
-    fn gate(&mut self, role: &Role, kind: &Placed<String>, value: &Placed<Node>) -> Option<Play> {
+    fn gate(&mut self, role: &Role, kind: &Located<String>, value: &Node) -> Option<Play> {
         if role.gate.is_none() {
             let (message, hint) = self.roles.without_gate(&role.step);
-            self.problem(kind, Rule::MissingKey, message, hint);
+            self.problem(kind.pos, Rule::MissingKey, message, hint);
             return None;
         }
         let entries = match &value.value {
-            Node::Nothing => &[][..],
-            Node::Mapping(entries) => entries,
-            Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_) => {
+            Value::Null => &[][..],
+            Value::Mapping(entries) => entries,
+            Value::Bool { .. }
+            | Value::AmbiguousBool(_)
+            | Value::Number { .. }
+            | Value::Text(_)
+            | Value::List(_) => {
                 self.wrong("`gate_fail`", value, "a mapping", "gate_fail: {times: 1, why: found issues}");
                 return None;
             }
         };
         let [times, why] = self.known("`gate_fail`", entries, ["times", "why"], &[]);
         let times = match times {
-            Some((_, value)) => self.number("`times`", value, "a whole number from 1", "times: 1"),
+            Some(Entry { value, .. }) => self.number("`times`", value, "a whole number from 1", "times: 1"),
             None => Some(NonZeroU32::MIN),
         };
         let unsaid = "rehearsed gate failure";
         let why = match why {
-            Some((_, value)) => self.why("`why`", value, unsaid),
+            Some(Entry { value, .. }) => self.why("`why`", value, unsaid),
             None => Some(unsaid.to_owned()),
         };
         Some(Play::GateFail { times: times?, why: why? })
     }
 
-    fn delivery(&mut self, role: &Role, value: &Placed<Node>) -> Option<(Delivery, Fields)> {
+    fn delivery(&mut self, role: &Role, value: &Node) -> Option<(Delivery, Fields)> {
         let entries = match &value.value {
-            Node::Nothing => return Some((Delivery::default(), Fields::new())),
-            Node::Mapping(entries) => entries,
-            Node::Truth(_) | Node::Number(_) | Node::Text(_) | Node::List(_) => {
+            Value::Null => return Some((Delivery::default(), Fields::new())),
+            Value::Mapping(entries) => entries,
+            Value::Bool { .. }
+            | Value::AmbiguousBool(_)
+            | Value::Number { .. }
+            | Value::Text(_)
+            | Value::List(_) => {
                 self.wrong("`ok`", value, "a mapping", "ok: {logs: [did it]}");
                 return None;
             }
         };
-        let before = self.problems.len();
+        let before = self.problems.count();
         let says = self.says(role, entries);
         let [logs, artifacts, write] = self.known("`ok`", entries, ["logs", "artifacts", "write"], role.says);
         let logs = self.texts(logs);
@@ -182,18 +195,18 @@ impl Reader<'_> {
             delivery.artifacts.push(artifact.value);
         }
         delivery.write = self.files(write);
-        (self.problems.len() == before).then_some((delivery, says))
+        (self.problems.count() == before).then_some((delivery, says))
     }
 
     /// Files to write, by path.
     fn files(&mut self, entry: Option<&Entry>) -> BTreeMap<String, String> {
-        let Some((_, value)) = entry else { return BTreeMap::new() };
-        let Node::Mapping(files) = &value.value else {
+        let Some(Entry { value, .. }) = entry else { return BTreeMap::new() };
+        let Value::Mapping(files) = &value.value else {
             self.wrong("`write`", value, "a mapping", "write: {\"src/x.txt\": \"content\"}");
             return BTreeMap::new();
         };
         let mut written = BTreeMap::new();
-        for (path, content) in files {
+        for Entry { key: path, value: content } in files {
             self.check_path(path, "the repository");
             if let Some(text) = self.text(&format!("`{}`", path.value), content) {
                 written.insert(path.value.clone(), text);
@@ -203,38 +216,38 @@ impl Reader<'_> {
     }
 
     /// A path must stay where it is meant to be, and git's own files are nobody's to write.
-    fn check_path(&mut self, path: &Placed<String>, folder: &str) {
+    fn check_path(&mut self, path: &Located<String>, folder: &str) {
         let mut components = Path::new(&path.value).components();
         let inside = components.all(|part| matches!(part, Component::Normal(name) if name != ".git"));
         if path.value.is_empty() || path.value.contains('\0') || path.value.ends_with('/') || !inside {
             let message = format!("`{}` is not the path of a file inside {folder}", path.value);
             let hint = "write a relative path without `..`, such as `src/x.txt`";
-            self.problem(path, Rule::WrongType, message, hint);
+            self.problem(path.pos, Rule::WrongType, message, hint);
         }
     }
 
-    fn texts(&mut self, entry: Option<&Entry>) -> Vec<Placed<String>> {
-        let Some((key, value)) = entry else { return Vec::new() };
-        let Node::List(items) = &value.value else {
+    fn texts(&mut self, entry: Option<&Entry>) -> Vec<Located<String>> {
+        let Some(Entry { key, value }) = entry else { return Vec::new() };
+        let Value::List(items) = &value.value else {
             self.wrong(&format!("`{}`", key.value), value, "a list", &format!("{}: [\"…\"]", key.value));
             return Vec::new();
         };
-        let text = |item: &Placed<Node>| {
+        let text = |item: &Rc<Node>| {
             let text = self.text(&format!("an entry of `{}`", key.value), item)?;
-            Some(Placed { value: text, line: item.line, column: item.column })
+            Some(Located { value: text, pos: item.pos })
         };
         items.iter().filter_map(text).collect()
     }
 
-    fn text(&mut self, what: &str, value: &Placed<Node>) -> Option<String> {
+    fn text(&mut self, what: &str, value: &Node) -> Option<String> {
         match &value.value {
-            Node::Text(text) => Some(text.clone()),
-            Node::Number(_) | Node::Truth(_) => {
-                let message = format!("{what} is {} where a text is expected", value.value.kind());
-                self.problem(value, Rule::WrongType, message, "put it in quotes");
+            Value::Text(text) => Some(text.clone()),
+            Value::Number { .. } | Value::Bool { .. } | Value::AmbiguousBool(_) => {
+                let message = format!("{what} is {} where a text is expected", value.kind());
+                self.problem(value.pos, Rule::WrongType, message, "put it in quotes");
                 None
             }
-            Node::Nothing | Node::List(_) | Node::Mapping(_) => {
+            Value::Null | Value::List(_) | Value::Mapping(_) => {
                 self.wrong(what, value, "a text", "\"a text\"");
                 None
             }
@@ -244,49 +257,47 @@ impl Reader<'_> {
     fn number<T: std::str::FromStr>(
         &mut self,
         what: &str,
-        value: &Placed<Node>,
+        value: &Node,
         expected: &str,
         example: &str,
     ) -> Option<T> {
-        let number = match &value.value {
-            Node::Number(number) => number.parse().ok(),
-            Node::Nothing | Node::Truth(_) | Node::Text(_) | Node::List(_) | Node::Mapping(_) => {
-                self.wrong(what, value, expected, example);
-                return None;
-            }
+        let Value::Number { value: number, .. } = &value.value else {
+            self.wrong(what, value, expected, example);
+            return None;
         };
+        let number = number.to_string().parse().ok();
         if number.is_none() {
             let message = format!("{what} must be {expected}");
-            self.problem(value, Rule::WrongType, message, format!("write `{example}`"));
+            self.problem(value.pos, Rule::WrongType, message, format!("write `{example}`"));
         }
         number
     }
 
-    fn length_of_time(&mut self, value: &Placed<Node>) -> Option<Duration> {
-        match &value.value {
-            Node::Text(text) | Node::Number(text) => {
-                let length = parse_duration(text);
-                let hint = "write `take: 500ms`, `take: 2s` or `take: 1m30s`";
-                length
-                    .map_err(|bad| self.problem(value, Rule::BadTimeout, format!("bad `take`: {bad}"), hint))
-                    .ok()
-            }
-            Node::Nothing | Node::Truth(_) | Node::List(_) | Node::Mapping(_) => {
-                self.wrong("`take`", value, "a length of time", "take: 2s");
-                None
-            }
-        }
+    fn duration(&mut self, value: &Node) -> Option<Duration> {
+        let (Value::Text(word) | Value::Number { word, .. }) = &value.value else {
+            self.wrong("`take`", value, "a length of time", "take: 2s");
+            return None;
+        };
+        let hint = "write `take: 500ms`, `take: 2s` or `take: 1m30s`";
+        parse_duration(word)
+            .map_err(|bad| self.problem(value.pos, Rule::BadTimeout, format!("bad `take`: {bad}"), hint))
+            .ok()
     }
 
-    fn size(&mut self, value: &Placed<Node>) -> Option<u64> {
-        let (Node::Text(text) | Node::Number(text)) = &value.value else {
+    fn size(&mut self, value: &Node) -> Option<u64> {
+        let (Value::Text(text) | Value::Number { word: text, .. }) = &value.value else {
             self.wrong("`flood`", value, "a size", "flood: 10MB");
             return None;
         };
         let bytes = bytes(text).filter(|bytes| (1..=LARGEST_FLOOD).contains(bytes));
         if bytes.is_none() {
             let message = format!("`{text}` is not a size from 1 byte to 1 GB");
-            self.problem(value, Rule::WrongType, message, "write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`");
+            self.problem(
+                value.pos,
+                Rule::WrongType,
+                message,
+                "write `flood: 10MB`; also `B`, `kB`, `GB`, `MiB`",
+            );
         }
         bytes
     }

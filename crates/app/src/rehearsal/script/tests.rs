@@ -170,26 +170,12 @@ fn broken_yaml_is_refused_with_its_place() {
         "steps: {code: [ok]}\n---\nsteps: {}\n",
     ];
     insta::assert_snapshot!(texts.map(problem).join("\n"), @"
-    2:9 broken-yaml: this is not valid YAML: unclosed bracket '[' (check indentation, quotes and brackets; `- ` begins a part)
-    3:3 duplicate-key: `code` is given twice (keep one of the two)
-    2:2 broken-yaml: this is not valid YAML: tabs disallowed within this context (block indentation) (check indentation, quotes and brackets; `- ` begins a part)
-    1:22 broken-yaml: this is not valid YAML: unclosed quote (check indentation, quotes and brackets; `- ` begins a part)
-    3:1 broken-yaml: this is not valid YAML: only single YAML document expected but multiple found (check indentation, quotes and brackets; `- ` begins a part)
+    2:9 broken-yaml: this is not valid YAML: unclosed bracket '[' (close it, or quote a text that begins with it)
+    3:3 duplicate-key: `code` is given twice; the first is on line 2 (keep one of the two)
+    2:2 broken-yaml: this is not valid YAML: tabs disallowed within this context (block indentation) (indent with spaces, not with tabs)
+    1:22 broken-yaml: this is not valid YAML: unclosed quote (a quote may not have been closed)
+    2:1 broken-yaml: a second document begins here; a file holds one (move it into a file of its own, or remove the `---`)
     ");
-}
-
-#[test]
-fn aliases_that_stand_for_gigabytes_are_refused() {
-    let bomb = format!(
-        "a: &a [{0}]\nb: &b [{1}]\nc: &c [{2}]\nd: &d [{3}]\nsteps: [{4}]\n",
-        ["x"; 100].join(","),
-        ["*a"; 100].join(","),
-        ["*b"; 100].join(","),
-        ["*c"; 100].join(","),
-        ["*d"; 100].join(",")
-    );
-    let said = problem(&bomb);
-    assert!(said.contains("too-large: the file is too large, or grows too large with its aliases"), "{said}");
 }
 
 #[test]
@@ -288,14 +274,8 @@ fn a_phase_hands_in_what_the_script_says() {
 
 #[test]
 fn what_a_cycle_does_not_have_is_refused_in_its_own_words() {
-    let parts = [
-        "gate_fail",
-        "ok: {scor: 4}",
-        "ok: {score: [1]}",
-        "ok: {score: 4, output: {a: 1}}",
-        "partial: x",
-        "ok: {output: .inf}",
-    ];
+    let parts =
+        ["gate_fail", "ok: {scor: 4}", "ok: {score: [1]}", "ok: {score: 4, output: {a: 1}}", "partial: x"];
     let said = parts.map(|part| {
         let problem = of_a_cycle(part).unwrap_err().remove(0);
         format!("{}: {} ({})", problem.rule, problem.message, problem.hint)
@@ -306,7 +286,6 @@ fn what_a_cycle_does_not_have_is_refused_in_its_own_words() {
     wrong-type: `score` is neither a number nor a word (write `score: 86`, or `score: low`; anything else goes into `output`)
     unknown-key: `score` stands beside `output`, which has a score of its own (write it as `quality_score` in `output`)
     wrong-type: `partial` is a text where an output, or a list of them is expected (write `partial: {progress: half}`)
-    broken-yaml: this is not valid YAML: value `.inf` is not a finite number (check indentation, quotes and brackets; `- ` begins a part)
     ");
     for (text, message) in [
         ("phases: {plan: [ok: {score: 3}]}", "`score` is not a key of `ok`"),

@@ -42,7 +42,7 @@ async fn written(
         actions: Vec::new(),
         timers: Vec::new(),
     };
-    let begun = vec![Change::Started { attempt: attempt.clone(), counted: 1 }];
+    let begun = vec![Change::Started { attempt: attempt.clone(), counted_attempt: 1 }];
     harness::append(&mut journal, store, &entry(ago(began), Input::Deferred, begun)).await?;
     if let Some(took) = took {
         let evidence = Evidence { duration_ms: Some(60_000 * u64::from(took)), ..Evidence::default() };

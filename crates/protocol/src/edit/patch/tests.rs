@@ -1,4 +1,4 @@
-//! The three notations.
+//! The three notations of patches.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn operations(list: Value) -> Patch {
 }
 
 #[test]
-fn setting_makes_the_last_member_and_nothing_above_it() {
+fn setting_creates_the_last_member_and_no_parent() {
     let old = json!({ "a": { "b": 1 }, "list": [1, 2], "a/b~c": {} });
     for (pointer, new) in [
         ("/a/b", json!({ "a": { "b": 9 }, "list": [1, 2], "a/b~c": {} })),
@@ -31,37 +31,37 @@ fn setting_makes_the_last_member_and_nothing_above_it() {
 }
 
 #[test]
-fn what_cannot_be_set_says_where_it_fails() {
+fn a_value_that_cannot_be_set_is_refused_with_the_reason() {
     let old = json!({ "a": { "b": 1 }, "list": [1, 2] });
     for (pointer, why) in [
-        ("a", "`a` is no JSON pointer: one begins with `/`, and `~` is written as `~0` in it"),
-        ("/a~", "`/a~` is no JSON pointer: one begins with `/`, and `~` is written as `~0` in it"),
-        ("/x/y/z", "`/x/y/z` has no place: there is nothing at `/x`"),
-        ("/a/x/y", "`/a/x/y` has no place: there is nothing at `/a/x`"),
-        ("/a/b/c", "`/a/b/c` has no place: `/a/b` is a number"),
-        ("/list/3", "`/list/3` has no place: the list `/list` has 2 entries, and `-` appends one"),
-        ("/list/x", "`/list/x` has no place: the list `/list` has 2 entries, and `-` appends one"),
-        ("/list/01", "`/list/01` has no place: the list `/list` has 2 entries, and `-` appends one"),
+        ("a", "`a` is not a JSON pointer: it must begin with `/`, and `~` is written as `~0`"),
+        ("/a~", "`/a~` is not a JSON pointer: it must begin with `/`, and `~` is written as `~0`"),
+        ("/x/y/z", "cannot set `/x/y/z`: there is nothing at `/x`"),
+        ("/a/x/y", "cannot set `/a/x/y`: there is nothing at `/a/x`"),
+        ("/a/b/c", "cannot set `/a/b/c`: `/a/b` is a number"),
+        ("/list/3", "cannot set `/list/3`: the list `/list` has 2 entries, and `-` appends one"),
+        ("/list/x", "cannot set `/list/x`: the list `/list` has 2 entries, and `-` appends one"),
+        ("/list/01", "cannot set `/list/01`: the list `/list` has 2 entries, and `-` appends one"),
     ] {
         assert_eq!(set(pointer, json!(9)).apply(&old).unwrap_err().to_string(), why);
     }
 }
 
 #[test]
-fn later_places_see_what_earlier_ones_have_set() {
+fn later_values_see_what_earlier_ones_have_set() {
     let patch = Patch::Set(vec![("/a".to_owned(), json!([])), ("/a/-".to_owned(), json!(1))]);
     assert_eq!(patch.apply(&json!({})), Ok(json!({ "a": [1] })));
 }
 
 #[test]
-fn merging_takes_nulls_away_and_replaces_lists() {
+fn merging_removes_nulls_and_replaces_lists() {
     let old = json!({ "a": { "b": 1, "c": 2 }, "list": [1, 2] });
     let merge = Patch::Merge(json!({ "a": { "b": null, "d": { "e": null } }, "list": [3] }));
     assert_eq!(merge.apply(&old), Ok(json!({ "a": { "c": 2, "d": {} }, "list": [3] })));
 }
 
 #[test]
-fn operations_are_all_or_none_and_a_test_is_told_apart() {
+fn operations_apply_all_or_none_and_a_failed_test_has_its_own_error() {
     let old = json!({ "a": 1 });
     let good = operations(json!([
         { "op": "test", "path": "/a", "value": 1 },
@@ -73,14 +73,14 @@ fn operations_are_all_or_none_and_a_test_is_told_apart() {
         { "op": "add", "path": "/b", "value": 1 },
         { "op": "test", "path": "/a", "value": 2 },
     ]));
-    assert_eq!(tested.apply(&old), Err(Unpatchable::TestFailed { number: 2, path: "/a".to_owned() }));
+    assert_eq!(tested.apply(&old), Err(PatchError::TestFailed { number: 2, path: "/a".to_owned() }));
     let gone = operations(json!([{ "op": "remove", "path": "/x" }]));
-    let why = "operation 1 of the patch does not fit at `/x`: path is invalid";
+    let why = "operation 1 of the patch failed at `/x`: path is invalid";
     assert_eq!(gone.apply(&old).unwrap_err().to_string(), why);
 }
 
 #[test]
-fn a_patch_reaches_a_member_by_any_of_its_pointers_and_by_the_whole() {
+fn a_patch_reaches_a_member_by_any_of_its_pointers_and_by_the_whole_document() {
     for (patch, reaches) in [
         (set("/a/b", json!(1)), true),
         (set("/ab", json!(1)), false),
@@ -96,25 +96,25 @@ fn a_patch_reaches_a_member_by_any_of_its_pointers_and_by_the_whole() {
     }
 }
 
-/// A value in so many lists.
+/// Returns a value inside `depth` lists.
 fn nested(depth: usize) -> Value {
     (0..depth).fold(json!(1), |inner, _| json!([inner]))
 }
 
 #[test]
-fn a_value_that_just_can_be_read_must_not_be_wrapped_until_it_cannot() {
+fn a_patch_must_not_nest_the_document_too_deep_to_be_read_again() {
     let old = json!({ "a": {} });
-    assert!(set("/a/b", nested(DEEPEST_DOCUMENT - 2)).apply(&old).is_ok());
-    assert_eq!(set("/a/b", nested(DEEPEST_DOCUMENT - 1)).apply(&old), Err(Unpatchable::TooDeep));
+    assert!(set("/a/b", nested(MAX_DOCUMENT_DEPTH - 2)).apply(&old).is_ok());
+    assert_eq!(set("/a/b", nested(MAX_DOCUMENT_DEPTH - 1)).apply(&old), Err(PatchError::TooDeep));
     let again = operations(json!([
         { "op": "add", "path": "/a/b", "value": nested(60) },
         { "op": "copy", "from": "/a/b", "path": "/c" },
         { "op": "copy", "from": "/a/b", "path": "/c/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0/0" },
     ]));
-    assert_eq!(again.apply(&old), Err(Unpatchable::TooDeep));
+    assert_eq!(again.apply(&old), Err(PatchError::TooDeep));
 }
 
-/// Enough of a random generator for tests: the same numbers every time.
+/// A random generator that yields the same numbers in every run.
 struct Lcg(u64);
 
 impl Lcg {
@@ -123,7 +123,7 @@ impl Lcg {
         (self.0 >> 33) % end
     }
 
-    /// Small values out of few names, so that two of them have much in common.
+    /// Returns a small value with few names, so that two of them have much in common.
     fn value(&mut self, depth: u64) -> Value {
         match self.below(if depth == 0 { 4 } else { 7 }) {
             0 => Value::Null,
@@ -143,7 +143,7 @@ impl Lcg {
 }
 
 #[test]
-fn what_is_kept_of_an_edit_makes_what_its_author_wanted() {
+fn the_difference_of_two_values_turns_one_into_the_other() {
     let mut random = Lcg(7);
     for _ in 0..20_000 {
         let (old, new) = (random.value(4), random.value(4));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{MATRIX, edit};
 use crate::check::Violation;
-use crate::edit::{EditAuthor, Patch, Uneditable};
+use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
 use crate::peer::transition::{Refusal, Transition, check_write};
 
@@ -16,7 +16,7 @@ pub(in crate::peer) fn external_edit(
     current: &Document,
     shown: &Value,
     found: &Value,
-) -> Result<json_patch::Patch, Uneditable> {
+) -> Result<json_patch::Patch, EditRefusal> {
     let old = current.to_value();
     // `shown` has blobs where the document has large values. They are in the difference only if the client changed them.
     let mut wanted = Patch::Operations(json_patch::diff(shown, found)).apply(&old)?;
@@ -34,7 +34,7 @@ pub(in crate::peer) fn external_edit(
 }
 
 /// Refuses a whole write that is not valid, or that is a transition between phases: only the engine makes those.
-fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), Uneditable> {
+fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), EditRefusal> {
     match check_write(Some(current), wanted) {
         Ok((Transition::Progress { .. } | Transition::UnknownFields | Transition::Unchanged, _)) => Ok(()),
         Ok((transition, _)) => {
@@ -43,11 +43,11 @@ fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), Uneditab
             let because = vec![Violation { rule: MATRIX, pointer: String::new(), message, repair }];
             let message =
                 format!("cycle `{}` is at {}: {}", current.cycle_id, current.position(), because[0].message);
-            Err(Uneditable::InvalidTransition { message, because })
+            Err(EditRefusal::InvalidTransition { message, because })
         }
-        Err(Refusal::Violations(violations)) => Err(Uneditable::Violations(violations)),
+        Err(Refusal::Violations(violations)) => Err(EditRefusal::Violations(violations)),
         Err(Refusal::Invalid(invalid)) => {
-            Err(Uneditable::InvalidTransition { message: invalid.to_string(), because: invalid.because })
+            Err(EditRefusal::InvalidTransition { message: invalid.to_string(), because: invalid.because })
         }
     }
 }

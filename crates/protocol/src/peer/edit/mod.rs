@@ -15,7 +15,7 @@ use super::document::progress::{with_history, without_progress};
 use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, Position, Second};
 use super::transition::{Refusal, check_write};
 use crate::check::Violation;
-use crate::edit::{EditAuthor, Patch, Uneditable};
+use crate::edit::{EditAuthor, EditRefusal, Patch};
 pub(super) use external::external_edit;
 use sections::{ChangedField, Owner, changed_fields};
 
@@ -32,7 +32,7 @@ pub(super) fn edit(
     current: &Document,
     author: &EditAuthor<Phase>,
     patch: &Patch,
-) -> Result<Option<json_patch::Patch>, Uneditable> {
+) -> Result<Option<json_patch::Patch>, EditRefusal> {
     let based_on_short = shortened_for(based_on, patch);
     let current_short = shortened_for(current, patch);
     let on_current = AppliedPatch::new(&current_short, author, patch);
@@ -52,12 +52,12 @@ pub(super) fn edit(
     let copied = sources.iter().find(|source| theirs.iter().any(|field| field.overlaps(source)));
     let both = theirs.iter().map(ChangedField::section).find(|section| ours.contains(section));
     if let Some(both) = copied.cloned().or(both) {
-        return Err(Uneditable::Conflict { why: format!("`{both}` has been changed since") });
+        return Err(EditRefusal::Conflict { why: format!("`{both}` has been changed since") });
     }
     match on_current {
         Ok(applied) => Ok(applied.map(AppliedPatch::operations)),
         Err(error) => {
-            Err(Uneditable::Conflict { why: format!("it can no longer be applied: {}", with_cause(&error)) })
+            Err(EditRefusal::Conflict { why: format!("it can no longer be applied: {}", with_cause(&error)) })
         }
     }
 }
@@ -122,7 +122,7 @@ impl AppliedPatch {
         document: &Document,
         author: &EditAuthor<Phase>,
         patch: &Patch,
-    ) -> Result<Option<Self>, Uneditable> {
+    ) -> Result<Option<Self>, EditRefusal> {
         let old = document.to_value();
         let in_progress = match document.position() {
             Position::InProgress(phase) => Some(phase),
@@ -165,7 +165,7 @@ fn refuse_engine_fields(
     document: &Document,
     in_progress: Option<Phase>,
     fields: &[ChangedField],
-) -> Result<(), Uneditable> {
+) -> Result<(), EditRefusal> {
     let because: Vec<_> = fields
         .iter()
         .filter_map(|field| {
@@ -185,11 +185,11 @@ fn refuse_engine_fields(
         .collect();
     let Some(first) = because.first() else { return Ok(()) };
     let message = format!("cycle `{}` is at {}: {}", document.cycle_id, document.position(), first.message);
-    Err(Uneditable::InvalidTransition { message, because })
+    Err(EditRefusal::InvalidTransition { message, because })
 }
 
 /// Refuses, for an agent, every field that is not its own.
-fn refuse_fields_of_others(author: &EditAuthor<Phase>, fields: &[ChangedField]) -> Result<(), Uneditable> {
+fn refuse_fields_of_others(author: &EditAuthor<Phase>, fields: &[ChangedField]) -> Result<(), EditRefusal> {
     let EditAuthor::Step(own) = author else { return Ok(()) };
     let is_not_own = |field: &&ChangedField| match field.owner {
         Owner::Agent(phase) => phase != *own,
@@ -197,11 +197,11 @@ fn refuse_fields_of_others(author: &EditAuthor<Phase>, fields: &[ChangedField]) 
     };
     let Some(field) = fields.iter().find(is_not_own) else { return Ok(()) };
     let because = format!("the {} may write only `output` and `errors` of `{own}`", own.agent());
-    Err(Uneditable::NotYours { pointer: field.pointer.clone(), because })
+    Err(EditRefusal::NotYours { pointer: field.pointer.clone(), because })
 }
 
 /// Checks the document as it would be written, and the transition to it.
-fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<(), Uneditable> {
+fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<(), EditRefusal> {
     let at = document.metadata.updated_at;
     let entry = HistoryEntry::new(at, phase, Event::Progress, document.sequence + 1);
     new["sequence"] = entry.sequence.into();
@@ -210,22 +210,22 @@ fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<()
     }
     match check_write(Some(document), &new) {
         Ok(_) => Ok(()),
-        Err(Refusal::Violations(violations)) => Err(Uneditable::Violations(violations)),
+        Err(Refusal::Violations(violations)) => Err(EditRefusal::Violations(violations)),
         Err(Refusal::Invalid(invalid)) => {
-            Err(Uneditable::InvalidTransition { message: invalid.to_string(), because: invalid.because })
+            Err(EditRefusal::InvalidTransition { message: invalid.to_string(), because: invalid.because })
         }
     }
 }
 
 /// The message of an error, or of its cause.
-fn with_cause(error: &Uneditable) -> String {
+fn with_cause(error: &EditRefusal) -> String {
     match error {
-        Uneditable::Unpatchable(why) => why.to_string(),
-        Uneditable::EngineOnly
-        | Uneditable::NotYours { .. }
-        | Uneditable::Violations(_)
-        | Uneditable::InvalidTransition { .. }
-        | Uneditable::Conflict { .. } => error.to_string(),
+        EditRefusal::Patch(why) => why.to_string(),
+        EditRefusal::EngineOnly
+        | EditRefusal::NotYours { .. }
+        | EditRefusal::Violations(_)
+        | EditRefusal::InvalidTransition { .. }
+        | EditRefusal::Conflict { .. } => error.to_string(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::super::transition::{Transition, recognise};
 use super::super::{Instruction, Mode};
 use super::*;
 use crate::Stamp;
-use crate::edit::Unpatchable;
+use crate::edit::PatchError;
 
 pub(super) fn second(seconds: i64) -> Second {
     Second::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
@@ -49,7 +49,7 @@ fn written(document: &Document, patch: &Patch) -> Document {
     apply(document, &edit, "ada".to_owned(), second(9)).expect("the edit applies")
 }
 
-fn kind<T>(result: Result<T, Uneditable>) -> &'static str {
+fn kind<T>(result: Result<T, EditRefusal>) -> &'static str {
     result.err().map_or("ok", |error| error.kind())
 }
 
@@ -264,12 +264,12 @@ fn a_conflict_names_the_section_or_the_failed_operation() {
     let conflict = edit(&read, &since, &EditAuthor::Outside, &patch).unwrap_err();
     assert_eq!(
         conflict.to_string(),
-        "it can no longer be applied: operation 1 of the patch tests `/phases/execute/output/progress`, and it is not \
-         what is expected"
+        "it can no longer be applied: operation 1 of the patch failed: `/phases/execute/output/progress` does \
+         not have the tested value"
     );
     let never = edit(&since, &since, &EditAuthor::Outside, &patch).unwrap_err();
     let path = "/phases/execute/output/progress".to_owned();
-    assert_eq!(never, Uneditable::Unpatchable(Unpatchable::TestFailed { number: 1, path }));
+    assert_eq!(never, EditRefusal::Patch(PatchError::TestFailed { number: 1, path }));
 }
 
 #[test]

@@ -181,11 +181,11 @@ fn broken_yaml_is_refused_where_it_breaks() {
         ),
         (
             "steps: &a [*a]\n",
-            "1:12 [broken-yaml] this alias stands inside what it names (write out what it stands for)",
+            "1:12 [broken-yaml] this alias is inside what it names (write out what it stands for)",
         ),
         (
             "name: a\n---\nname: b\n",
-            "2:1 [broken-yaml] a second document begins here; a file holds one workflow \
+            "2:1 [broken-yaml] a second document begins here; a file holds one \
              (move it into a file of its own, or remove the `---`)",
         ),
         (
@@ -290,19 +290,19 @@ fn values_of_the_wrong_type_are_refused() {
         ("model: ''", "5:10 [empty-value] `model` is empty (give it a value, or remove the key)"),
         (
             "max_attempts: 0",
-            "5:17 [bad-max-attempts] `max_attempts` is 0; it must be a whole number from 1 (write how often the step may be tried in all, such as `max_attempts: 3`)",
+            "5:17 [bad-max-attempts] `max_attempts` is 0; it must be a whole number from 1 (write how many attempts the step has in all, such as `max_attempts: 3`)",
         ),
         (
             "max_attempts: -1",
-            "5:17 [bad-max-attempts] `max_attempts` is -1; it must be a whole number from 1 (write how often the step may be tried in all, such as `max_attempts: 3`)",
+            "5:17 [bad-max-attempts] `max_attempts` is -1; it must be a whole number from 1 (write how many attempts the step has in all, such as `max_attempts: 3`)",
         ),
         (
             "max_attempts: 1.5",
-            "5:17 [bad-max-attempts] `max_attempts` is 1.5; it must be a whole number from 1 (write how often the step may be tried in all, such as `max_attempts: 3`)",
+            "5:17 [bad-max-attempts] `max_attempts` is 1.5; it must be a whole number from 1 (write how many attempts the step has in all, such as `max_attempts: 3`)",
         ),
         (
             "max_attempts: many",
-            "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected (write how often the step may be tried in all, such as `max_attempts: 3`)",
+            "5:17 [wrong-type] `max_attempts` is a text where a whole number is expected (write how many attempts the step has in all, such as `max_attempts: 3`)",
         ),
         (
             "max_attempts: \"3\"",
@@ -311,11 +311,11 @@ fn values_of_the_wrong_type_are_refused() {
         ),
         (
             "max_attempts: [3]",
-            "5:17 [wrong-type] `max_attempts` is a list where a whole number is expected (write how often the step may be tried in all, such as `max_attempts: 3`)",
+            "5:17 [wrong-type] `max_attempts` is a list where a whole number is expected (write how many attempts the step has in all, such as `max_attempts: 3`)",
         ),
         (
             "timeout: 0",
-            "5:12 [bad-timeout] bad `timeout`: it must be longer than nothing (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
+            "5:12 [bad-timeout] bad `timeout`: it must be longer than zero (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
         ),
         (
             "timeout: 10x",
@@ -385,7 +385,7 @@ fn ids_that_are_taken_or_unsafe_are_refused() {
     refused(
         &graph(&[("a", &[]), ("../b", &[]), ("a", &["../b"]), ("-c", &[])]),
         "3:8 [unsafe-id] `../b` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-` (the id names files and variables; choose something like `code_review-2`)\n\
-         4:8 [duplicate-id] two steps are called `a`; the first is on line 2 (give one of them another id)\n\
+         4:8 [duplicate-id] two steps have the id `a`; the first is on line 2 (give one of them another id)\n\
          5:8 [unsafe-id] `-c` cannot be an id: it begins with `-`; begin with a letter or a digit (the id names files and variables; choose something like `code_review-2`)",
     );
 }
@@ -402,8 +402,8 @@ fn columns_count_characters_and_messages_cannot_write_to_the_terminal() {
 fn references_to_unknown_steps_are_refused_with_a_guess() {
     refused(
         "steps:\n- {id: plan, agent: x, prompt: p}\n- {id: b, agent: x, prompt: p, needs: [paln], next_on_success: [zebra]}\n",
-        "3:40 [unknown-step] `needs` names `paln`, but no step is called so (did you mean `plan`?)\n\
-         3:65 [unknown-step] `next_on_success` names `zebra`, but no step is called so (name a step of this file, or add one with `id: zebra`)",
+        "3:40 [unknown-step] `needs` names `paln`, but no step has this id (did you mean `plan`?)\n\
+         3:65 [unknown-step] `next_on_success` names `zebra`, but no step has this id (name a step of this file, or add one with `id: zebra`)",
     );
 }
 
@@ -483,21 +483,15 @@ fn a_file_cannot_stand_for_more_than_we_can_hold() {
         "19:20 [too-large] the file grows beyond 64 MiB when its aliases are written out (use fewer aliases of aliases)",
     );
     let deep = format!("metadata: {}{}", "[".repeat(100), "]".repeat(100));
-    refused(
-        &deep,
-        "1:74 [too-large] this is nested more than 64 levels deep (make it flatter: metadata can hold a text, too)",
-    );
+    refused(&deep, "1:74 [too-large] this is nested more than 64 levels deep (make it flatter)");
     let mut stairs = "metadata:\n  a0: &a0 [x]\n".to_owned();
     for level in 1..200 {
         writeln!(stairs, "  a{level}: &a{level} [*a{}]", level - 1).unwrap();
     }
-    refused(
-        &stairs,
-        "64:13 [too-large] this is nested more than 64 levels deep (make it flatter: metadata can hold a text, too)",
-    );
+    refused(&stairs, "64:13 [too-large] this is nested more than 64 levels deep (make it flatter)");
     refused(
         &"#".repeat(16 * 1024 * 1024 + 1),
-        "1:1 [too-large] the file has 16777217 bytes, the limit is 16777216 (keep long texts in prompt files, or split the workflow)",
+        "1:1 [too-large] the file has 16777217 bytes, the limit is 16777216 (make it shorter, or split it)",
     );
 }
 
@@ -522,7 +516,7 @@ steps:
          5:12 [wrong-type] `needs` is a text where a list is expected (write `needs: [code]`)\n\
          6:5 [missing-key] step `code` has no `prompt` (add it, such as `prompt: prompts/plan.md`)\n\
          8:5 [unknown-key] `promt` is not a key of a step (did you mean `prompt`?)\n\
-         9:13 [unknown-step] `needs` names `plna`, but no step is called so (did you mean `plan`?)\n\
+         9:13 [unknown-step] `needs` names `plna`, but no step has this id (did you mean `plan`?)\n\
          10:14 [bad-timeout] `soon` is not a length of time (write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`)",
     );
 }
@@ -544,11 +538,11 @@ fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
         (
             "c",
             format!(
-                "9:17 [not-an-ancestor] step `g` goes back to `c`, which it does not need, directly or not {hint}"
+                "9:17 [not-an-ancestor] step `g` loops back to `c`, which it does not need, directly or not {hint}"
             ),
         ),
-        ("g", format!("9:17 [not-an-ancestor] step `g` goes back to itself {hint}")),
-        ("z", "9:17 [unknown-step] `loop_back_to` names `z`, but no step is called so (name a step of this file, or add one with `id: z`)".to_owned()),
+        ("g", format!("9:17 [not-an-ancestor] step `g` loops back to itself {hint}")),
+        ("z", "9:17 [unknown-step] `loop_back_to` names `z`, but no step has this id (name a step of this file, or add one with `id: z`)".to_owned()),
     ] {
         refused(&workflow(target), &expected);
     }
@@ -559,7 +553,7 @@ fn a_way_back_leads_to_a_step_that_the_gate_stands_on() {
 fn a_way_back_is_not_judged_by_needs_that_could_not_be_read() {
     for (needs, expected) in [
         ("plan", "[wrong-type] `needs` is a text where a list is expected (write `needs: [plan]`)"),
-        ("[paln]", "[unknown-step] `needs` names `paln`, but no step is called so (did you mean `plan`?)"),
+        ("[paln]", "[unknown-step] `needs` names `paln`, but no step has this id (did you mean `plan`?)"),
     ] {
         let text = format!(
             "steps:\n- {{id: plan, agent: x, prompt: p}}\n- id: code\n  agent: x\n  prompt: p\n  needs: {needs}\n\

@@ -2,7 +2,7 @@
 //! by nothing that the protocol decided.
 
 use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Written};
-use protocol::run::{Ending, Fact, INTERRUPTIONS, Request, RunStatus, TurnStatus};
+use protocol::run::{Ending, Fact, MAX_INTERRUPTIONS, Request, RunStatus, TurnStatus};
 
 use super::super::{Input, Transition};
 use super::first_open;
@@ -31,7 +31,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 Ending::Reported(_) => Written::Completed(attempt.step),
                 Ending::Failed => failed(active.failures + 1 >= definition.max_attempts.get()),
                 // One that is repeated is no failure: there is nothing to show of it.
-                Ending::Interrupted | Ending::Stopped if active.interruptions < INTERRUPTIONS => {
+                Ending::Interrupted | Ending::Stopped if active.interruptions < MAX_INTERRUPTIONS => {
                     Written::Unchanged
                 }
                 Ending::Interrupted | Ending::Stopped => failed(true),

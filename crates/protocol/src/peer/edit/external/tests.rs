@@ -8,7 +8,7 @@ use super::*;
 use crate::peer::Phase;
 
 /// Our document after a client has written this one.
-fn absorb(found: &Value) -> Result<Document, Uneditable> {
+fn absorb(found: &Value) -> Result<Document, EditRefusal> {
     let current = executing();
     let edit = external_edit(&current, &current.to_value(), found)?;
     Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("the edit applies"))

@@ -1,19 +1,19 @@
-//! What can be wrong with a workflow file, and where.
+//! What can be wrong with a file that people write, and where.
 
 use std::fmt;
 
-use super::tree::Position;
+use super::SourcePos;
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident => $name:literal,)*) => {
-        /// The rule that a [`Problem`] breaks. Its name is stable, for programs that read our errors.
+        /// The rule that a [`Problem`] breaks. Its name is stable: programs match on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Rule {
             $($(#[$doc])* $rule,)*
         }
 
         impl Rule {
-            /// The rule's name in kebab case.
+            /// Returns the rule's name in kebab case.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$rule => $name,)*
@@ -24,7 +24,7 @@ macro_rules! rules {
 }
 
 rules! {
-    /// The text is not YAML, or uses a part of YAML that we do not read.
+    /// The text is not YAML, or uses a part of YAML that is not supported.
     BrokenYaml => "broken-yaml",
     /// The file is too big, nested too deeply, or grows too big when its aliases are written out.
     TooLarge => "too-large",
@@ -32,7 +32,7 @@ rules! {
     /// Something that must be a mapping is not: the file itself, or a step.
     NotAMapping => "not-a-mapping",
     UnknownKey => "unknown-key",
-    /// A key of the grammar that this version cannot honour. Ignoring it would run another workflow than the author's.
+    /// A key that the format has and this version does not support. Ignoring it would change what the file means.
     NotSupportedYet => "not-supported-yet",
     DuplicateKey => "duplicate-key",
     WrongType => "wrong-type",
@@ -44,9 +44,9 @@ rules! {
     UnknownStep => "unknown-step",
     SelfDependency => "self-dependency",
     Cycle => "cycle",
-    /// `loop_back_to` names a step that this one does not stand on.
+    /// `loop_back_to` names a step that this one does not depend on.
     NotAnAncestor => "not-an-ancestor",
-    /// The prompt's file does not exist. Found by whoever opens the run: nothing is read here.
+    /// The prompt file does not exist. The caller finds this: the loader reads no files.
     MissingPrompt => "missing-prompt",
     BadMaxAttempts => "bad-max-attempts",
     BadTimeout => "bad-timeout",
@@ -62,7 +62,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// One thing that is wrong, where it is, and how to put it right.
+/// One thing that is wrong, where it is, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// From 1.
@@ -75,31 +75,31 @@ pub struct Problem {
     pub hint: String,
 }
 
-/// `line:column: message`, to be put behind the file's name.
+/// `line:column: message`, to be printed after the file's name.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.message)
     }
 }
 
-/// Collects problems, so that one reading of the file reports them all.
+/// The problems found so far, so that one pass over a file reports them all.
 #[derive(Debug, Default)]
-pub(super) struct Problems {
+pub struct Problems {
     found: Vec<Problem>,
 }
 
 impl Problems {
-    pub(super) fn add(&mut self, at: Position, rule: Rule, message: impl AsRef<str>, hint: impl AsRef<str>) {
+    pub fn add(&mut self, at: SourcePos, rule: Rule, message: impl AsRef<str>, hint: impl AsRef<str>) {
         let (message, hint) = (printable(message.as_ref()), printable(hint.as_ref()));
         self.found.push(Problem { line: at.line, column: at.column, rule, message, hint });
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// In the order of the file. A place reached through several aliases is reported once.
-    pub(super) fn sorted(mut self) -> Vec<Problem> {
+    /// Returns the problems in the order of the file. A value reached through several aliases is reported once.
+    pub fn into_sorted(mut self) -> Vec<Problem> {
         self.found.sort_by(|a, b| {
             (a.line, a.column, a.rule, &a.message).cmp(&(b.line, b.column, b.rule, &b.message))
         });
@@ -108,7 +108,7 @@ impl Problems {
     }
 }
 
-/// Escapes control characters: messages quote the file, and the file must not be able to write to the terminal.
+/// Escapes control characters: messages quote the file, which must not control the terminal.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

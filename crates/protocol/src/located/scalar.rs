@@ -1,58 +1,33 @@
-//! What an unquoted word of YAML is: nothing, a truth value, a number, or text.
+//! Which value a YAML word without quotes has.
 
-use serde_json::{Number, Value};
+use serde_json::Number;
 
-/// How YAML reads a word that is not quoted.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Scalar {
-    Null,
-    Bool(bool),
-    Number(Number),
-    /// `yes`, `no`, `on`, `off`: a truth value to YAML 1.1, text to YAML 1.2. Where it matters we ask for quotes.
-    OldBool,
-    Text,
-}
+use super::Value;
 
-impl Scalar {
-    /// Reads a word by the core schema of YAML 1.2.
-    pub(super) fn of(word: &str) -> Self {
-        match word {
-            _ if is_null(word) => Self::Null,
-            "true" | "True" | "TRUE" => Self::Bool(true),
-            "false" | "False" | "FALSE" => Self::Bool(false),
+impl Value {
+    /// Reads a word by the core schema of YAML 1.2. JSON's literals and numbers are read the same way.
+    pub(super) fn from_word(word: String) -> Self {
+        match word.as_str() {
+            "" | "~" | "null" | "Null" | "NULL" => Self::Null,
+            "true" | "True" | "TRUE" => Self::Bool { value: true, word },
+            "false" | "False" | "FALSE" => Self::Bool { value: false, word },
             "yes" | "Yes" | "YES" | "no" | "No" | "NO" | "on" | "On" | "ON" | "off" | "Off" | "OFF" => {
-                Self::OldBool
+                Self::AmbiguousBool(word)
             }
-            _ => number(word).map_or(Self::Text, Self::Number),
-        }
-    }
-
-    /// The word as JSON; what only YAML 1.1 takes for a truth value stays text.
-    pub(super) fn json(self, word: &str) -> Value {
-        match self {
-            Self::Null => Value::Null,
-            Self::Bool(value) => Value::Bool(value),
-            Self::Number(number) => Value::Number(number),
-            Self::OldBool | Self::Text => Value::from(word),
-        }
-    }
-
-    /// What to call it in a message.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Null => "nothing",
-            Self::Bool(_) | Self::OldBool => "a truth value",
-            Self::Number(_) => "a number",
-            Self::Text => "a text",
+            other => match number(other) {
+                Some(value) => Self::Number { value, word },
+                None => Self::Text(word),
+            },
         }
     }
 }
 
-pub(super) fn is_null(word: &str) -> bool {
-    matches!(word, "" | "~" | "null" | "Null" | "NULL")
+/// Returns whether a text would be a number if it had no quotes.
+pub(crate) fn is_number(text: &str) -> bool {
+    number(text).is_some()
 }
 
-/// Integers that fit 64 bits, and finite decimals; `.inf` and the like have no JSON and stay text.
+/// Reads integers of 64 bits and finite decimals; `None` for `.inf` and the like, which JSON cannot hold.
 fn number(word: &str) -> Option<Number> {
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
     let radix = |prefix: &str, radix| {
@@ -76,6 +51,8 @@ fn number(word: &str) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
+    use crate::located::{Node, SourcePos};
+
     use super::*;
 
     #[test]
@@ -104,7 +81,8 @@ mod tests {
             (".inf", r#"".inf""#),
             ("word", r#""word""#),
         ] {
-            assert_eq!(Scalar::of(word).json(word).to_string(), json, "{word}");
+            let node = Node { pos: SourcePos::START, value: Value::from_word(word.to_owned()) };
+            assert_eq!(node.to_json().to_string(), json, "{word}");
         }
     }
 }

@@ -1,0 +1,66 @@
+//! How a prompt asks for the report.
+
+use serde_json::Value;
+
+use super::{Expected, MARKER_CLOSE, MARKER_OPEN, SCHEMA};
+
+pub(super) const STARTED_AT: &str = "<UTC time at which you began>";
+pub(super) const ENDED_AT: &str = "<UTC time at which you ended>";
+pub(super) const ARTIFACT: &str = "<path of a file you made or changed>";
+pub(super) const LOG: &str = "<one sentence about what you did>";
+const OUTPUT: &str = "<the object that was described above>";
+
+/// The placeholders of the example. A report that still contains one was copied and not filled in.
+pub const PLACEHOLDERS: [&str; 4] = [STARTED_AT, ENDED_AT, ARTIFACT, LOG];
+
+/// What a step must report besides the fields of every report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing, except that a gate reports `gate_failure`.
+    Plain,
+    /// What it produced, in `output`.
+    WithOutput,
+}
+
+/// Returns the end of every prompt: how to report, with an example whose placeholders are to be filled in.
+pub fn instructions(expected: &Expected, form: Form, report_path: &str) -> String {
+    let mut example = serde_json::json!({
+        "schema": SCHEMA,
+        "run_id": expected.run_id,
+        "step_id": expected.step_id,
+        "agent": expected.agent,
+        "status": "COMPLETED",
+        "started_at": STARTED_AT,
+        "ended_at": ENDED_AT,
+        "artifacts": [ARTIFACT],
+        "metrics": {},
+        "logs": [LOG],
+    });
+    let (field, value, rule) = match form {
+        Form::Plain => (
+            "gate_failure",
+            Value::Bool(false),
+            "`gate_failure` is true only if you were asked to judge the work of others and it must be done again.",
+        ),
+        Form::WithOutput => (
+            "output",
+            OUTPUT.into(),
+            "`output` is what you produced, as described above; completed without it is refused.",
+        ),
+    };
+    example[field] = value;
+    format!(
+        "## How to report\n\n\
+         When you are done, hand in one report. Without a valid report the work does not count, whatever else you did.\n\n\
+         Choose one way:\n\n\
+         1. Write the report to the file `{report_path}` (also in the variable `REPORT_PATH`).\n\
+         2. Pipe it into `callboard report`; it is checked at once and you are told what is wrong.\n\
+         3. Print it between the lines `{MARKER_OPEN}` and `{MARKER_CLOSE}`, each on a line of its own.\n\n\
+         The report is one JSON object:\n\n\
+         {example:#}\n\n\
+         - Keep `schema`, `run_id`, `step_id` and `agent` exactly as they stand here.\n\
+         - `status` is `COMPLETED` if the task is done and `FAILED` if it is not; say `FAILED` rather than guess.\n\
+         - Replace everything in angle brackets by your own words; a report with a blank left in it is refused.\n\
+         - {rule}\n"
+    )
+}

@@ -1,0 +1,91 @@
+//! The report `run_report@v0`: what an agent hands back, how the prompt asks for it, and when it is refused.
+//!
+//! Everything here is a function of bytes. The supervisor collects the bytes (report file, `callboard report`, markers in
+//! the output) and decides which source wins. [`instructions()`] asks for what [`parse()`] accepts.
+
+mod instructions;
+mod markers;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{RunId, StepId};
+
+pub use instructions::{Form, PLACEHOLDERS, instructions};
+pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
+pub use parse::{InvalidReport, parse};
+
+/// The only schema of reports.
+pub const SCHEMA: &str = "run_report@v0";
+
+/// Whose report is expected. A report with other ids belongs to another attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    pub run_id: RunId,
+    pub step_id: StepId,
+    pub agent: String,
+}
+
+/// The status that an agent reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Status {
+    Completed,
+    Failed,
+}
+
+impl Status {
+    /// Parses a status word, with the aliases that old wrappers use.
+    fn from_word(word: &str) -> Option<Self> {
+        match word.trim().to_uppercase().as_str() {
+            "COMPLETED" | "SUCCESS" | "OK" | "DONE" | "PASSED" => Some(Self::Completed),
+            "FAILED" | "FAIL" | "ERROR" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+        })
+    }
+}
+
+/// A valid report. Its times are the claims of the agent: they are stored, and nothing is computed from them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub schema: String,
+    pub run_id: RunId,
+    pub step_id: StepId,
+    pub agent: String,
+    pub status: Status,
+    pub started_at: String,
+    pub ended_at: String,
+    pub artifacts: Vec<String>,
+    /// Values are text, as in the document of the run. A nested value becomes compact JSON.
+    pub metrics: IndexMap<String, String>,
+    pub logs: Vec<String>,
+    pub next_suggested_steps: Vec<Value>,
+    pub gate_failure: bool,
+    pub memory_updates: Vec<MemoryUpdate>,
+    /// Unknown fields, unchanged.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// A sentence that the agent wants to keep for later runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUpdate {
+    pub scope: String,
+    pub section: String,
+    pub entry: String,
+}

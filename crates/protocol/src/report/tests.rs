@@ -1,0 +1,189 @@
+//! What is a valid report, and what is not.
+
+use serde_json::json;
+
+use super::instructions::{ARTIFACT, ENDED_AT, LOG, STARTED_AT};
+use super::*;
+
+fn expected() -> Expected {
+    Expected {
+        run_id: RunId::new("f8c1a491").unwrap(),
+        step_id: StepId::new("review").unwrap(),
+        agent: "code reviewer".to_owned(),
+    }
+}
+
+fn minimal() -> Value {
+    json!({
+        "schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "review", "agent": "code reviewer",
+        "status": "COMPLETED", "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:01:00Z",
+    })
+}
+
+fn with(field: &str, value: Value) -> Value {
+    let mut report = minimal();
+    report[field] = value;
+    report
+}
+
+fn read(value: &Value) -> Result<Report, InvalidReport> {
+    parse(value.to_string().as_bytes(), &expected())
+}
+
+#[test]
+fn the_required_fields_are_enough() {
+    let report = read(&minimal()).unwrap();
+    assert_eq!((report.status, report.gate_failure), (Status::Completed, false));
+    assert!(report.artifacts.is_empty() && report.metrics.is_empty() && report.memory_updates.is_empty());
+}
+
+#[test]
+fn each_required_field_must_be_a_text_that_is_not_empty() {
+    for field in ["schema", "run_id", "step_id", "agent", "status", "started_at", "ended_at"] {
+        let mut report = minimal();
+        report.as_object_mut().unwrap().remove(field);
+        assert_eq!(read(&report), Err(InvalidReport::Missing(field)));
+        assert_eq!(read(&with(field, Value::Null)), Err(InvalidReport::Missing(field)));
+        assert_eq!(read(&with(field, json!(" "))), Err(InvalidReport::Empty(field)));
+        let error = read(&with(field, json!(7))).unwrap_err().to_string();
+        assert_eq!(error, format!("the field `{field}` is a number, expected a text"));
+    }
+}
+
+#[test]
+fn status_words_and_their_aliases_are_read_and_nothing_else() {
+    for word in ["COMPLETED", "completed", "Success", "ok", "DONE", "passed"] {
+        assert_eq!(read(&with("status", json!(word))).unwrap().status, Status::Completed, "{word}");
+    }
+    for word in ["FAILED", "fail", "Error"] {
+        assert_eq!(read(&with("status", json!(word))).unwrap().status, Status::Failed, "{word}");
+    }
+    for word in ["RUNNING", "PARTIAL", "not ok", "COMPLETED?"] {
+        assert_eq!(read(&with("status", json!(word))), Err(InvalidReport::UnknownStatus(word.to_owned())));
+    }
+}
+
+#[test]
+fn optional_fields_may_be_absent_empty_or_null() {
+    let lists = ["artifacts", "logs", "next_suggested_steps", "memory_updates"];
+    for (field, empty) in lists.map(|f| (f, json!([]))).into_iter().chain([("metrics", json!({}))]) {
+        assert_eq!(read(&with(field, Value::Null)), read(&minimal()), "{field} null");
+        assert_eq!(read(&with(field, empty)), read(&minimal()), "{field} empty");
+        assert!(
+            matches!(read(&with(field, json!("x"))), Err(InvalidReport::WrongType { .. })),
+            "{field} text"
+        );
+    }
+    assert_eq!(read(&with("gate_failure", Value::Null)), read(&minimal()));
+    assert!(matches!(read(&with("gate_failure", json!("false"))), Err(InvalidReport::WrongType { .. })));
+    let error = read(&with("logs", json!(["a", 2]))).unwrap_err().to_string();
+    assert_eq!(error, "the field `logs[1]` is a number, expected a text");
+}
+
+#[test]
+fn metrics_become_text_and_unknown_fields_are_kept() {
+    let mut report =
+        with("metrics", json!({ "cost_usd": 0.25, "ok": true, "model": "m", "by": { "a": [1, 2] } }));
+    report["mood"] = json!({ "today": "fine" });
+    let read = read(&report).unwrap();
+    let metrics: Vec<_> = read.metrics.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(metrics, [("cost_usd", "0.25"), ("ok", "true"), ("model", "m"), ("by", r#"{"a":[1,2]}"#)]);
+    let written = serde_json::to_value(&read).unwrap();
+    assert_eq!(written["mood"], json!({ "today": "fine" }));
+    assert_eq!(serde_json::from_value::<Report>(written).unwrap(), read);
+}
+
+#[test]
+fn memory_updates_have_defaults() {
+    let read = read(&with("memory_updates", json!([{ "entry": "use just" }]))).unwrap();
+    let first = &read.memory_updates[0];
+    assert_eq!(
+        (first.scope.as_str(), first.section.as_str(), first.entry.as_str()),
+        (".", "Notes", "use just")
+    );
+}
+
+#[test]
+fn what_is_not_a_json_object_is_refused_with_its_position() {
+    let error = parse(b"{\n  \"schema\": tru", &expected()).unwrap_err();
+    assert!(matches!(error, InvalidReport::NotJson { line: 2, .. }), "{error}");
+    assert_eq!(error.to_string().matches("line 2").count(), 1, "{error}");
+    assert!(matches!(parse(b"", &expected()), Err(InvalidReport::NotJson { .. })));
+    assert!(matches!(parse(b"\xff{}", &expected()), Err(InvalidReport::NotJson { .. })));
+    assert_eq!(parse(b"[]", &expected()), Err(InvalidReport::NotAnObject("a list")));
+    assert_eq!(parse(b"null", &expected()), Err(InvalidReport::NotAnObject("null")));
+}
+
+#[test]
+fn a_report_of_another_attempt_is_refused() {
+    for field in ["run_id", "step_id", "agent"] {
+        let refused = read(&with(field, json!("another"))).unwrap_err();
+        assert!(matches!(&refused, InvalidReport::WrongId { field: f, .. } if *f == field), "{refused}");
+    }
+    assert_eq!(read(&with("schema", json!("v1"))), Err(InvalidReport::UnknownSchema("v1".to_owned())));
+}
+
+#[test]
+fn the_example_of_the_instructions_is_refused() {
+    let text = instructions(&expected(), Form::Plain, "/runs/a b/report.json");
+    let start = text.find("{\n").unwrap();
+    let end = text.find("\n}").unwrap() + 2;
+    let copied = &text[start..end];
+    assert!(matches!(parse(copied.as_bytes(), &expected()), Err(InvalidReport::Placeholder { .. })));
+    assert!(text.contains("`/runs/a b/report.json`"));
+
+    // Filled in, the same example is valid.
+    let mut filled = copied.to_owned();
+    for placeholder in PLACEHOLDERS {
+        assert!(filled.contains(placeholder), "{placeholder} is not in the example");
+        filled = filled.replace(placeholder, "2026-01-01");
+    }
+    assert!(parse(filled.as_bytes(), &expected()).is_ok());
+
+    for (field, value) in [
+        ("started_at", json!(STARTED_AT)),
+        ("ended_at", json!(format!("x {ENDED_AT}"))),
+        ("artifacts", json!(["a.md", ARTIFACT])),
+        ("logs", json!([LOG.to_uppercase()])),
+    ] {
+        let refused = read(&with(field, value)).unwrap_err();
+        assert!(matches!(&refused, InvalidReport::Placeholder { field: f, .. } if *f == field), "{refused}");
+    }
+}
+
+#[test]
+fn a_form_with_output_asks_for_output_and_not_for_gate_failure() {
+    let text = instructions(&expected(), Form::WithOutput, "/report.json");
+    assert!(text.contains("\"output\": \"<the object that was described above>\""), "{text}");
+    assert!(!text.contains("gate_failure"), "{text}");
+    assert!(!instructions(&expected(), Form::Plain, "/report.json").contains("output\""));
+}
+
+#[test]
+fn the_last_complete_block_between_markers_is_found() {
+    let find = between_markers;
+    assert_eq!(find("nothing"), None);
+    assert_eq!(find("<<<RUN_REPORT_JSON\n{\"a\":1}\nRUN_REPORT_JSON>>>\n"), Some("{\"a\":1}"));
+    let blocks = |one: &str, other: &str| format!("<<<RUN_REPORT_JSON {one}\n<<<RUN_REPORT_JSON {other}\n");
+    assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "2 RUN_REPORT_JSON>>>")), Some("2"));
+    assert_eq!(find(&blocks("1 RUN_REPORT_JSON>>>", "cut")), Some("1"));
+    assert_eq!(find(&blocks("torn", "2 RUN_REPORT_JSON>>>")), Some("2"));
+    assert_eq!(find("<<<RUN_REPORT_JSON 1 RUN_REPORT_JSON>>>\nthen RUN_REPORT_JSON>>>"), Some("1"));
+    assert_eq!(find("RUN_REPORT_JSON>>>\n<<<RUN_REPORT_JSON"), None);
+    assert_eq!(find("<<<RUN_REPORT_JSON é RUN_REPORT_JSON>>>"), Some("é"));
+}
+
+#[test]
+fn markers_inside_a_line_are_ignored() {
+    let output = format!(
+        "{MARKER_OPEN}\n{{}}\n{MARKER_CLOSE}\nI printed it between `{MARKER_OPEN}` and `{MARKER_CLOSE}`."
+    );
+    assert_eq!(between_markers(&output), Some("{}"));
+    let expected = Expected {
+        run_id: RunId::new("r").unwrap(),
+        step_id: StepId::new("s").unwrap(),
+        agent: "a".to_owned(),
+    };
+    assert_eq!(between_markers(&instructions(&expected, Form::Plain, "/report.json")), None);
+    assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), Some("{}"));
+}
