@@ -337,9 +337,9 @@ fn p1_to_p3_one_phase_completes_before_the_next_starts() {
 fn p4_one_phase_is_in_progress_and_the_metadata_names_it() {
     breaks_by("P4", "/metadata/current_phase", json!("plan"));
     breaks_by("P4", "/metadata/current_phase", json!("express"));
-    let mut rest = reviewed();
-    rest["metadata"]["current_phase"] = json!("plan");
-    breaks("P4", "/metadata/current_phase", &rest);
+    let mut between = reviewed();
+    between["metadata"]["current_phase"] = json!("plan");
+    breaks("P4", "/metadata/current_phase", &between);
     // Two at once always break the order, too.
     let mut two = example();
     two["phases"]["express"] =

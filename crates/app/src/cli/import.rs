@@ -147,7 +147,7 @@ fn print(imported: &Imported, json: bool) {
         output::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
             "status": run_status::name(*status),
-            "files": manifest.files.len(), "interrupted": open, "elsewhere": manifest.remote,
+            "files": manifest.files.len(), "interrupted": open, "remote": manifest.remote,
         }));
         return;
     }

@@ -129,5 +129,5 @@ fn export_says_whose_files_are_left_out_and_where_they_are() {
     // Whoever gets the archive can see it, too.
     let other = fixture.on("b", &["import", "b.tar", "--as", "other", "--json"]).run();
     assert_eq!(other.code, 0, "{}", other.transcript());
-    assert_eq!(other.json()["elsewhere"], serde_json::json!({ "a": ["first#1.1"] }));
+    assert_eq!(other.json()["remote"], serde_json::json!({ "a": ["first#1.1"] }));
 }

@@ -9,7 +9,7 @@
 //! * [`document`] and its rules in [`check`](mod@check)
 //! * [`change`]: the writes there are; [`transition`]: whether a given write is one of them; `edit`: what agents and other
 //!   clients may write
-//! * [`output`]: what each phase must produce; [`prompts`]: what each agent is told
+//! * [`output`]: what each phase must produce; [`prompts`]: the prompt of each agent
 //! * [`names`]: specs, cycle ids and keys; [`migrate`]: documents of earlier formats
 
 pub mod change;

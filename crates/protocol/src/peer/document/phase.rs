@@ -63,7 +63,7 @@ pub enum PhaseStatus {
     Failed,
 }
 
-/// The four phases. Unlike elsewhere, unknown fields are refused here.
+/// The four phases. Unlike in other objects, unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phases {

@@ -76,10 +76,10 @@ pub(super) fn parse(key: &str) -> Key {
     };
     let (head, rest) = rest.split_once(SEPARATORS).unwrap_or((rest, ""));
     match head {
-        // A name is missing here: the separator stands for its end.
         "global" if rest == "next_cycle" => {
             other("a counter; the next number is found by listing the cycles")
         }
+        // `split` expects a separator before the suffix.
         "global" => split(&format!(".{rest}"), |_| Ok(Prefix::Global)).unwrap_or_else(unknown),
         "spec" => split(rest, |name| {
             SpecName::normalized(name)

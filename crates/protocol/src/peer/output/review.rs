@@ -116,7 +116,7 @@ pub fn succeeded(execute: &Value, review: &Value, summary: Option<&Value>) -> bo
 
 /// Returns the questions to the user in the review's `insights`.
 pub fn questions(insights: &Value) -> Vec<String> {
-    let asked = |value: &Value| match value {
+    let question = |value: &Value| match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         Value::Object(fields) => match fields.get("question") {
             Some(Value::String(text)) => Some(text.clone()),
@@ -126,8 +126,8 @@ pub fn questions(insights: &Value) -> Vec<String> {
     };
     let questions = &insights["questions_for_user"];
     match questions.as_array() {
-        Some(several) => several.iter().filter_map(asked).collect(),
-        None => asked(questions).into_iter().collect(),
+        Some(several) => several.iter().filter_map(question).collect(),
+        None => question(questions).into_iter().collect(),
     }
 }
 
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn questions_are_read_in_every_form() {
-        for (asked, found) in [
+        for (given, found) in [
             (json!(["Which database?", " "]), vec!["Which database?"]),
             (json!("Which database?"), vec!["Which database?"]),
             (json!([{"question": "Why?", "context": "x"}, {"ask": 1}]), vec!["Why?", "{\"ask\":1}"]),
             (json!([]), vec![]),
             (Value::Null, vec![]),
         ] {
-            assert_eq!(questions(&json!({ "questions_for_user": asked })), found);
+            assert_eq!(questions(&json!({ "questions_for_user": given })), found);
         }
         assert!(questions(&Value::Null).is_empty());
     }
