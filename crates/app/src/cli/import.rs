@@ -153,7 +153,7 @@ fn print(imported: &Imported, json: bool) {
     }
     output::data(run);
     output::talk(format_args!(
-        "imported {} entries and {} files, exported on `{}`; the run is {}",
+        "imported {} entries and {} files, exported on `{}`; run status: {}",
         manifest.entries,
         manifest.files.len(),
         manifest.host,

@@ -66,9 +66,9 @@ fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
     assert!(results(&session).iter().all(|(_, result)| result == "imported"), "{}", session.transcript());
     let rows = scene.callboard(&["ls", "--json"]).run().json();
     let row = |name: &str| rows.as_array().unwrap().iter().find(|row| row["run"] == name).unwrap().clone();
-    assert_eq!(row("peer.spec.login.cycle.1")["phase"], "succeeded");
-    assert_eq!(row("peer.spec.committer.cycle.1")["phase"], "failed");
-    assert_eq!(row("peer.spec.user-auth.cycle.3")["phase"], "paused");
+    assert_eq!(row("peer.spec.login.cycle.1")["status"], "succeeded");
+    assert_eq!(row("peer.spec.committer.cycle.1")["status"], "failed");
+    assert_eq!(row("peer.spec.user-auth.cycle.3")["status"], "paused");
 
     wait_for_next_second();
     let again = import(&scene, &file, &["--write", "--json"]);

@@ -77,7 +77,7 @@ fn an_unsuccessful_review_completes_the_cycle_and_is_told_aloud() {
     the cycle is completed
 
     note: improvement is a new cycle: `callboard peer refine-spec --spec mail` opens one with what the review recommends
-    failed run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
+    incomplete run `peer.spec.mail.cycle.1`: 4 of 4 phases done, [TIME]
     review: no success, score 40, requires_attention
       The cycle was rehearsed by the built-in scripted agent.
       next: Play it with agents

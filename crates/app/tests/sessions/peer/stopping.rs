@@ -38,5 +38,5 @@ fn a_stopped_cycle_whose_engine_died_is_seen_to_its_end_before_the_next_one_begi
     assert_eq!(stopped.metadata.status, CycleStatus::Failed);
     assert_eq!(next.metadata.status, CycleStatus::Completed);
     let runs = scene.callboard(&["ls", "--json"]).run().json();
-    assert_eq!((&runs[0]["phase"], &runs[1]["phase"]), (&"failed".into(), &"succeeded".into()));
+    assert_eq!((&runs[0]["status"], &runs[1]["status"]), (&"failed".into(), &"succeeded".into()));
 }

@@ -55,17 +55,8 @@ pub enum ChangeError {
     /// The pointers start at the root of the document.
     #[error("the output of `{phase}` is invalid: {}", .violations.first().map_or("", |first| &first.message))]
     Output { phase: Phase, violations: Vec<Violation> },
-    #[error("cannot reuse `{phase}` of `{from}`: {because}")]
-    Reuse { phase: Phase, from: CycleId, because: NotReusable },
-}
-
-/// Why a phase of an earlier cycle cannot be reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotReusable {
-    #[error("this cycle does not continue it")]
-    NotContinued,
-    #[error("it was not completed there")]
-    NotCompleted,
+    #[error("cannot reuse `{phase}` of `{from}`: this cycle does not continue it")]
+    Reuse { phase: Phase, from: CycleId },
 }
 
 /// Returns the document of a new cycle.
@@ -119,7 +110,7 @@ pub(super) fn start_with(
         return Err(not_in_matrix(old, Position::InProgress(phase)));
     }
     if let Some(from) = reused_from.clone().filter(|from| old.context.continues.as_ref() != Some(from)) {
-        return Err(ChangeError::Reuse { phase, from, because: NotReusable::NotContinued });
+        return Err(ChangeError::Reuse { phase, from });
     }
     let (mut new, at) = next_write(old, at, Some(phase), Event::Started);
     new.metadata.status = CycleStatus::InProgress;
@@ -237,27 +228,6 @@ pub fn complete_cycle(old: &Document, at: Second) -> Result<Document, ChangeErro
     let (mut new, _) = next_write(old, at, None, Event::Completed);
     new.metadata.status = CycleStatus::Completed;
     Ok(new)
-}
-
-/// Completes a phase without running it, with its output in the cycle that this one continues. Makes two writes, as for any
-/// phase, so that the rules about order and numbers hold.
-pub fn reuse(
-    old: &Document,
-    phase: Phase,
-    earlier: &Document,
-    at: Second,
-) -> Result<[Document; 2], ChangeError> {
-    let from = || earlier.cycle_id.clone();
-    let reused = &earlier.phases[phase];
-    let output = match reused.status {
-        PhaseStatus::Completed => reused.output.clone().unwrap_or_default(),
-        PhaseStatus::Pending | PhaseStatus::InProgress | PhaseStatus::Failed => {
-            return Err(ChangeError::Reuse { phase, from: from(), because: NotReusable::NotCompleted });
-        }
-    };
-    let started = start_with(old, phase, Some(from()), at)?;
-    let completed = complete(&started, phase, output, at)?;
-    Ok([started, completed])
 }
 
 /// Replaces a corrupted document by a valid earlier one. `highest` is the highest sequence ever seen for the cycle, since the

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::{MATRIX, edit};
+use super::edit;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
-use crate::peer::transition::{Refusal, Transition, check_write};
+use crate::peer::transition::{MATRIX, Transition, check_write};
 
 /// Turns what a client wrote into an edit of the current document. `shown` is the document that the client could read. The
 /// sequence, the time and the history are the engine's: they may be present if they are right, and are not part of the edit.
@@ -45,10 +45,7 @@ fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), EditRefu
                 format!("cycle `{}` is at {}: {}", current.cycle_id, current.position(), because[0].message);
             Err(EditRefusal::InvalidTransition { message, because })
         }
-        Err(Refusal::Violations(violations)) => Err(EditRefusal::Violations(violations)),
-        Err(Refusal::Invalid(invalid)) => {
-            Err(EditRefusal::InvalidTransition { message: invalid.to_string(), because: invalid.because })
-        }
+        Err(refusal) => Err(refusal.into()),
     }
 }
 

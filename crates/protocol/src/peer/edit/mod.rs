@@ -13,14 +13,11 @@ use serde_json::Value;
 use super::change::{self, UnknownFields};
 use super::document::progress::{with_history, without_progress};
 use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, Position, Second};
-use super::transition::{Refusal, check_write};
+use super::transition::{MATRIX, Refusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 pub(super) use external::external_edit;
 use sections::{ChangedField, Owner, changed_fields};
-
-/// The rule that an edit breaks if it touches too much. It has no id of its own in the seed's tables.
-const MATRIX: &str = "matrix";
 
 /// Turns a patch into the operations that lead from the current document to the one that the author wants. `based_on` is the
 /// document that the author read. Returns `None` if the document already is as the patch wants it.
@@ -208,11 +205,17 @@ fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<()
     if let Some(history) = new["history"].as_array_mut() {
         history.push(serde_json::to_value(&entry).expect("BUG: an entry cannot be serialized"));
     }
-    match check_write(Some(document), &new) {
-        Ok(_) => Ok(()),
-        Err(Refusal::Violations(violations)) => Err(EditRefusal::Violations(violations)),
-        Err(Refusal::Invalid(invalid)) => {
-            Err(EditRefusal::InvalidTransition { message: invalid.to_string(), because: invalid.because })
+    check_write(Some(document), &new)?;
+    Ok(())
+}
+
+impl From<Refusal> for EditRefusal {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Violations(violations) => Self::Violations(violations),
+            Refusal::Invalid(invalid) => {
+                Self::InvalidTransition { message: invalid.to_string(), because: invalid.because }
+            }
         }
     }
 }

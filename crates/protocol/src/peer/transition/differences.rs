@@ -2,12 +2,10 @@
 
 use serde_json::Value;
 
+use super::MATRIX;
 use crate::check::{Violation, entry, member};
 use crate::peer::change::{ChangeError, UnknownFields};
 use crate::peer::document::{Document, Phase};
-
-/// The rule that a transition breaks if it touches too much. It has no id of its own in the seed's tables.
-const MATRIX: &str = "matrix";
 
 /// Returns every difference, under the rule that it breaks.
 pub(super) fn differences(expected: &Document, new: &Document) -> Vec<Violation> {

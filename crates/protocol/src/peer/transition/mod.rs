@@ -19,6 +19,9 @@ use super::document::{
 use crate::check::Violation;
 use differences::differences;
 
+/// The rule that a write breaks if it touches too much. It has no id of its own in the seed's tables.
+pub(super) const MATRIX: &str = "matrix";
+
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transition {
